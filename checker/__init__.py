@@ -1,0 +1,1 @@
+"""The checker on Spark: from a stored history to a verdict."""

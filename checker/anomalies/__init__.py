@@ -1,0 +1,1 @@
+"""One module per anomaly, over one bucket of keys."""

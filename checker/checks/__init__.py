@@ -1,0 +1,1 @@
+"""Whole checks that a workload names; the worst verdict wins."""

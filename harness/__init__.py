@@ -1,0 +1,1 @@
+"""The runtime: from a plan to a stored, reported run."""

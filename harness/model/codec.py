@@ -1,0 +1,77 @@
+"""Op <-> one JSON line, and the header line of a log segment.
+
+    {"schema":1,"run":"...","segment":0,"wall_ns":...,"mono_ns":...}                      header
+    {"index":0,"time_ns":0,"process":0,"type":"invoke","f":"send","value":[["send",3,17]]}
+
+`error` and `extra` stand in the line only when there is something to say. Schema 1 is the only one so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from harness.model.errors import BadHistory
+from harness.model.op import EMPTY, TYPES, Op
+
+SCHEMA: Final = 1
+
+
+def to_data(op: Op) -> dict[str, Any]:
+    """The op as plain data, in the field order of the line."""
+    data: dict[str, Any] = {
+        "index": op.index,
+        "time_ns": op.time_ns,
+        "process": op.process,
+        "type": op.type,
+        "f": op.f,
+        "value": op.value,
+    }
+    if op.error is not None:
+        data["error"] = op.error
+    if op.extra:
+        data["extra"] = dict(op.extra)
+    return data
+
+
+def from_data(data: Mapping[str, Any]) -> Op:
+    """The op of a decoded line. Raises KeyError when a field is missing."""
+    return Op(
+        data["index"],
+        data["time_ns"],
+        data["process"],
+        data["type"],
+        data["f"],
+        data["value"],
+        data.get("error"),
+        data.get("extra") or EMPTY,
+    )
+
+
+def encode(op: Op) -> bytes:
+    """One line, newline included."""
+    return orjson.dumps(to_data(op), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def decode(line: bytes, where: str = "history") -> Op:
+    """The op of one line. Raises BadHistory, naming `where`, when the line is not one."""
+    try:
+        data = orjson.loads(line)
+        op = from_data(data)
+    except orjson.JSONDecodeError as error:
+        raise BadHistory(f"{where}: not a JSON line ({error})") from None
+    except (KeyError, TypeError) as error:
+        raise BadHistory(f"{where}: not an op (missing or wrong: {error})") from None
+    if op.type not in TYPES:
+        raise BadHistory(f"{where}: unknown op type {op.type!r}; one of {', '.join(TYPES)}")
+    return op
+
+
+def header(run: str, segment: int, wall_ns: int, mono_ns: int) -> bytes:
+    """First line of a segment: wall and monotonic clocks read at one moment, the run's time zero."""
+    return orjson.dumps(
+        {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns},
+        option=orjson.OPT_APPEND_NEWLINE,
+    )

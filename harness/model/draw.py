@@ -1,0 +1,72 @@
+"""Randomness as a value: SplitMix64, addressed by (seed, stream, n).
+
+A generator that is asked twice must answer the same, so it cannot share a stateful random number generator.
+Each op draws from a source of its own, found from the run's seed, a stream's name and a counter; nothing
+drawn for one op moves another. Source of the mixing function: Steele, Lea and Flood, "Fast Splittable
+Pseudorandom Number Generators", OOPSLA 2014.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_MASK: Final = (1 << 64) - 1
+_GAMMA: Final = 0x9E3779B97F4A7C15
+
+
+def _mix(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+@lru_cache(maxsize=1024)
+def _root(seed: int, stream: str) -> int:
+    return _mix((seed * _GAMMA + zlib.crc32(stream.encode()) * 0xD1B54A32D192ED03) & _MASK)
+
+
+class Draw:
+    """A short sequence of random values. Made afresh for each use, so it may keep its own position."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: int) -> None:
+        self._state = state
+
+    @classmethod
+    def of(cls, seed: int, stream: str, n: int) -> Draw:
+        return cls(_mix((_root(seed, stream) + n * 0xA0761D6478BD642F) & _MASK))
+
+    def bits(self) -> int:
+        """64 random bits."""
+        self._state = (self._state + _GAMMA) & _MASK
+        return _mix(self._state)
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        return (self.bits() >> 11) * 2.0**-53
+
+    def below(self, n: int) -> int:
+        """Uniform in 0..n-1; n is far below 2**64, so the bias of the product does not matter."""
+        return (self.bits() * n) >> 64
+
+    def between(self, low: int, high: int) -> int:
+        """Uniform in low..high, both included."""
+        return low + self.below(high - low + 1)
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of them. Raises IndexError when there is none."""
+        return items[self.below(len(items))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """A random permutation."""
+        listed = list(items)
+        for i in range(len(listed) - 1, 0, -1):
+            j = self.below(i + 1)
+            listed[i], listed[j] = listed[j], listed[i]
+        return listed

@@ -1,0 +1,100 @@
+"""The operation: one row of a history.
+
+An op is invoked by a process and completes as `ok` (it happened), `fail` (it certainly did not), or
+`info` (nobody knows). Micro-ops are plain lists:
+
+    ["send", key, value]                completes as  ["send", key, [offset, value]]
+                                        or, acknowledged without an offset, ["send", key, [None, value]]
+    ["poll"]                            completes as  ["poll", [[key, [[offset, value], ...]], ...]]
+
+Values of `send`, `poll` and `txn` ops are lists of micro-ops; those of `assign` and `subscribe` are lists
+of keys. Faults are ops of the process "nemesis", of type `info`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+OpType = Literal["invoke", "ok", "fail", "info"]
+Process = int | str
+
+NEMESIS: Final = "nemesis"
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+
+INVOKE: Final = "invoke"
+OK: Final = "ok"
+FAIL: Final = "fail"
+INFO: Final = "info"
+TYPES: Final = (INVOKE, OK, FAIL, INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One event of a history.
+
+    index    position in the history, from 0, dense; -1 until the interpreter stamps it
+    time_ns  nanoseconds since the run began, monotonic; -1 until stamped
+    process  the logical process, or "nemesis"
+    type     invoke | ok | fail | info
+    f        what was asked: send, poll, txn, assign, subscribe, crash, ..., or a fault's verb
+    value    see the module's text
+    error    why it is not ok: a short string, or [code, text]
+    extra    what is not the value: `rebalance_log`, `seek_to_beginning`, `final`, `positions`, ...
+    """
+
+    index: int
+    time_ns: int
+    process: Process
+    type: str
+    f: str
+    value: Any
+    error: Any = None
+    extra: Mapping[str, Any] = field(default=EMPTY)
+
+    def with_(self, **changes: Any) -> Op:
+        """A copy with some fields replaced (faster than `dataclasses.replace`)."""
+        get = changes.get
+        return Op(
+            get("index", self.index),
+            get("time_ns", self.time_ns),
+            get("process", self.process),
+            get("type", self.type),
+            get("f", self.f),
+            get("value", self.value),
+            get("error", self.error),
+            get("extra", self.extra),
+        )
+
+
+def invoke(f: str, value: Any, process: Process = -1, extra: Mapping[str, Any] = EMPTY) -> Op:
+    """An invocation as a generator makes it: the interpreter fills in index, time and process."""
+    return Op(-1, -1, process, INVOKE, f, value, None, extra)
+
+
+def sends(op: Op) -> list[tuple[Any, int | None, Any]]:
+    """(key, offset or None, value) of each send of a completed or invoked op."""
+    found: list[tuple[Any, int | None, Any]] = []
+    if not isinstance(op.value, list):
+        return found
+    for mop in op.value:
+        if isinstance(mop, list) and len(mop) == 3 and mop[0] == "send":
+            if isinstance(mop[2], list):
+                found.append((mop[1], mop[2][0], mop[2][1]))
+            else:
+                found.append((mop[1], None, mop[2]))
+    return found
+
+
+def polls(op: Op) -> list[tuple[Any, int, Any]]:
+    """(key, offset, value) of each record that a completed op polled, in the order it saw them."""
+    found: list[tuple[Any, int, Any]] = []
+    if not isinstance(op.value, list):
+        return found
+    for mop in op.value:
+        if isinstance(mop, list) and len(mop) == 2 and mop[0] == "poll":
+            for key, pairs in mop[1]:
+                found.extend((key, offset, value) for offset, value in pairs)
+    return found

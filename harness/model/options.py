@@ -1,0 +1,52 @@
+"""What the checker is told. It never sees the plan: these options are all that reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+IsolationLevel = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Client and broker settings from which the guarantees follow (`promised`). None: not known."""
+
+    acks: str | None = None  # "0", "1", "all"
+    retries: int | None = None
+    max_in_flight: int | None = None
+    idempotence: bool | None = None
+    txn: bool | None = None
+    isolation_level: IsolationLevel | None = None
+    auto_offset_reset: str | None = None
+    replication: int | None = None
+    min_insync_replicas: int | None = None
+    unclean_election: bool | None = None
+    cleanup_policy: str | None = None
+    flush_messages: int | None = None
+    broker: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How to judge a history.
+
+    ww_deps             offsets imply write-write order between transactions
+    sub_via             how consumers subscribed: any of assign, subscribe
+    jepsen_compatible   exactly Jepsen's rules and verdict, instead of the native ones
+    expected_faults     names ("kill:leader") of which at least one each must have taken effect
+    require_final_polls the run promises final polls; without a complete one the verdict is unknown
+    run                 the run id that payloads must carry, when known
+    buckets             how many tables' buckets keys are spread over; None: from the size
+    """
+
+    ww_deps: bool = True
+    sub_via: frozenset[str] = frozenset({"assign", "subscribe"})
+    jepsen_compatible: bool = False
+    settings: Settings = field(default_factory=Settings)
+    expected_faults: tuple[str, ...] = ()
+    require_final_polls: bool = False
+    checks: tuple[str, ...] = ("queue",)
+    buckets: int | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Plots, prose and pages made from a stored run."""

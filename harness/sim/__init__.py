@@ -1,0 +1,1 @@
+"""The simulated log: pure, with bugs that can be switched on."""

@@ -1,0 +1,1 @@
+"""Faults: one module per verb, pure targets, schedules."""

@@ -1,0 +1,1 @@
+"""Workloads: what the clients do, and which checks judge it."""
