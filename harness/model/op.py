@@ -52,7 +52,7 @@ class Op:
     f: str
     value: Any
     error: Any = None
-    extra: Mapping[str, Any] = field(default=EMPTY)
+    extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def with_(self, **changes: Any) -> Op:
         """A copy with some fields replaced (faster than `dataclasses.replace`)."""

@@ -28,15 +28,17 @@ PENDING: Final = Pending()
 class Context:
     """What a generator may know.
 
-    time_ns  now, since the run began
-    free     logical processes that wait for an op, in slot order; "nemesis" among them when it is free
-    all      every logical process, busy ones too; the position is the slot
-    seed     the run's seed: all randomness comes from `draw`
+    time_ns       now, since the run began
+    free          client processes that wait for an op, the one that has waited longest first
+    all           every client process, busy ones too; the position is the slot
+    nemesis_free  whether the nemesis waits for an op
+    seed          the run's seed: all randomness comes from `draw`
     """
 
     time_ns: int
-    free: tuple[Process, ...]
-    all: tuple[Process, ...]
+    free: Sequence[Process]
+    all: Sequence[Process]
+    nemesis_free: bool
     seed: int
 
     def draw(self, stream: str, n: int) -> Draw:

@@ -1,0 +1,348 @@
+"""Pure generator combinators: where ops come from, and when.
+
+A generator answers `op(ctx)` with the next op and the generator that follows, with PENDING when it must
+wait, or with None when it is exhausted; `update(ctx, event)` tells it what happened. Nothing here has an
+effect: the interpreter asks, and may ask again. The combinators are small frozen values; see each one.
+
+After the generators of Jepsen (jepsen.generator.pure), with the randomness addressed by name and number
+(`harness.model.draw`) so that the stream of ops is a function of the seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.model.op import EMPTY, INFO, INVOKE, NEMESIS, Op
+from harness.model.protocols import PENDING, Context, Generator, Pending
+
+Answer = tuple[Op | Pending, Generator] | None
+
+
+def _wait(generator: Generator) -> Answer:
+    return PENDING, generator
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One op, then nothing."""
+
+    template: Op
+
+    def op(self, ctx: Context) -> Answer:
+        return self.template, NOTHING
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Exhausted from the start."""
+
+    def op(self, ctx: Context) -> Answer:
+        return None
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+NOTHING: Generator = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Fn:
+    """Endless: the n-th op is `make(ctx, n)`."""
+
+    make: Callable[[Context, int], Op]
+    n: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        return self.make(ctx, self.n), Fn(self.make, self.n + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """Each generator to its end, one after another. The next does not wait for open ops (see Barrier)."""
+
+    parts: tuple[Generator, ...]
+
+    def op(self, ctx: Context) -> Answer:
+        parts = self.parts
+        while parts:
+            answer = parts[0].op(ctx)
+            if answer is not None:
+                return answer[0], Then((answer[1], *parts[1:]))
+            parts = parts[1:]
+        return None
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if not self.parts:
+            return self
+        return Then((self.parts[0].update(ctx, event), *self.parts[1:]))
+
+
+def then(*parts: Generator) -> Generator:
+    return Then(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Begins when no op is open: every phase waits for the one before."""
+
+    inner: Generator
+    begun: bool = False
+
+    def op(self, ctx: Context) -> Answer:
+        if not self.begun and (len(ctx.free) < len(ctx.all) or not ctx.nemesis_free):
+            return _wait(self)
+        answer = self.inner.op(ctx)
+        return None if answer is None else (answer[0], Barrier(answer[1], True))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return Barrier(self.inner.update(ctx, event), self.begun) if self.begun else self
+
+
+def phases(*parts: Generator) -> Generator:
+    """One after another, each waiting until everything of the one before has completed."""
+    return Then(tuple(Barrier(part) for part in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """Stops `limit_ns` after it was first asked."""
+
+    inner: Generator
+    limit_ns: int
+    until_ns: int | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        until_ns = ctx.time_ns + self.limit_ns if self.until_ns is None else self.until_ns
+        if ctx.time_ns >= until_ns:
+            return None
+        answer = self.inner.op(ctx)
+        return None if answer is None else (answer[0], TimeLimit(answer[1], self.limit_ns, until_ns))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return TimeLimit(self.inner.update(ctx, event), self.limit_ns, self.until_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `left` ops."""
+
+    inner: Generator
+    left: int
+
+    def op(self, ctx: Context) -> Answer:
+        if self.left <= 0:
+            return None
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        spent = 0 if isinstance(answer[0], Pending) else 1
+        return answer[0], Limit(answer[1], self.left - spent)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return Limit(self.inner.update(ctx, event), self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Spreads ops evenly: one every `period_ns`. After a stall it catches up by at most `burst_ns`."""
+
+    inner: Generator
+    period_ns: int
+    next_ns: int | None = None
+    burst_ns: int = 1_000_000_000
+
+    def op(self, ctx: Context) -> Answer:
+        due = ctx.time_ns if self.next_ns is None else max(self.next_ns, ctx.time_ns - self.burst_ns)
+        if ctx.time_ns < due:
+            return _wait(self)
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        after = due if isinstance(answer[0], Pending) else due + self.period_ns
+        return answer[0], Rate(answer[1], self.period_ns, after, self.burst_ns)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return Rate(self.inner.update(ctx, event), self.period_ns, self.next_ns, self.burst_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """PENDING until `delay_ns` after it was first asked, then `inner`. With NOTHING inside, it is a pause."""
+
+    delay_ns: int
+    inner: Generator = NOTHING
+    from_ns: int | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        from_ns = ctx.time_ns + self.delay_ns if self.from_ns is None else self.from_ns
+        if ctx.time_ns < from_ns:
+            return PENDING, After(self.delay_ns, self.inner, from_ns)
+        answer = self.inner.op(ctx)
+        return None if answer is None else (answer[0], After(self.delay_ns, answer[1], from_ns))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return After(self.delay_ns, self.inner.update(ctx, event), self.from_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The n-th round is `make(n)`, for ever."""
+
+    make: Callable[[int], Generator]
+    n: int = 0
+    current: Generator | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        current, n = self.current or self.make(self.n), self.n
+        for _ in range(2):
+            answer = current.op(ctx)
+            if answer is not None:
+                return answer[0], Repeat(self.make, n, answer[1])
+            n += 1
+            current = self.make(n)
+        return None  # two empty rounds in a row: there is nothing to repeat
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if self.current is None:
+            return self
+        return Repeat(self.make, self.n, self.current.update(ctx, event))
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """Whatever is ready, the first in order; exhausted when all are."""
+
+    parts: tuple[Generator, ...]
+
+    def op(self, ctx: Context) -> Answer:
+        waiting = False
+        parts = list(self.parts)
+        for position, part in enumerate(self.parts):
+            answer = part.op(ctx)
+            if answer is None:
+                parts[position] = NOTHING
+                continue
+            parts[position] = answer[1]
+            if not isinstance(answer[0], Pending):
+                return answer[0], Any_(tuple(parts))
+            waiting = True
+        return _wait(Any_(tuple(parts))) if waiting else None
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return Any_(tuple(part.update(ctx, event) for part in self.parts))
+
+
+def any_(*parts: Generator) -> Generator:
+    return parts[0] if len(parts) == 1 else Any_(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Each op changed by `change`."""
+
+    inner: Generator
+    change: Callable[[Op], Op]
+
+    def op(self, ctx: Context) -> Answer:
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        op = answer[0]
+        return (op if isinstance(op, Pending) else self.change(op)), Map(answer[1], self.change)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return Map(self.inner.update(ctx, event), self.change)
+
+
+# --- who ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ForNemesis:
+    """Ops for the nemesis, which does one at a time; it sees only the nemesis's events."""
+
+    inner: Generator
+
+    def op(self, ctx: Context) -> Answer:
+        if not ctx.nemesis_free:
+            return _wait(self)
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        op = answer[0]
+        return (op if isinstance(op, Pending) else op.with_(process=NEMESIS, type=INFO)), ForNemesis(
+            answer[1]
+        )
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return ForNemesis(self.inner.update(ctx, event)) if event.process == NEMESIS else self
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Ops for client processes; it sees only their events."""
+
+    inner: Generator
+
+    def op(self, ctx: Context) -> Answer:
+        if not ctx.free:
+            return _wait(self)
+        answer = self.inner.op(ctx)
+        return None if answer is None else (answer[0], Clients(answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self if event.process == NEMESIS else Clients(self.inner.update(ctx, event))
+
+
+@dataclass(frozen=True, slots=True)
+class EachSlot:
+    """A copy of `make(slot)` for each client slot; a slot's copy lives on when its process is replaced."""
+
+    make: Callable[[int], Generator]
+    copies: tuple[Generator, ...] | None = None
+
+    def _copies(self, ctx: Context) -> tuple[Generator, ...]:
+        return self.copies or tuple(self.make(slot) for slot in range(len(ctx.all)))
+
+    def op(self, ctx: Context) -> Answer:
+        copies = list(self._copies(ctx))
+        busy = len(ctx.free) < len(ctx.all)
+        waiting = False
+        for process in ctx.free:
+            slot = ctx.all.index(process)
+            answer = copies[slot].op(replace(ctx, free=(process,), all=(process,)))
+            if answer is None:
+                copies[slot] = NOTHING
+                continue
+            copies[slot] = answer[1]
+            if not isinstance(answer[0], Pending):
+                return answer[0].with_(process=process), EachSlot(self.make, tuple(copies))
+            waiting = True
+        return _wait(EachSlot(self.make, tuple(copies))) if waiting or busy else None
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.process not in ctx.all:
+            return self
+        slot = ctx.all.index(event.process)
+        copies = list(self._copies(ctx))
+        copies[slot] = copies[slot].update(ctx, event)
+        return EachSlot(self.make, tuple(copies))
+
+
+def op(f: str, value: Any = None, **extra: Any) -> Op:
+    """An invocation for any free process."""
+    return Op(-1, -1, -1, INVOKE, f, value, None, extra or EMPTY)
+
+
+def sequence(ops: Sequence[Op]) -> Generator:
+    """These ops in order."""
+    return Then(tuple(Once(each) for each in ops))
