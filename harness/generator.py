@@ -24,6 +24,11 @@ def _wait(generator: Generator) -> Answer:
     return PENDING, generator
 
 
+def _same(new: tuple[Generator, ...], old: tuple[Generator, ...]) -> bool:
+    """Whether an update changed nothing: then the combinator need not be built anew."""
+    return all(a is b for a, b in zip(new, old, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Once:
     """One op, then nothing."""
@@ -67,7 +72,10 @@ class Fn:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Each generator to its end, one after another. The next does not wait for open ops (see Barrier)."""
+    """Each generator to its end, one after another. The next does not wait for open ops (see Barrier).
+
+    All of them see every event from the start: final polls must know which keys the load touched.
+    """
 
     parts: tuple[Generator, ...]
 
@@ -81,9 +89,8 @@ class Then:
         return None
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        if not self.parts:
-            return self
-        return Then((self.parts[0].update(ctx, event), *self.parts[1:]))
+        parts = tuple([part.update(ctx, event) for part in self.parts])
+        return self if _same(parts, self.parts) else Then(parts)
 
 
 def then(*parts: Generator) -> Generator:
@@ -104,7 +111,8 @@ class Barrier:
         return None if answer is None else (answer[0], Barrier(answer[1], True))
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return Barrier(self.inner.update(ctx, event), self.begun) if self.begun else self
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Barrier(inner, self.begun)
 
 
 def phases(*parts: Generator) -> Generator:
@@ -128,7 +136,8 @@ class TimeLimit:
         return None if answer is None else (answer[0], TimeLimit(answer[1], self.limit_ns, until_ns))
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return TimeLimit(self.inner.update(ctx, event), self.limit_ns, self.until_ns)
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else TimeLimit(inner, self.limit_ns, self.until_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +157,8 @@ class Limit:
         return answer[0], Limit(answer[1], self.left - spent)
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return Limit(self.inner.update(ctx, event), self.left)
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Limit(inner, self.left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,8 @@ class Rate:
         return answer[0], Rate(answer[1], self.period_ns, after, self.burst_ns)
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return Rate(self.inner.update(ctx, event), self.period_ns, self.next_ns, self.burst_ns)
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Rate(inner, self.period_ns, self.next_ns, self.burst_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +201,8 @@ class After:
         return None if answer is None else (answer[0], After(self.delay_ns, answer[1], from_ns))
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return After(self.delay_ns, self.inner.update(ctx, event), self.from_ns)
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else After(self.delay_ns, inner, self.from_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +226,8 @@ class Repeat:
     def update(self, ctx: Context, event: Op) -> Generator:
         if self.current is None:
             return self
-        return Repeat(self.make, self.n, self.current.update(ctx, event))
+        current = self.current.update(ctx, event)
+        return self if current is self.current else Repeat(self.make, self.n, current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +251,8 @@ class Any_:
         return _wait(Any_(tuple(parts))) if waiting else None
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return Any_(tuple(part.update(ctx, event) for part in self.parts))
+        parts = tuple([part.update(ctx, event) for part in self.parts])
+        return self if _same(parts, self.parts) else Any_(parts)
 
 
 def any_(*parts: Generator) -> Generator:
@@ -260,7 +274,8 @@ class Map:
         return (op if isinstance(op, Pending) else self.change(op)), Map(answer[1], self.change)
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return Map(self.inner.update(ctx, event), self.change)
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Map(inner, self.change)
 
 
 # --- who ----------------------------------------------------------------------------------------------
@@ -284,7 +299,10 @@ class ForNemesis:
         )
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return ForNemesis(self.inner.update(ctx, event)) if event.process == NEMESIS else self
+        if event.process != NEMESIS:
+            return self
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else ForNemesis(inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +318,10 @@ class Clients:
         return None if answer is None else (answer[0], Clients(answer[1]))
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return self if event.process == NEMESIS else Clients(self.inner.update(ctx, event))
+        if event.process == NEMESIS:
+            return self
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else Clients(inner)
 
 
 @dataclass(frozen=True, slots=True)

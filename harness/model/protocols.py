@@ -170,6 +170,9 @@ class Roles(Protocol):
 
     def controller(self, timeout_s: float = 5.0) -> str | None: ...
 
+    def unhealthy(self) -> str:
+        """Empty when every node is registered and every replica in sync; otherwise what is wrong."""
+
 
 @runtime_checkable
 class Workers(Protocol):

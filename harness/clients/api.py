@@ -1,0 +1,163 @@
+"""What a client library must offer: producing, transactions, consuming, administration, as plain data.
+
+An adapter (`confluent.py`) wraps one library in these protocols; the logic of ops and transactions
+(`queue.py`) is written once above them. Partitions are `(topic, partition)` pairs, offsets are ints, and
+the logical ones are Kafka's own numbers. Every call that can wait takes a timeout in seconds and raises
+`ClientError` when it passes; nothing else is raised for trouble with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+TopicPartition = tuple[str, int]
+
+# Logical offsets, as librdkafka numbers them (rdkafka.h, RD_KAFKA_OFFSET_*).
+BEGINNING: Final = -2
+END: Final = -1
+STORED: Final = -1000
+
+# plain: the library says neither of the others.
+Kind = Literal["retriable", "abortable", "fatal", "plain"]
+
+
+class ClientError(Exception):
+    """An error of the library, or of the cluster through it.
+
+    code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
+          library itself made it ("_MSG_TIMED_OUT")
+    kind  what the library says may be done: retry the call, abort the transaction, or give up the producer
+    """
+
+    def __init__(self, code: str, text: str, kind: Kind = "plain") -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text, self.kind = code, text, kind
+
+
+@dataclass(slots=True)
+class Delivery:
+    """The fate of one send, filled in by its delivery report. `offset` is None when none was given."""
+
+    done: bool = False
+    offset: int | None = None
+    error: ClientError | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.done and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A consumed record, as the library handed it over."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one poll gave.
+
+    records  in the order of the library
+    ends     partitions whose end was reached, and the position there: beyond the last record where
+             transaction markers follow it
+    errors   trouble that the library reported beside the records, and deals with itself
+    """
+
+    records: Sequence[Record] = ()
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    errors: Sequence[ClientError] = ()
+
+
+Rebalanced = Callable[[str, Sequence[TopicPartition]], None]
+"""Called from within `Consumer.poll` and `close` with assigned | revoked | lost and the partitions."""
+
+
+class Producer(Protocol):
+    """Sends records. Not thread-safe."""
+
+    def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
+        """Hand a record over. Raises ClientError when the library refuses it: then it is never sent."""
+
+    def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
+        """Until every one is done. Raises ClientError `_TIMED_OUT` when some are not in time."""
+
+    def close(self) -> None:
+        """Give up at once: what is in flight stays uncertain, a transaction is left open."""
+
+
+class Transactions(Producer, Protocol):
+    """A producer with a transactional id."""
+
+    def init(self, timeout_s: float) -> None:
+        """Fence older producers of the same id and abort what they left open. Once, before the rest."""
+
+    def begin(self) -> None: ...
+    def send_offsets(
+        self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
+    ) -> None:
+        """Commit the consumer's positions with the transaction."""
+
+    def commit(self, timeout_s: float) -> None:
+        """Returns when the commit is acknowledged. May be called again after a retriable error."""
+
+    def abort(self, timeout_s: float) -> None:
+        """Returns when the abort is acknowledged. May be called again after a retriable error."""
+
+
+class Consumer(Protocol):
+    """Reads records; assigned or subscribed, never both in its life. Not thread-safe."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions from these offsets."""
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
+    def poll(self, timeout_s: float, records_max: int) -> Batch:
+        """What is there; waits for the first record at most `timeout_s`."""
+
+    def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
+    def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Commit to the group, and wait for the answer."""
+
+    def close(self, leave: bool) -> None:
+        """With `leave`, tell the group; else vanish as a crashed process would."""
+
+
+class Admin(Protocol):
+    """Administration and metadata. Values are plain JSON data."""
+
+    def create_topics(
+        self,
+        names: Sequence[str],
+        partitions: int,
+        replication: int,
+        config: Mapping[str, str],
+        timeout_s: float = 30.0,
+    ) -> list[str]:
+        """Make those that do not exist yet, and wait until every partition has a leader. Those made."""
+
+    def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
+        """{"topic", "partition", "leader": id or None, "isr": [ids]} of the named, or of the run's topics."""
+
+    def offsets(
+        self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, end) of each; `end` is the last stable offset under read_committed."""
+
+    def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """{"controller": id or None, "brokers": {id: "host:port"}}."""
+
+    def close(self) -> None: ...
+
+
+class Library(Protocol):
+    """Makes the parts of a client from its settings (`settings.Settings`)."""
+
+    def producer(self, settings: Any) -> Transactions: ...
+    def consumer(self, settings: Any) -> Consumer: ...
+    def admin(self, settings: Any) -> Admin: ...

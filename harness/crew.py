@@ -1,0 +1,240 @@
+"""The run's worker processes, seen from the harness: start, send ops, receive, replace, signal.
+
+A crew member serves one or more slots. It is replaced when it dies (the nemesis killed it) or when an op
+outlives its deadline: then the old one is left alone for a while, because it may be a paused zombie that
+must be fenced when it wakes, and whatever it says later is ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.model.errors import ClusterTrouble
+from harness.model.protocols import Child, Hosts
+
+READY_TIMEOUT_S: Final = 30.0
+ZOMBIES_MAX: Final = 64
+
+
+@dataclass(slots=True)
+class Member:
+    """One worker process. `rest` holds the beginning of a line not yet whole."""
+
+    name: str
+    slots: tuple[int, ...]
+    child: Child
+    sock: socket.socket
+    rest: bytes = b""
+    out: list[bytes] = field(default_factory=list)
+    ready: bool = False
+
+
+def launch(
+    hosts: Hosts, name: str, setup: Mapping[str, Any], log: Path, env: Mapping[str, str]
+) -> tuple[Child, socket.socket]:
+    """Start a worker process on a host of its own and send it its setup."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    try:
+        child = hosts.spawn(
+            name, [sys.executable, "-m", "harness.worker"], dict(env), [theirs.fileno()], str(log)
+        )
+    finally:
+        theirs.close()
+    ours.sendall(orjson.dumps(setup, option=orjson.OPT_APPEND_NEWLINE))
+    return child, ours
+
+
+class Crew:
+    """All op workers of a run. Used by the interpreter's thread only, but for `names` and `signal`."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        client: Mapping[str, Any],
+        concurrency: int,
+        clients_per_process: int,
+        logs: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        self._hosts, self._client, self._logs, self._env = hosts, client, logs, env
+        groups = [
+            tuple(range(first, min(first + clients_per_process, concurrency)))
+            for first in range(0, concurrency, clients_per_process)
+        ]
+        self._groups = groups
+        self.selector = selectors.DefaultSelector()
+        self._members: list[Member] = []
+        self._left: list[tuple[float, Member]] = []
+        self._of_slot = {slot: n for n, group in enumerate(groups) for slot in group}
+
+    def start(self) -> None:
+        """Start every worker and wait until all have loaded. Raises ClusterTrouble."""
+        self._members = [self._launch(n) for n in range(len(self._groups))]
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not all(member.ready for member in self._members):
+            if time.monotonic() > deadline:
+                slow = ", ".join(member.name for member in self._members if not member.ready)
+                raise ClusterTrouble(
+                    f"workers {slow} did not start in {READY_TIMEOUT_S:.0f} s; see {self._logs}"
+                )
+            for member, line in self.receive(0.1):
+                if line is None:
+                    raise ClusterTrouble(f"worker {member.name} ended while starting; see {self._logs}")
+
+    def _launch(self, n: int) -> Member:
+        group = self._groups[n]
+        setup = {"do": "setup", "role": "ops", "client": dict(self._client), "single": len(group) == 1}
+        name = f"w{n}"
+        child, sock = launch(self._hosts, name, setup, self._logs / f"{name}.log", self._env)
+        member = Member(name, group, child, sock)
+        self.selector.register(sock, selectors.EVENT_READ, member)
+        return member
+
+    # --- the interpreter's side ---
+
+    def send(self, slot: int, line: bytes) -> None:
+        """Queue an op line for the worker of a slot; `flush` sends it."""
+        self._members[self._of_slot[slot]].out.append(line)
+
+    def flush(self) -> None:
+        """Send what is queued. A worker that is gone will be noticed when it is read."""
+        for member in self._members:
+            if member.out:
+                data = b"".join(member.out)
+                member.out.clear()
+                with contextlib.suppress(OSError):
+                    member.sock.sendall(data)
+
+    def receive(self, timeout_s: float) -> Iterator[tuple[Member, bytes | None]]:
+        """Completion lines that have arrived, waiting at most `timeout_s`; None when a worker has ended."""
+        for key, _ in self.selector.select(timeout_s):
+            member = key.data
+            if not isinstance(member, Member):
+                continue  # the interpreter's own wake-up
+            try:
+                chunk = member.sock.recv(1 << 20)
+            except ConnectionError:
+                chunk = b""
+            if not chunk:
+                self._forget(member)
+                if member in self._members:
+                    yield member, None
+                continue
+            *whole, member.rest = (member.rest + chunk).split(b"\n")
+            for line in whole:
+                if line.startswith(b'{"did"'):
+                    member.ready = True
+                elif member in self._members:
+                    yield member, line
+
+    def replace(self, member: Member) -> None:
+        """Start a new worker for the slots of one that ended, or that hangs."""
+        n = self._members.index(member)
+        if member.child.poll() is None:
+            self._left.append((time.monotonic(), member))
+            with contextlib.suppress(OSError):
+                member.sock.sendall(b'{"do":"exit"}\n')
+        self._members[n] = self._launch(n)
+        for _, zombie in self._left[: max(0, len(self._left) - ZOMBIES_MAX)]:
+            zombie.child.signal(signal.SIGKILL)
+        self._left = self._left[-ZOMBIES_MAX:]
+
+    def drop(self, member: Member, process: int) -> None:
+        """Tell a worker of several slots to abandon the client of a process that hangs."""
+        with contextlib.suppress(OSError):
+            member.sock.sendall(orjson.dumps({"do": "drop", "process": process}) + b"\n")
+
+    def member_of(self, slot: int) -> Member:
+        return self._members[self._of_slot[slot]]
+
+    def _forget(self, member: Member) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self.selector.unregister(member.sock)
+        member.sock.close()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Ask all to exit, then kill. Safe to repeat."""
+        everyone = [*self._members, *(member for _, member in self._left)]
+        for member in everyone:
+            with contextlib.suppress(OSError):
+                member.sock.sendall(b'{"do":"exit"}\n')
+        deadline = time.monotonic() + timeout_s
+        for member in everyone:
+            if member.child.wait(max(0.0, deadline - time.monotonic())) is None:
+                member.child.signal(signal.SIGCONT)
+                member.child.signal(signal.SIGKILL)
+            self._forget(member)
+        self._members, self._left = [], []
+
+    # --- the nemesis's side (`harness.model.protocols.Workers`) ---
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(member.name for member in self._members)
+
+    def signal(self, name: str, number: int) -> bool:
+        for member in self._members:
+            if member.name == name and member.child.poll() is None:
+                member.child.signal(number)
+                return True
+        return False
+
+
+class AdminLink:
+    """Calls to the admin worker, one at a time, from any thread, each with a deadline."""
+
+    def __init__(self, hosts: Hosts, client: Mapping[str, Any], logs: Path, env: Mapping[str, str]) -> None:
+        setup = {"do": "setup", "role": "admin", "client": dict(client)}
+        self._start = lambda: launch(hosts, "admin", setup, logs / "admin.log", env)
+        self._child, self._sock = self._start()
+        self._lock, self._rest, self._next = threading.Lock(), b"", 0
+
+    def call(self, name: str, timeout_s: float = 10.0, **args: Any) -> Any:
+        """The value of an admin call. Raises ClusterTrouble when it fails or takes too long."""
+        with self._lock:
+            self._next += 1
+            number = self._next
+            order = {"do": "call", "id": number, "name": name, "args": args}
+            deadline = time.monotonic() + timeout_s
+            try:
+                self._sock.sendall(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
+                while True:
+                    answer = self._answer(deadline)
+                    if answer.get("id") == number:
+                        break
+            except OSError as error:
+                raise ClusterTrouble(f"admin call {name}: no answer in {timeout_s:.0f} s ({error})") from None
+        if "error" in answer:
+            raise ClusterTrouble(f"admin call {name}: {answer['error']}")
+        return answer["value"]
+
+    def _answer(self, deadline: float) -> dict[str, Any]:
+        while b"\n" not in self._rest:
+            self._sock.settimeout(max(0.01, deadline - time.monotonic()))
+            chunk = self._sock.recv(1 << 20)
+            if not chunk:
+                raise ConnectionError("the admin worker ended")
+            self._rest += chunk
+        line, self._rest = self._rest.split(b"\n", 1)
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.sendall(b'{"do":"exit"}\n')
+        if self._child.wait(1.0) is None:
+            self._child.signal(signal.SIGKILL)
+        self._sock.close()

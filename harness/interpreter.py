@@ -1,0 +1,243 @@
+"""The scheduler: asks the generator, dispatches ops, records everything. The only writer of index and time.
+
+One loop in one thread. An invocation is stamped and written to the history before it is dispatched, a
+completion is stamped when it arrives, both from one monotonic clock. An op that outlives its deadline, or
+whose worker dies, completes as `info` here; every `info` retires its process, and the slot goes on under
+the next id (p + concurrency). The nemesis works in a thread of its own, one op at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.crew import Crew, Member
+from harness.model import codec
+from harness.model.op import INFO, NEMESIS, Op, Process
+from harness.model.protocols import Context, Generator, Pending
+
+POLL_S: Final = 0.001  # how soon a waiting generator is asked again
+IDLE_S: Final = 0.05  # the same when it only waits for open ops
+
+Listener = Callable[[Op], None]
+Append = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """op_timeout_s: deadline of a client op; nemesis_timeout_s: of a fault."""
+
+    op_timeout_s: float = 10.0
+    nemesis_timeout_s: float = 120.0
+
+
+class NemesisThread:
+    """Runs the nemesis beside the loop; completions come back through a queue and a pipe that wakes it."""
+
+    def __init__(self, invoke: Callable[[Op], Op]) -> None:
+        self._invoke = invoke
+        self._todo: queue.SimpleQueue[Op | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Op] = queue.SimpleQueue()
+        self.wake_fd, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._work, name="nemesis", daemon=True)
+        self._thread.start()
+
+    def submit(self, op: Op) -> None:
+        self._todo.put(op)
+
+    def completed(self) -> Op | None:
+        """A completion, if there is one."""
+        try:
+            done = self._done.get_nowait()
+        except queue.Empty:
+            return None
+        os.read(self.wake_fd, 1)
+        return done
+
+    def _work(self) -> None:
+        while (op := self._todo.get()) is not None:
+            extra = {**op.extra, "phase": "complete"}
+            try:
+                done = self._invoke(op)
+                done = done.with_(type=INFO, extra={**done.extra, "phase": "complete"})
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+                done = op.with_(type=INFO, error=text, value={"took_effect": False}, extra=extra)
+            self._done.put(done)
+            os.write(self._wake, b".")
+
+    def stop(self) -> None:
+        self._todo.put(None)
+
+
+class Interpreter:
+    """Runs one generator to its end. `run` may be called once."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        nemesis: Callable[[Op], Op],
+        append: Append,
+        *,
+        concurrency: int,
+        seed: int,
+        zero_ns: int,
+        limits: Limits,
+        before: Listener = lambda op: None,
+        listener: Listener = lambda op: None,
+    ) -> None:
+        self._crew, self._append = crew, append
+        self._nemesis = NemesisThread(nemesis)
+        self._before, self._listener = before, listener
+        self._seed, self._zero_ns, self._limits = seed, zero_ns, limits
+        self._concurrency, self._index = concurrency, 0
+        self._processes: list[Process] = list(range(concurrency))
+        self._free: deque[Process] = deque(self._processes)
+        self._open: dict[Process, Op] = {}  # in order of invocation, so the first is the oldest
+        self._nemesis_op: Op | None = None
+        self._instead: Generator | None = None
+        crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
+
+    def divert(self, generator: Generator) -> None:
+        """From now on, only this: a signal handler cuts the load short with it."""
+        self._instead = generator
+
+    def run(self, generator: Generator) -> None:
+        """Until the generator is exhausted and every op has completed."""
+        try:
+            self._loop(generator)
+        finally:
+            self._nemesis.stop()
+            self._crew.selector.unregister(self._nemesis.wake_fd)
+
+    def _loop(self, generator: Generator) -> None:
+        self._generator = generator
+        while True:
+            if self._instead is not None:
+                self._generator, self._instead = self._instead, None
+            dispatched, exhausted = self._dispatch()
+            if exhausted and not self._open and self._nemesis_op is None:
+                return
+            full = not self._free and self._nemesis_op is not None
+            wait_s = IDLE_S if exhausted or full or not self._free else POLL_S
+            self._collect(0.0 if dispatched and self._free else wait_s)
+            self._expire()
+
+    # --- dispatch ---
+
+    def _now(self) -> int:
+        return time.monotonic_ns() - self._zero_ns
+
+    def _context(self, now_ns: int) -> Context:
+        return Context(now_ns, self._free, self._processes, self._nemesis_op is None, self._seed)
+
+    def _dispatch(self) -> tuple[bool, bool]:
+        """Send ops while the generator has some and somebody is free. (any sent, generator exhausted)"""
+        sent = False
+        while self._free or self._nemesis_op is None:
+            answer = self._generator.op(self._context(self._now()))
+            if answer is None:
+                self._crew.flush()
+                return sent, True
+            op, self._generator = answer
+            if isinstance(op, Pending):
+                break
+            self._invoke(op)
+            sent = True
+        self._crew.flush()
+        return sent, False
+
+    def _invoke(self, op: Op) -> None:
+        if op.process == NEMESIS:
+            stamped = self._record(op.with_(type=INFO, extra={**op.extra, "phase": "invoke"}))
+            self._nemesis_op = stamped
+            self._nemesis.submit(stamped)
+            return
+        if op.process == -1:
+            process = self._free.popleft()
+        else:
+            process = op.process
+            self._free.remove(process)
+        self._before(op)
+        stamped = Op(self._index, self._now(), process, "invoke", op.f, op.value, None, op.extra)
+        self._index += 1
+        line = codec.encode(stamped)
+        self._append(line)
+        self._open[process] = stamped
+        self._tell(stamped)
+        self._crew.send(int(process) % self._concurrency, line)
+
+    def _record(self, op: Op) -> Op:
+        """Stamp, write, tell."""
+        stamped = Op(self._index, self._now(), op.process, op.type, op.f, op.value, op.error, op.extra)
+        self._index += 1
+        self._append(codec.encode(stamped))
+        self._tell(stamped)
+        return stamped
+
+    def _tell(self, op: Op) -> None:
+        self._generator = self._generator.update(self._context(op.time_ns), op)
+        self._listener(op)
+
+    # --- completions ---
+
+    def _collect(self, wait_s: float) -> None:
+        for member, line in self._crew.receive(wait_s):
+            if line is None:
+                self._worker_ended(member)
+                continue
+            done = codec.decode(line, f"worker {member.name}")
+            asked = self._open.get(done.process)
+            if asked is not None and asked.index == done.index:
+                self._complete(done)
+        while (fault := self._nemesis.completed()) is not None:
+            if self._nemesis_op is not None and fault.index == self._nemesis_op.index:
+                self._nemesis_op = None
+                self._record(fault)
+
+    def _complete(self, done: Op) -> None:
+        process = done.process
+        del self._open[process]
+        if done.type == INFO:
+            slot = int(process) % self._concurrency
+            self._record(done)
+            process = int(process) + self._concurrency
+            self._processes[slot] = process
+            self._free.append(process)
+        else:
+            self._free.append(process)
+            self._record(done)
+
+    def _worker_ended(self, member: Member) -> None:
+        """Its open ops are lost in doubt; its slots go on in a new worker."""
+        self._crew.replace(member)
+        for process in [p for p in self._open if int(p) % self._concurrency in member.slots]:
+            self._complete(self._open[process].with_(type=INFO, error="client process ended"))
+
+    def _expire(self) -> None:
+        """Complete ops that outlived their deadline; the oldest comes first, so one look is the rule."""
+        now_ns = self._now()
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if now_ns - oldest.time_ns < self._limits.op_timeout_s * 1e9:
+                break
+            member = self._crew.member_of(int(oldest.process) % self._concurrency)
+            if len(member.slots) == 1:
+                self._crew.replace(member)
+            else:
+                self._crew.drop(member, int(oldest.process))
+            self._complete(oldest.with_(type=INFO, error="op deadline exceeded"))
+        stuck = self._nemesis_op
+        if stuck is not None and now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
+            # Its thread may still hang in the call; nothing more can be asked of it.
+            self._nemesis_op = None
+            error = f"no answer in {self._limits.nemesis_timeout_s:.0f} s"
+            extra = {**stuck.extra, "phase": "complete"}
+            self._record(stuck.with_(error=error, value={"took_effect": False}, extra=extra))

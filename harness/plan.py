@@ -1,0 +1,239 @@
+"""The plan: one frozen, validated object that describes a run, and its YAML file.
+
+Every option of `harness run` is a field here, and the field holds the default. `plan.yaml` in the run folder
+adds the seed that was drawn, the versions and the git commit; `harness run --plan FILE` repeats it. What the
+seed decides is the stream of ops and the order and targets of faults; timing it does not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from harness.model.errors import BadInput
+from harness.model.options import CheckOptions, Settings
+
+SCHEMA: Final = 1
+CLUSTERS: Final = ("local", "mock", "sim")
+WORKLOADS: Final = ("queue",)
+LIBRARIES: Final = ("confluent", "noop")
+YAML_BYTES_MAX: Final = 1 << 20
+
+Positive = Field(gt=0)
+
+
+class TestPlan(BaseModel):
+    """A run, described. Times end in _s or _ms, rates in _hz."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_: int = Field(SCHEMA, alias="schema")
+    run: str = ""
+    started: str = ""
+    seed: int = Field(default_factory=lambda: secrets.randbelow(1 << 31), ge=0)
+    versions: dict[str, str] = {}
+    git_commit: str | None = None
+
+    # the cluster
+    cluster: Literal["local", "mock", "sim"] = "local"
+    kafka_version: str = "4.1.1"
+    nodes: int = Field(3, ge=1, le=15)
+    network: Literal["auto", "namespaces", "loopback"] = "auto"
+    broker_config: dict[str, str] = {}
+    replication: int = Field(3, ge=1, le=15)
+    min_insync_replicas: int = Field(2, ge=1, le=15)
+    partitions_per_topic: int = Field(4, ge=1, le=1000)
+
+    # the load
+    workload: Literal["queue"] = "queue"
+    time_limit_s: float = Field(60.0, gt=0, le=7 * 86400)
+    final_time_limit_s: float = Field(90.0, gt=0, le=86400)
+    rate_hz: float = Field(200.0, ge=0)
+    concurrency: int = Field(10, ge=1, le=1000)
+    clients_per_process: int = Field(1, ge=1, le=1000)
+    op_timeout_s: float = Field(10.0, gt=0, le=3600)
+    txn: bool = False
+    min_txn_length: int = Field(1, ge=1, le=1000)
+    max_txn_length: int | None = Field(None, ge=1, le=1000)
+    key_count: int = Field(12, ge=1, le=100_000)
+    max_writes_per_key: int = Field(1024, ge=1)
+    key_dist: Literal["uniform", "exponential"] = "exponential"
+    key_dist_base: float = Field(2.0, ge=1.0, le=1000.0)
+    abort_p: float = Field(0.05, ge=0, le=1)
+    sub_p: float = Field(1 / 64, ge=0, le=1)
+    sub_via: tuple[Literal["assign", "subscribe"], ...] = ("assign",)
+    crash_clients: bool = False
+    crash_client_interval_s: float = Field(30.0, gt=0)
+
+    # the clients
+    client: Literal["confluent", "noop"] = "confluent"
+    acks: Literal["0", "1", "all"] = "all"
+    retries: int | None = Field(None, ge=0)
+    idempotence: bool = False
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    auto_commit: bool = False
+    delivery_timeout_s: float = Field(8.0, gt=0)
+    request_timeout_s: float = Field(3.0, gt=0)
+    poll_ms: int = Field(100, ge=0, le=60_000)
+    producer_config: dict[str, str] = {}
+    consumer_config: dict[str, str] = {}
+
+    # faults
+    nemesis: tuple[str, ...] = ()
+    nemesis_interval_s: float = Field(10.0, gt=0)
+    nemesis_first_s: float = Field(5.0, ge=0)
+
+    # checking
+    ww_deps: bool = True
+    jepsen_compatible: bool = False
+
+    @field_validator("acks", mode="before")
+    @classmethod
+    def _acks(cls, value: Any) -> Any:
+        return {"-1": "all"}.get(str(value), str(value))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TestPlan:
+        if self.txn and self.acks != "all":
+            raise ValueError(f"--txn needs --acks all (it is {self.acks}): a transaction is idempotent")
+        if self.idempotence and self.acks != "all":
+            raise ValueError(f"--idempotence needs --acks all (it is {self.acks})")
+        if (self.txn or self.idempotence) and self.retries == 0:
+            raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
+        if self.min_txn_length > self.txn_length_max:
+            raise ValueError(f"--min-txn-length {self.min_txn_length} is above --max-txn-length")
+        if not self.sub_via:
+            raise ValueError("--sub-via needs assign, subscribe, or both")
+        if self.delivery_timeout_s > self.op_timeout_s:
+            raise ValueError(
+                f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout {self.op_timeout_s:g}: "
+                "a send would outlive its op"
+            )
+        if self.min_insync_replicas > min(self.replication, self.nodes):
+            raise ValueError(
+                f"--min-insync-replicas {self.min_insync_replicas} is above the replication factor "
+                f"{min(self.replication, self.nodes)}: no acks=all send could succeed"
+            )
+        return self
+
+    @property
+    def txn_length_max(self) -> int:
+        """4 micro-ops in transactions and 1 outside, unless the plan says."""
+        if self.max_txn_length is not None:
+            return self.max_txn_length
+        return max(4 if self.txn else 1, self.min_txn_length)
+
+    def settings(self) -> Settings:
+        """What the guarantees follow from."""
+        producer = {**self.producer_config}
+        idempotent = self.idempotence or self.txn or producer.get("enable.idempotence") == "true"
+        return Settings(
+            acks=str(producer.get("acks", self.acks)),
+            retries=int(producer["retries"]) if "retries" in producer else self.retries,
+            max_in_flight=int(producer.get("max.in.flight.requests.per.connection", 0)) or None,
+            idempotence=idempotent,
+            txn=self.txn,
+            isolation_level=self.isolation_level,
+            auto_offset_reset=self.auto_offset_reset,
+            replication=min(self.replication, self.nodes),
+            min_insync_replicas=self.min_insync_replicas,
+            unclean_election=self.broker_config.get("unclean.leader.election.enable") == "true",
+            cleanup_policy=self.broker_config.get("log.cleanup.policy", "delete"),
+            broker=dict(self.broker_config),
+        )
+
+    def check_options(self) -> CheckOptions:
+        """What the checker is told of this plan."""
+        return CheckOptions(
+            ww_deps=self.ww_deps,
+            sub_via=frozenset(self.sub_via),
+            jepsen_compatible=self.jepsen_compatible,
+            settings=self.settings(),
+            expected_faults=self.nemesis,
+            require_final_polls=True,
+        )
+
+
+def make(values: Mapping[str, Any]) -> TestPlan:
+    """A plan of option values. Raises BadInput with one line per mistake."""
+    try:
+        return TestPlan.model_validate(dict(values))
+    except ValidationError as error:
+        raise BadInput("\n".join(_explain(one) for one in error.errors())) from None
+
+
+def _explain(error: Any) -> str:
+    """One pydantic error as a sentence that names the option."""
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not error["loc"]:
+        return message
+    name = str(error["loc"][0])
+    return f"{option_name(name)} {error['input']}: {message[0].lower()}{message[1:]}"
+
+
+def option_name(field: str) -> str:
+    """The command-line option of a plan's field."""
+    for unit in ("_s", "_hz"):
+        field = field.removesuffix(unit)
+    return "--" + field.replace("_", "-")
+
+
+def dump(plan: TestPlan) -> str:
+    """The plan as YAML."""
+    data = plan.model_dump(by_alias=True, mode="json")
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Strict(yaml.SafeLoader):
+    """Plain data only, and no key twice."""
+
+
+def _mapping(loader: _Strict, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} stands twice", key_node.start_mark
+            )
+        seen.add(key)
+    return dict(loader.construct_pairs(node, deep=True))
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def load_data(path: Path) -> dict[str, Any]:
+    """The mapping of a plan file, not validated. Raises BadInput with file, line and column."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read the plan ({error.strerror})") from None
+    if len(raw) > YAML_BYTES_MAX:
+        raise BadInput(f"{path}: a plan of {len(raw)} bytes; at most {YAML_BYTES_MAX}")
+    try:
+        data = yaml.load(raw, Loader=_Strict)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise BadInput(f"{path}{where}: not a plan ({getattr(error, 'problem', error)})") from None
+    except RecursionError:
+        raise BadInput(f"{path}: nested too deeply to be a plan") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"{path}: a plan is a mapping of options")
+    newer = data.get("schema", SCHEMA)
+    if not isinstance(newer, int) or newer > SCHEMA:
+        raise BadInput(f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness")
+    return data
+
+
+def load(path: Path) -> TestPlan:
+    """The plan of a run folder's plan.yaml, or of any such file."""
+    return make(load_data(path))

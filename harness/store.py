@@ -1,0 +1,176 @@
+"""Run folders: making and naming them, and the write-ahead history.
+
+    runs/<id>/plan.yaml  history/00000.jsonl ...  events/*.jsonl  tables/  results.json  results/  plots/
+              logs/<node>/  harness.log
+    runs/latest -> <id>
+
+The log is written and never a table: `checker.ingest` makes those. One line is one `write(2)`, an
+invocation's before it is dispatched, so a killed harness loses nothing that it dispatched; a thread calls
+`fdatasync` once a second, so a machine that loses power loses about that much.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import orjson
+
+from harness.model import codec
+from harness.model.errors import BadInput, Missing
+
+SEGMENT_BYTES: Final = 64 << 20
+SYNC_INTERVAL_S: Final = 1.0
+
+
+def new_run(runs: Path, name: str) -> Path:
+    """Make runs/<time>-<name>/ and point runs/latest at it. Raises Missing when the folder cannot be made."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1000):
+            folder = runs / (f"{stamp}-{name}" if attempt == 0 else f"{stamp}-{name}-{attempt}")
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                break
+        else:
+            raise Missing(f"{runs}: no free name for a run at {stamp}; wait a second and try again")
+        for part in ("history", "events", "logs", "plots", "results"):
+            (folder / part).mkdir()
+    except OSError as error:
+        raise Missing(f"{runs}: cannot make a run folder there ({error.strerror}); use --runs") from None
+    _point_latest(runs, folder.name)
+    return folder
+
+
+def _point_latest(runs: Path, name: str) -> None:
+    """Replace the link in one step; a file system without links goes without `latest`."""
+    temporary = runs / f".latest-{os.getpid()}"
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(name)
+        temporary.replace(runs / "latest")
+
+
+class HistoryLog:
+    """Appends lines to history/NNNNN.jsonl, rolling to the next file at `segment_bytes`.
+
+    `on_roll(path)` is told of each finished segment. Raises Missing when the disk refuses a write.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        zero_ns: int,
+        segment_bytes: int = SEGMENT_BYTES,
+        on_roll: Callable[[Path], None] = lambda path: None,
+    ) -> None:
+        self._folder, self._run, self._zero_ns = folder, run, zero_ns
+        self._segment_bytes, self._on_roll = segment_bytes, on_roll
+        self._segment, self._written, self._fd = 0, 0, -1
+        self._dirty, self._lock, self._stop = False, threading.Lock(), threading.Event()
+        self._open()
+        self._syncer = threading.Thread(target=self._sync_loop, name="history-sync", daemon=True)
+        self._syncer.start()
+
+    @property
+    def path(self) -> Path:
+        """The segment being written."""
+        return self._folder / f"{self._segment:05d}.jsonl"
+
+    def _open(self) -> None:
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        behind_ns = time.monotonic_ns() - self._zero_ns
+        self._written = 0
+        self.append(codec.header(self._run, self._segment, time.time_ns() - behind_ns, self._zero_ns))
+
+    def append(self, line: bytes) -> None:
+        """Write one whole line, newline included."""
+        if self._written > self._segment_bytes:
+            self._roll()
+        try:
+            written = os.write(self._fd, line)
+            while written < len(line):  # only a nearly full disk or a signal leaves a write short
+                written += os.write(self._fd, line[written:])
+        except OSError as error:
+            raise Missing(f"{self.path}: cannot write the history ({error.strerror})") from None
+        self._written += len(line)
+        self._dirty = True
+
+    def _roll(self) -> None:
+        with self._lock:
+            os.fdatasync(self._fd)
+            os.close(self._fd)
+            done = self.path
+            self._segment += 1
+            self._open()
+        self._on_roll(done)
+
+    def _sync_loop(self) -> None:
+        while not self._stop.wait(SYNC_INTERVAL_S):
+            self.sync()
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        with self._lock:
+            if self._dirty and self._fd >= 0:
+                self._dirty = False
+                os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        """Sync and close. Safe to repeat."""
+        self._stop.set()
+        self.sync()
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def __enter__(self) -> HistoryLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Events:
+    """Facts of a run that are not ops: events/harness.jsonl, one object a line."""
+
+    def __init__(self, folder: Path, zero_ns: int) -> None:
+        self._path, self._zero_ns, self._lock = folder / "events" / "harness.jsonl", zero_ns, threading.Lock()
+
+    def write(self, event: str, detail: str, **more: Any) -> None:
+        """Append {"time_ns", "event", "detail", ...}. Any thread may call."""
+        line = {"time_ns": time.monotonic_ns() - self._zero_ns, "event": event, "detail": detail, **more}
+        with self._lock, self._path.open("ab") as file:
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a recorded history."""
+    return (folder / "history").is_dir()
+
+
+def require_run(folder: Path) -> Path:
+    """The folder, if it is a run. Raises BadInput saying what is missing and what to do."""
+    if not folder.exists():
+        raise BadInput(f"{folder}: no such run; `harness list` shows the ones there are")
+    if not is_run(folder):
+        raise BadInput(f"{folder}: not a run folder (it has no history/); give one that `harness list` shows")
+    return folder
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a JSON file so that a reader sees the old one or the new one, never half of it."""
+    temporary = path.with_suffix(path.suffix + ".part")
+    temporary.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
+    temporary.replace(path)

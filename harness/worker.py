@@ -1,0 +1,195 @@
+"""A worker process: the clients of some slots, or the admin role.
+
+Started as `python -m harness.worker`, with a stream socket as descriptor 3 that carries JSON lines.
+
+    to a worker      {"do":"setup","role":"ops","client":{...}}   once, first
+                     an op line (an invocation)                   for a process; its slot is process % slots
+                     {"do":"drop","process":p}                    abandon a client that hangs
+                     {"do":"exit"}
+    from a worker    {"did":"ready"}                              after setup
+                     an op line (a completion)                    with the index of its invocation
+
+    admin role       {"do":"call","id":n,"name":"leaders","args":{...}}
+                     answered by {"did":"call","id":n,"value":...} or "error" in the place of "value"
+
+A client is opened at its process's first op; a process never seen before means that the slot's previous one
+is retired, and its client is closed first. An op that finds no client because opening failed is `fail`:
+nothing was sent. End-of-file on the socket ends the process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import orjson
+
+from harness.model import codec
+from harness.model.op import FAIL, INFO, Op
+
+CONTROL_FD: Final = 3
+
+
+class SlotClient(Protocol):
+    """What a worker drives: one client of one process."""
+
+    def invoke(self, op: Op) -> Op: ...
+    def close(self) -> None: ...
+
+
+Open = Callable[[Mapping[str, Any]], SlotClient]
+
+
+def lines(sock: socket.socket) -> Iterator[bytes]:
+    """Whole lines from a socket until end-of-file."""
+    rest = b""
+    while True:
+        try:
+            chunk = sock.recv(1 << 18)
+        except ConnectionError:
+            return
+        if not chunk:
+            return
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+
+
+class Slot:
+    """One slot: its client, opened when first needed, and replaced when the process changes."""
+
+    def __init__(self, open_client: Open, config: Mapping[str, Any]) -> None:
+        self._open, self._config = open_client, config
+        self._client: SlotClient | None = None
+        self._process: Any = None
+
+    def apply(self, op: Op) -> Op:
+        """The completion of `op`; a client that raises what it should not makes it `info`."""
+        if op.process != self._process or self._client is None:
+            self.close()
+            try:
+                self._client = self._open({**self._config, "process": op.process})
+                self._process = op.process
+            except Exception as error:
+                return op.with_(type=FAIL, error=["no-client", f"{type(error).__name__}: {error}"])
+        try:
+            done = self._client.invoke(op)
+        except Exception as error:
+            done = op.with_(type=INFO, error=["client-crashed", f"{type(error).__name__}: {error}"])
+        return done
+
+    def close(self) -> None:
+        """Close the client, if there is one, beside what comes next: closing may take seconds."""
+        client, self._client = self._client, None
+        if client is not None:
+            threading.Thread(target=_close, args=(client, self._process), daemon=True).start()
+
+
+def _close(client: SlotClient, process: Any) -> None:
+    try:
+        client.close()
+    except Exception as error:
+        print(f"closing the client of process {process}: {error!r}", file=sys.stderr)
+
+
+class OpsWorker:
+    """Serves op lines. One slot, or clients that never block: inline. Otherwise a thread a slot."""
+
+    def __init__(self, sock: socket.socket, client: Mapping[str, Any]) -> None:
+        from harness.clients.table import opener
+
+        self._sock, self._lock = sock, threading.Lock()
+        self._open, self._config = opener(str(client["library"])), client
+        self._slots = int(client["concurrency"])
+        self._inline = bool(client.get("inline"))
+        self._served: dict[int, Slot] = {}
+        self._queues: dict[int, queue.SimpleQueue[bytes | None]] = {}
+
+    def take(self, line: bytes, batch: list[bytes]) -> None:
+        """Serve one op line; inline completions are added to `batch`, which the caller sends."""
+        op = codec.decode(line, "op from the harness")
+        number = int(op.process) % self._slots
+        if self._inline:
+            batch.append(codec.encode(self._slot(number).apply(op)))
+            return
+        if number not in self._queues:
+            self._queues[number] = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(number, self._queues[number]), daemon=True).start()
+        self._queues[number].put(line)
+
+    def drop(self, process: int) -> None:
+        """Leave the slot's thread to its fate; the next op gets a new one."""
+        left = self._queues.pop(process % self._slots, None)
+        self._served.pop(process % self._slots, None)
+        if left is not None:
+            left.put(None)
+
+    def _slot(self, number: int) -> Slot:
+        return self._served.setdefault(number, Slot(self._open, self._config))
+
+    def _serve(self, number: int, inbox: queue.SimpleQueue[bytes | None]) -> None:
+        slot = self._slot(number)
+        while (line := inbox.get()) is not None:
+            done = codec.encode(slot.apply(codec.decode(line, "op from the harness")))
+            with self._lock:
+                self._sock.sendall(done)
+        slot.close()
+
+
+def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
+    client = dict(setup["client"])
+    client["inline"] = bool(client.get("inline")) or bool(setup.get("single"))
+    worker = OpsWorker(sock, client)
+    sock.sendall(b'{"did":"ready"}\n')
+    for line in inbox:
+        if line.startswith(b'{"do"'):
+            order = orjson.loads(line)
+            if order["do"] == "exit":
+                return
+            worker.drop(int(order["process"]))
+            continue
+        batch: list[bytes] = []
+        worker.take(line, batch)
+        if batch:
+            sock.sendall(b"".join(batch))
+
+
+def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
+    from harness.clients.table import admin_opener
+
+    admin = admin_opener(str(setup["client"]["library"]))(setup["client"])
+    sock.sendall(b'{"did":"ready"}\n')
+    for line in inbox:
+        order = orjson.loads(line)
+        if order["do"] == "exit":
+            return
+        answer: dict[str, Any] = {"did": "call", "id": order["id"]}
+        try:
+            answer["value"] = getattr(admin, order["name"])(**order["args"])
+        except Exception as error:
+            answer["error"] = f"{type(error).__name__}: {error}"
+        sock.sendall(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def main() -> None:
+    # A terminal's Ctrl-C is for the harness, which decides what the workers do about it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock = socket.socket(fileno=CONTROL_FD)
+    inbox = lines(sock)
+    first = next(inbox, None)
+    if first is not None:
+        setup = orjson.loads(first)
+        {"ops": serve_ops, "admin": serve_admin}[setup["role"]](sock, inbox, setup)
+    # Clients may hang in their own close: everything they had to say has been said.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

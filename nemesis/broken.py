@@ -1,0 +1,101 @@
+"""The two shapes that verbs share: something is done to nodes, or to clients, and undone later.
+
+A verb gives functions that break and mend; aiming, remembering what was hit, and seeing the effect are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.model.op import Op
+from harness.model.protocols import Env
+from nemesis.effects import facts, hit, wait_healthy, wait_new_leaders
+from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS, Facts
+
+Act = Callable[[Env, Sequence[str]], None]
+Evidence = Callable[[Env, Sequence[str]], Mapping[str, Any]]
+
+
+def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+    """No evidence beside the leaders."""
+    return {}
+
+
+class BrokenNodes:
+    """`begin` breaks the target's nodes, `end` mends them and waits until the cluster is healthy.
+
+    Effect: if the nodes led partitions of the run, that those have new leaders; otherwise the call itself.
+    """
+
+    def __init__(
+        self, target: str, begin: str, end: str, break_: Act, mend: Act, evidence: Evidence = nothing_more
+    ) -> None:
+        self.fs = frozenset({begin, end})
+        self._target, self._begin = target, begin
+        self._break, self._mend, self._evidence = break_, mend, evidence
+        self._broken: list[str] = []
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        return op.with_(value=self._start(env) if op.f == self._begin else self._stop(env))
+
+    def _start(self, env: Env) -> dict[str, Any]:
+        before = facts(env)
+        choose = NODE_TARGETS.get(self._target)
+        nodes = list(choose(before, env.draw)) if choose else [self._target]
+        self._broken += [node for node in nodes if node not in self._broken]
+        self._break(env, nodes)
+        if set(nodes) >= set(before.nodes):
+            return hit(nodes, bool(nodes))
+        moved = wait_new_leaders(env, before, nodes)
+        led = any(leader in nodes for leader in before.leaders.values())
+        return hit(nodes, bool(moved) if led else bool(nodes), new_leaders=moved)
+
+    def _stop(self, env: Env) -> dict[str, Any]:
+        nodes, self._broken = self._broken, []
+        if not nodes:
+            return {"nodes": []}
+        seen = self._evidence(env, nodes)
+        self._mend(env, nodes)
+        still = wait_healthy(env)
+        return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
+
+    def teardown(self, env: Env) -> None:
+        nodes, self._broken = self._broken, []
+        if nodes:
+            self._mend(env, nodes)
+
+
+class BrokenClients:
+    """`begin` signals the target's worker processes, `end` (if there is one) signals them again."""
+
+    def __init__(self, target: str, begin: str, number: int, end: str = "", end_number: int = 0) -> None:
+        self.fs = frozenset({begin, end} - {""})
+        self._target, self._begin = target, begin
+        self._number, self._end_number = number, end_number
+        self._hit: list[str] = []
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        if op.f != self._begin:
+            return op.with_(value={"nodes": [], "clients": self._stop(env)})
+        aimed = Facts((), {}, None, env.workers.names())
+        names = CLIENT_TARGETS[self._target](aimed, env.draw)
+        signalled = [name for name in names if env.workers.signal(name, self._number)]
+        self._hit += signalled
+        return op.with_(value=hit([], bool(signalled), clients=signalled))
+
+    def _stop(self, env: Env) -> list[str]:
+        names, self._hit = self._hit, []
+        if self._end_number:
+            for name in names:
+                env.workers.signal(name, self._end_number)
+        return names
+
+    def teardown(self, env: Env) -> None:
+        self._stop(env)

@@ -1,0 +1,41 @@
+"""kill: SIGKILL. A node's server is started again at the end of the span; a client process is replaced at
+once by the run, under a new process id, its transaction left open and its offsets uncommitted.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from harness.generator import NOTHING
+from harness.model.protocols import Env, Fault, Processes
+from nemesis.broken import BrokenClients, BrokenNodes
+from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.targets import CLIENT_TARGETS
+
+SUMMARY: Final = "SIGKILL a server, and start it again later; or SIGKILL a client process"
+
+
+def kill(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Processes)
+    for node in nodes:
+        env.cluster.kill(node)
+
+
+def start(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Processes)
+    for node in nodes:
+        if not env.cluster.running(node):
+            env.cluster.start(node)
+
+
+def fault(target: str, timing: Timing) -> Fault:
+    """kill:TARGET."""
+    name = f"kill:{target}"
+    if target in CLIENT_TARGETS:
+        once = fault_op("kill", name, target, "")
+        return Fault(name, BrokenClients(target, "kill", signal.SIGKILL), repeated(once, timing), NOTHING)
+    begin, end = fault_op("kill", name, target, "start"), fault_op("restart", name, target, "stop")
+    nemesis = BrokenNodes(target, "kill", "restart", kill, start)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Processes,))

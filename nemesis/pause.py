@@ -1,0 +1,39 @@
+"""pause: SIGSTOP, then SIGCONT. A node that sleeps beyond its session is fenced and wakes as a stale leader;
+a client that does is a zombie, whose transaction and group membership others have taken over.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from harness.model.protocols import Env, Fault, Processes
+from nemesis.broken import BrokenClients, BrokenNodes
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.targets import CLIENT_TARGETS
+
+SUMMARY: Final = "SIGSTOP a server or a client process, SIGCONT later"
+
+
+def pause(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Processes)
+    for node in nodes:
+        env.cluster.pause(node)
+
+
+def resume(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Processes)
+    for node in nodes:
+        env.cluster.resume(node)
+
+
+def fault(target: str, timing: Timing) -> Fault:
+    """pause:TARGET."""
+    name = f"pause:{target}"
+    begin, end = fault_op("pause", name, target, "start"), fault_op("resume", name, target, "stop")
+    if target in CLIENT_TARGETS:
+        clients = BrokenClients(target, "pause", signal.SIGSTOP, "resume", signal.SIGCONT)
+        return Fault(name, clients, start_stop(begin, end, timing), finally_(end))
+    nodes = BrokenNodes(target, "pause", "resume", pause, resume)
+    return Fault(name, nodes, start_stop(begin, end, timing), finally_(end), (Processes,))

@@ -1,0 +1,101 @@
+"""The faults by name. A new verb is one module and one row here.
+
+A fault is written VERB:TARGET ("kill:leader"); the short names are aliases. Several, separated by commas,
+run at once, each with its own rhythm.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Final
+
+from harness.generator import ForNemesis, Once, Then, any_
+from harness.model.errors import BadInput
+from harness.model.op import INFO, NEMESIS, Op
+from harness.model.protocols import Cluster, Env, Fault, Generator
+from nemesis import isolate, kill, pause
+from nemesis.effects import wait_healthy
+from nemesis.schedule import Timing
+from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
+
+Make = Callable[[str, Timing], Fault]
+
+VERBS: Final[Mapping[str, ModuleType]] = {"kill": kill, "pause": pause, "isolate": isolate}
+NODES_ONLY: Final = frozenset({"isolate"})
+ALIASES: Final[Mapping[str, str]] = {
+    "leader-kill": "kill:leader",
+    "leader-pause": "pause:leader",
+    "leader-isolate": "isolate:leader",
+    "client-crash": "kill:client",
+    "client-kill": "kill:client",
+    "client-pause": "pause:client",
+}
+
+
+def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    """Names of the faults in a comma-separated list, aliases resolved; none of them for "none".
+
+    Raises BadInput naming the unknown verb or target, with the nearest known one.
+    """
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    found = tuple(_canonical(name, nodes) for name in names if name != "none")
+    if len(set(found)) < len(found):
+        raise BadInput(f"--nemesis {text}: the same fault is named twice")
+    return found
+
+
+def _canonical(name: str, nodes: Sequence[str]) -> str:
+    full = ALIASES.get(name, name)
+    verb, _, target = full.partition(":")
+    if verb not in VERBS or not target:
+        known = ["none", *ALIASES, *(f"{verb}:{target}" for verb in VERBS for target in NODE_TARGETS)]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise BadInput(f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
+                       f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
+    targets = [*NODE_TARGETS, *nodes, *(() if verb in NODES_ONLY else CLIENT_TARGETS)]
+    if target not in targets:
+        raise BadInput(f"--nemesis {name}: {verb} has no target {target!r}; one of {', '.join(targets)}")
+    return f"{verb}:{target}"
+
+
+def faults(names: Sequence[str], timing: Timing) -> tuple[Fault, ...]:
+    """The faults of canonical names."""
+    made = []
+    for name in names:
+        verb, _, target = name.partition(":")
+        make: Make = VERBS[verb].fault
+        made.append(make(target, timing))
+    return tuple(made)
+
+
+def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str) -> None:
+    """Raises BadInput for a fault that needs what the cluster cannot do; `why` says what it is."""
+    for fault in chosen:
+        missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
+        if missing:
+            raise BadInput(f"--nemesis {fault.name} needs {', '.join(missing)}, which {why}")
+
+
+def under_load(chosen: Sequence[Fault]) -> Generator | None:
+    """All faults at once."""
+    return any_(*(fault.generator for fault in chosen)) if chosen else None
+
+
+def healing(chosen: Sequence[Fault]) -> Generator:
+    """Every fault's own healing, then the wait for a healthy cluster, which is always in the history."""
+    last = Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""})
+    return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
+
+
+def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
+    """Apply a nemesis op: to the fault that it names, or the wait for a healthy cluster."""
+    if op.f == "heal":
+        still = wait_healthy(env)
+        return op.with_(value={"unhealthy": still} if still else {}, error=still or None)
+    for fault in chosen:
+        if fault.name == op.extra.get("fault"):
+            return fault.nemesis.invoke(env, op)
+    raise BadInput(f"a nemesis op names no fault of this run: {op.f} {dict(op.extra)}")

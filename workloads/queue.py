@@ -1,0 +1,300 @@
+"""The queue workload: transactions of sends and polls over rotating keys, with subscribes and assigns.
+
+Under load each op is a list of 1 to n micro-ops, each a send of the next value of a key or a poll; ops of
+one kind only are tagged `send` or `poll`, mixed ones `txn`. Keys come from a pool of `key_count`; a key that
+has had `max_writes_per_key` values is retired and the next integer takes its place. Now and then an op is an
+`assign` or a `subscribe` of recently used keys, and sometimes it adds keys that hold acknowledged values
+which nobody has polled yet. With `crash_clients`, a client is told to crash every so often.
+
+Final polls: each client crashes (so that a fresh one has no broken state), assigns every key, seeks to the
+beginning, and polls until its positions equal the logs' ends and those have not moved for two seconds; a
+client that makes no progress for ten seconds begins again.
+
+What it follows: jepsen.tests.kafka. What differs: values are drawn per op from the seed, so the stream of
+ops does not depend on timing, except for the keys that assigns and subscribes add to catch up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from harness.generator import Any_, EachSlot, Fn, Rate, op
+from harness.model.draw import Draw
+from harness.model.op import EMPTY, FAIL, INVOKE, OK, Op, polls, sends
+from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
+
+Answer = tuple[Op | Pending, Generator] | None
+
+CATCH_UP_P: Final = 0.3  # how often an assign or subscribe adds keys with unseen values
+UNSEEN_KEYS_MAX: Final = 256
+STABLE_NS: Final = 2_000_000_000
+RESTART_NS: Final = 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """txn: ops are transactions. See `harness run --help` for the rest."""
+
+    txn: bool = False
+    min_txn_length: int = 1
+    max_txn_length: int = 1
+    key_count: int = 12
+    max_writes_per_key: int = 1024
+    key_dist: str = "exponential"
+    key_dist_base: float = 2.0
+    abort_p: float = 0.05
+    sub_p: float = 1 / 64
+    sub_via: tuple[str, ...] = ("assign",)
+    crash_clients: bool = False
+    crash_client_interval_s: float = 30.0
+
+
+def tagged(mops: list[list[Any]]) -> str:
+    """send, poll, or txn: by the kinds of the micro-ops."""
+    kinds = {mop[0] for mop in mops}
+    return kinds.pop() if len(kinds) == 1 else "txn"
+
+
+@dataclass(frozen=True, slots=True)
+class Txns:
+    """Endless transactions. `pool` holds (key, values sent so far) of each active key."""
+
+    options: Options
+    pool: tuple[tuple[int, int], ...]
+    next_key: int
+    n: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        options, draw = self.options, ctx.draw("txn", self.n)
+        pool, next_key = self.pool, self.next_key
+        mops: list[list[Any]] = []
+        for _ in range(draw.between(options.min_txn_length, options.max_txn_length)):
+            if draw.random() < 0.5:
+                mops.append(["poll"])
+                continue
+            at = pick(options, draw, len(pool))
+            key, sent = pool[at]
+            mops.append(["send", key, sent])
+            if sent + 1 >= options.max_writes_per_key:
+                pool, next_key = (*pool[:at], *pool[at + 1 :], (next_key, 0)), next_key + 1
+            else:
+                pool = (*pool[:at], (key, sent + 1), *pool[at + 1 :])
+        abort = options.txn and draw.random() < options.abort_p
+        made = Op(-1, -1, -1, INVOKE, tagged(mops), mops, None, {"abort": True} if abort else EMPTY)
+        return made, Txns(options, pool, next_key, self.n + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+def pick(options: Options, draw: Draw, count: int) -> int:
+    """Which active key: uniform, or exponential with later ones `base` times likelier than the one before."""
+    base = options.key_dist_base
+    if options.key_dist == "uniform" or base == 1.0:
+        return draw.below(count)
+    # Inverse of the distribution function of P(i) ~ base**i over 0..count-1.
+    at = math.log1p(draw.random() * (base**count - 1.0)) / math.log(base)
+    return min(count - 1, max(0, int(at)))
+
+
+def txns(options: Options) -> Generator:
+    return Txns(options, tuple((key, 0) for key in range(options.key_count)), options.key_count)
+
+
+def keys_of(event: Op) -> list[int]:
+    """Keys that the micro-ops of an op name."""
+    return [mop[1] for mop in event.value if mop[0] == "send"] if isinstance(event.value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class InterleaveSubscribes:
+    """Every so often, in place of nothing, an assign or subscribe of some recently used keys.
+
+    `recent` keeps the keys that flowed through, the latest last, at most twice the active ones.
+    """
+
+    options: Options
+    inner: Generator
+    recent: tuple[int, ...] = ()
+    n: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        draw = ctx.draw("subscribe", self.n)
+        if self.recent and draw.random() < self.options.sub_p:
+            f = draw.choice(self.options.sub_via)
+            count = draw.between((len(self.recent) + 1) // 2, len(self.recent))
+            keys = sorted(draw.shuffled(self.recent)[:count])
+            return op(f, keys), replace(self, n=self.n + 1)
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        made, inner = answer
+        if isinstance(made, Pending):
+            return made, replace(self, inner=inner)
+        recent = self.recent
+        for key in keys_of(made):
+            if key not in recent[-self.options.key_count // 2 :]:
+                kept = tuple(k for k in recent if k != key)
+                recent = (*kept, key)[-2 * self.options.key_count :]
+        return made, InterleaveSubscribes(self.options, inner, recent, self.n + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        inner = self.inner.update(ctx, event)
+        return self if inner is self.inner else replace(self, inner=inner)
+
+
+@dataclass(frozen=True, slots=True)
+class PollUnseen:
+    """Sometimes adds keys with acknowledged but unpolled offsets to an assign or subscribe.
+
+    `behind` maps such keys to [highest offset acknowledged, highest polled].
+    """
+
+    inner: Generator
+    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    n: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        answer = self.inner.op(ctx)
+        if answer is None:
+            return None
+        made, inner = answer
+        if isinstance(made, Pending) or made.f not in ("assign", "subscribe") or not self.behind:
+            return made, PollUnseen(inner, self.behind, self.n)
+        if ctx.draw("catch-up", self.n).random() < CATCH_UP_P:
+            made = made.with_(value=sorted({*made.value, *self.behind}))
+        return made, PollUnseen(inner, self.behind, self.n + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        inner = self.inner.update(ctx, event)
+        behind = self._behind(event) if event.type == OK else self.behind
+        if inner is self.inner and behind is self.behind:
+            return self
+        return PollUnseen(inner, behind, self.n)
+
+    def _behind(self, event: Op) -> Mapping[int, tuple[int, int]]:
+        changed: dict[int, tuple[int, int]] = {}
+        for key, offset, _ in sends(event):
+            acknowledged, polled = changed.get(key) or self.behind.get(key, (-1, -1))
+            if offset is not None and offset > acknowledged:
+                changed[key] = (offset, polled)
+        last: dict[int, int] = {}
+        for key, offset, _ in polls(event):
+            last[key] = offset
+        for key, offset in last.items():
+            known = changed.get(key) or self.behind.get(key)
+            if known is not None:
+                changed[key] = (known[0], max(known[1], offset))
+        if not changed:
+            return self.behind
+        merged = {**self.behind, **changed}
+        kept = {key: (sent, seen) for key, (sent, seen) in merged.items() if seen < sent}
+        while len(kept) > UNSEEN_KEYS_MAX:
+            kept.pop(next(iter(kept)))
+        return kept
+
+
+def crashes(interval_s: float) -> Generator:
+    """A crash op of some free client every `interval_s`."""
+    return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
+
+
+# --- final polls --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Final polls of one slot.
+
+    stage     crash -> debug -> assign -> poll -> done; `waiting` while the op of a stage is open
+    ends      the logs' ends at the last poll that had caught up with them
+    since_ns  since when they have not moved; None while behind
+    moved_ns  when the positions last moved
+    """
+
+    keys: tuple[int, ...]
+    debug: bool
+    stage: str = "crash"
+    waiting: bool = False
+    positions: tuple[tuple[int, int], ...] = ()
+    ends: tuple[tuple[int, int], ...] = ()
+    since_ns: int | None = None
+    moved_ns: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        if self.stage == "done":
+            return None
+        if self.waiting:
+            return PENDING, self
+        made = {
+            "crash": lambda: op("crash", None, final=True),
+            "debug": lambda: op("debug-topic-partitions", list(self.keys), final=True),
+            "assign": lambda: op("assign", list(self.keys), seek_to_beginning=True, final=True),
+            "poll": lambda: op("poll", [["poll"]], final=True),
+        }[self.stage]()
+        return made, replace(self, waiting=True)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == INVOKE or not self.waiting or event.process not in ctx.all:
+            return self
+        rested = replace(self, waiting=False)
+        if self.stage == "crash":
+            return replace(rested, stage="debug" if self.debug else "assign")
+        if self.stage == "debug":
+            return replace(rested, stage="assign")
+        if event.type not in (OK, FAIL):  # the process is gone, and its assignment with it
+            return replace(rested, stage="assign", since_ns=None)
+        if self.stage == "assign":
+            began = replace(rested, since_ns=None, moved_ns=event.time_ns)
+            return replace(began, stage="poll") if event.type == OK else began
+        return rested._polled(event)
+
+    def _polled(self, event: Op) -> Drain:
+        positions = tuple(sorted((key, at) for key, at in event.extra.get("positions", ())))
+        ends = tuple(sorted((row[0], row[2]) for row in event.extra.get("ends", ())))
+        moved = event.type == OK and positions != self.positions
+        now = replace(self, moved_ns=event.time_ns, positions=positions) if moved else self
+        if event.type == OK and ends and positions == ends and len(ends) == len(self.keys):
+            if now.since_ns is None or ends != now.ends:
+                return replace(now, ends=ends, since_ns=event.time_ns)
+            return replace(now, stage="done") if event.time_ns - now.since_ns >= STABLE_NS else now
+        if event.time_ns - now.moved_ns > RESTART_NS:
+            return replace(now, stage="crash", since_ns=None)
+        return replace(now, since_ns=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPolls:
+    """Watches which keys the load touches, then drains them in every slot."""
+
+    keys: frozenset[int] = frozenset()
+    begun: Generator | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        if not self.keys:
+            return None
+        keys = tuple(sorted(self.keys))
+        begun = self.begun or EachSlot(lambda slot: Drain(keys, debug=slot == 0))
+        answer = begun.op(ctx)
+        return None if answer is None else (answer[0], FinalPolls(self.keys, answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if self.begun is not None:
+            begun = self.begun.update(ctx, event)
+            return self if begun is self.begun else FinalPolls(self.keys, begun)
+        if event.type != INVOKE:
+            return self
+        fresh = [key for key in keys_of(event) if key not in self.keys] if event.f in ("send", "txn") else []
+        return FinalPolls(self.keys.union(fresh)) if fresh else self
+
+
+def workload(options: Options) -> Workload:
+    """The queue workload under `options`."""
+    load = PollUnseen(InterleaveSubscribes(options, txns(options)))
+    generator: Generator = load
+    if options.crash_clients:
+        generator = Any_((crashes(options.crash_client_interval_s), load))
+    return Workload("queue", generator, FinalPolls(), client="queue", checks=("queue",))
