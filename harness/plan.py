@@ -113,15 +113,27 @@ class TestPlan(BaseModel):
             raise ValueError("--sub-via needs assign, subscribe, or both")
         if self.delivery_timeout_s > self.op_timeout_s:
             raise ValueError(
-                f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout {self.op_timeout_s:g}: "
-                "a send would outlive its op"
+                f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout "
+                f"{self.op_timeout_s:g}: a send would outlive its op"
             )
-        if self.min_insync_replicas > min(self.replication, self.nodes):
+        if "replication" in self.model_fields_set and self.replication > self.nodes:
+            raise ValueError(f"--replication {self.replication} needs as many --nodes (it is {self.nodes})")
+        if "min_insync_replicas" in self.model_fields_set and self.min_isr < self.min_insync_replicas:
             raise ValueError(
                 f"--min-insync-replicas {self.min_insync_replicas} is above the replication factor "
-                f"{min(self.replication, self.nodes)}: no acks=all send could succeed"
+                f"{self.replication_factor}: no acks=all send could succeed"
             )
         return self
+
+    @property
+    def replication_factor(self) -> int:
+        """The default is capped by the number of nodes."""
+        return min(self.replication, self.nodes)
+
+    @property
+    def min_isr(self) -> int:
+        """The default is capped by the replication factor."""
+        return min(self.min_insync_replicas, self.replication_factor)
 
     @property
     def txn_length_max(self) -> int:
@@ -142,8 +154,8 @@ class TestPlan(BaseModel):
             txn=self.txn,
             isolation_level=self.isolation_level,
             auto_offset_reset=self.auto_offset_reset,
-            replication=min(self.replication, self.nodes),
-            min_insync_replicas=self.min_insync_replicas,
+            replication=self.replication_factor,
+            min_insync_replicas=self.min_isr,
             unclean_election=self.broker_config.get("unclean.leader.election.enable") == "true",
             cleanup_policy=self.broker_config.get("log.cleanup.policy", "delete"),
             broker=dict(self.broker_config),

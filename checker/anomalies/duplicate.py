@@ -1,0 +1,41 @@
+"""Duplicate: a value stands at more than one offset of its key.
+
+Witness {key, value, count, offsets}. Source: document 000, `duplicate-cases`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import begins, order
+from checker.witness import int_lists, table
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Pairs with more than one entry in the version order."""
+    orders = bucket.versions
+    several = np.flatnonzero(orders.first[orders.entry_pair] != orders.last[orders.entry_pair])
+    pair, offset = orders.entry_pair[several], orders.entry_offset[several]
+    by = order(pair, offset)
+    pair, offset = pair[by], offset[by]
+    heads = np.flatnonzero(begins(pair))
+    count = np.diff(np.append(heads, len(pair)))
+    return table(
+        {
+            "key": bucket.key_codes(pair[heads]),
+            "value": bucket.values(pair[heads]),
+            "count": count,
+            "offsets": int_lists(offset, count),
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "duplicate",
+    "A record that was sent once stands at more than one offset.",
+    "document 000, duplicate-cases",
+    find,
+)

@@ -1,0 +1,39 @@
+"""Inconsistent offsets: one offset of a key was seen to hold more than one value.
+
+Witness {key, offset, index, values}. Source: document 000, `version-orders`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import expand
+from checker.witness import int_lists, table
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Slots with more than one value."""
+    orders = bucket.versions
+    slots = np.flatnonzero(orders.slot_values > 1)
+    lengths = orders.slot_values[slots]
+    begin = np.searchsorted(orders.entry_slot, slots)
+    entries = expand(begin.astype(np.int64), lengths)
+    return table(
+        {
+            "key": bucket.data.keys[orders.slot_key[slots]],
+            "offset": orders.slot_offset[slots],
+            "index": orders.within_key(slots),
+            "values": int_lists(bucket.values(orders.entry_pair[entries]), lengths),
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "inconsistent-offsets",
+    "Different records were seen at one offset of a key.",
+    "document 000, version-orders",
+    find,
+)

@@ -1,0 +1,27 @@
+"""Internal nonmonotonic poll: within one op, a key's polled values go back in the log, or repeat.
+
+Keys in the op's rebalance log are excused. Witness {key, values, delta, op}.
+Source: document 000, `int-poll-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import within_op
+from checker.polls import inside_op
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps within an op with a delta below 1."""
+    return within_op(bucket, inside_op(bucket), skips=False)
+
+
+ANOMALY = Anomaly(
+    "int-nonmonotonic-poll",
+    "One operation polled records of a key against the order of the log, or one of them twice.",
+    "document 000, int-poll-skip+nonmonotonic-cases",
+    find,
+)

@@ -1,0 +1,25 @@
+"""Internal nonmonotonic send: within one op, consecutive sends to a key stand in the log the other way round.
+
+Witness {key, values, delta, op}. Source: document 000, `int-send-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import inside, within_op
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps within an op with a delta below 1."""
+    return within_op(bucket, inside(bucket, bucket.sends), skips=False)
+
+
+ANOMALY = Anomaly(
+    "int-nonmonotonic-send",
+    "Records that one operation sent to a key in a row stand in the log in another order.",
+    "document 000, int-send-skip+nonmonotonic-cases",
+    find,
+)

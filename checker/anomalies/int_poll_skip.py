@@ -1,0 +1,27 @@
+"""Internal poll skip: within one op, consecutive polls of a key jump over values of the log.
+
+Keys in the op's rebalance log are excused. Witness {key, values, delta, skipped, op}.
+Source: document 000, `int-poll-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import within_op
+from checker.polls import inside_op
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps within an op with a delta above 1."""
+    return within_op(bucket, inside_op(bucket), skips=True)
+
+
+ANOMALY = Anomaly(
+    "int-poll-skip",
+    "One operation polled two records of a key in a row and passed over others between them.",
+    "document 000, int-poll-skip+nonmonotonic-cases",
+    find,
+)

@@ -1,0 +1,26 @@
+"""Internal send skip: within one op, consecutive sends to a key have other values between them in the log.
+
+Never bad: Kafka does not isolate writes of transactions from each other. Witness {key, values, delta,
+skipped, op}. Source: document 000, `int-send-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import inside, within_op
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps within an op with a delta above 1."""
+    return within_op(bucket, inside(bucket, bucket.sends), skips=True)
+
+
+ANOMALY = Anomaly(
+    "int-send-skip",
+    "Records that one operation sent to a key in a row have others between them in the log.",
+    "document 000, int-send-skip+nonmonotonic-cases",
+    find,
+)

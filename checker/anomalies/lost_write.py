@@ -1,0 +1,117 @@
+"""Lost write: a value that must be in the log, and must have been read, was not.
+
+Jepsen's rule, per key: bound = highest *first* index among values that `ok` ops polled; must-be-read = values
+whose *last* index is at or below the bound; lost = those that no `ok` op polled and whose writer must have
+committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
+
+Native rules add and take away:
+- Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
+  lost, even beyond the bound, or without a known offset.
+- Legal deletion: values below the log start are excused, those without known offset too once it has moved,
+  and under compaction those that are not the last of their key.
+- Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
+  with such ops and subscribed or transactional consumers nothing is claimed there.
+
+Witness {key, value, index, offset, max-read-index, writer, max-read}: `max-read` is the first op that polled
+the value at the bound. Source: document 000, `lost-write-cases`; checker.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import Bools, Ints
+from checker.witness import nullable, table
+
+
+def _bound(bucket: Bucket) -> Ints:
+    """Per key rank: the highest first slot among values that `ok` ops polled; -1 for none."""
+    data = bucket.data
+    first = np.where(data.polled_ok, bucket.versions.first, -1)
+    bound = np.full(len(data.keys), -1, np.int64)
+    np.maximum.at(bound, data.pair_key, first)
+    return bound
+
+
+def excused(bucket: Bucket) -> Bools:
+    """Per pair: legally deleted as far as can be known (native rules)."""
+    data, orders = bucket.data, bucket.versions
+    log_start, _, _ = bucket.ends.of(data.keys)
+    start = log_start[data.pair_key]
+    offset = np.full(len(data.pair_key), -1, np.int64)
+    offset[orders.entry_pair] = orders.entry_offset  # ascending: the last offset
+    gone = np.where(offset < 0, start > 0, offset < start)
+    if "compact" in (bucket.options.settings.cleanup_policy or ""):
+        top = np.full(len(data.keys), -1, np.int64)
+        np.maximum.at(top, data.pair_key, orders.last)
+        gone |= (orders.last >= 0) & (orders.last < top[data.pair_key])
+    result: Bools = gone
+    return result
+
+
+def _offsets_tell(bucket: Bucket) -> bool:
+    """Whether values below the highest read must have been read by a recorded op even without final polls."""
+    counts = bucket.small.meta["counts"]
+    unknown = sum(counts.get(f, {}).get("info", 0) for f in ("poll", "txn"))
+    grouped = "subscribe" in counts or "txn" in counts
+    return unknown == 0 or not grouped
+
+
+def lost_pairs(bucket: Bucket) -> Ints:
+    """Pairs that are lost under the rules in force, ascending."""
+    data, orders = bucket.data, bucket.versions
+    unread = bucket.must_exist & ~data.polled_ok
+    below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
+    if bucket.options.jepsen_compatible:
+        return np.flatnonzero(unread & below)
+    _, _, complete = bucket.ends.of(data.keys)
+    whole = complete[data.pair_key]
+    if _offsets_tell(bucket):
+        seen = np.zeros(len(data.pair_key), np.bool_)
+        seen[bucket.polls.pair] = True
+        whole = whole | (below & ~seen)
+    return np.flatnonzero(unread & whole & ~excused(bucket))
+
+
+def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
+    """Per key rank: the first op that polled the (smallest) value whose last slot is the bound; -1 for none."""
+    data, orders = bucket.data, bucket.versions
+    reader = np.full(len(data.pair_key), -1, np.int64)
+    reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
+    at = np.flatnonzero((orders.last >= 0) & (orders.last == bound[data.pair_key]))
+    found = np.full(len(data.keys), -1, np.int64)
+    found[data.pair_key[at[::-1]]] = reader[at[::-1]]
+    return found
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """One witness per lost value."""
+    pairs = lost_pairs(bucket)
+    data, orders = bucket.data, bucket.versions
+    bound = _bound(bucket)
+    key = data.pair_key[pairs]
+    index = orders.within_key(orders.first[pairs])
+    columns = {
+        "key": bucket.key_codes(pairs),
+        "value": bucket.values(pairs),
+        "index": nullable(index),
+        "max-read-index": nullable(orders.within_key(bound)[key] if len(key) else key),
+        "writer": data.writer[pairs],
+        "max-read": nullable(_max_readers(bucket, bound)[key]),
+    }
+    if not bucket.options.jepsen_compatible:
+        columns["offset"] = nullable(bucket.sends.offset[data.writer_row[pairs]])
+        _, end, _ = bucket.ends.of(data.keys)
+        columns["end"] = nullable(end[key])
+    return table(columns)
+
+
+ANOMALY = Anomaly(
+    "lost-write",
+    "An acknowledged record is missing from a part of the log that was read.",
+    "document 000, lost-write-cases; checker.md, tail loss and legal deletion",
+    find,
+)

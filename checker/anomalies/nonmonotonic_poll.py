@@ -1,0 +1,27 @@
+"""Nonmonotonic poll: between two ops of one process, its place in a key went back, or stayed.
+
+Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
+Witness {key, values, delta, ops}. Source: document 000, `poll-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import across_ops
+from checker.polls import between_ops
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps between ops with a delta below 1."""
+    return across_ops(bucket, between_ops(bucket), skips=False)
+
+
+ANOMALY = Anomaly(
+    "nonmonotonic-poll",
+    "A consumer read records of a key that it had already read, or that stand before them.",
+    "document 000, poll-skip+nonmonotonic-cases",
+    find,
+)

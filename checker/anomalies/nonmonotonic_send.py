@@ -1,0 +1,33 @@
+"""Nonmonotonic send: between two ops of one process, its sends to a key go back in the log.
+
+Between `ok` and `info` ops. A reassign that drops the key resets it in Jepsen; under native rules it does
+not, because a producer does not care what its consumer reads. Witness {key, values, delta, ops}.
+Source: document 000, `nonmonotonic-send-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import across_ops, between, kept
+from checker.schema import FAIL
+from checker.subscriptions import subscriptions
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps between ops with a delta below 1."""
+    sends = bucket.sends.where(bucket.sends.type != FAIL)
+    steps = between(bucket, sends, sends.where(slice(0, 0)), any_type=True)
+    if bucket.options.jepsen_compatible:
+        steps = kept(steps, subscriptions(bucket))
+    return across_ops(bucket, steps, skips=False)
+
+
+ANOMALY = Anomaly(
+    "nonmonotonic-send",
+    "One process sent to a key twice in a row, and the later record stands before the earlier one.",
+    "document 000, nonmonotonic-send-cases",
+    find,
+)

@@ -1,0 +1,42 @@
+"""Phantom read: a polled value that no op sent, or whose payload does not verify.
+
+Ops of every type count, and so do sends that never completed. Witness {key, value, offset, op, count}: the
+first op that polled it and how many records did. Jepsen throws `no-writer-of-value` here. Source: checker.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import begins, order
+from checker.witness import nullable, table
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Pairs that were polled and never sent."""
+    polls = bucket.polls
+    rows = np.flatnonzero(bucket.data.writer_row[polls.pair] < 0)
+    rows = rows[order(polls.pair[rows], polls.op[rows])]
+    pair = polls.pair[rows]
+    heads = np.flatnonzero(begins(pair))
+    first = rows[heads]
+    return table(
+        {
+            "key": bucket.key_codes(polls.pair[first]),
+            "value": bucket.values(polls.pair[first]),
+            "offset": nullable(polls.offset[first]),
+            "op": polls.op[first],
+            "count": np.diff(np.append(heads, len(rows))),
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "phantom-read",
+    "A record was read that nobody sent, or whose content is not what was sent.",
+    "checker.md, the native verdict; Jepsen's no-writer-of-value",
+    find,
+)

@@ -1,0 +1,27 @@
+"""Poll skip: between two ops of one process, its place in a key jumped over values of the log.
+
+Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
+Witness {key, skipped, delta, ops}. Source: document 000, `poll-skip+nonmonotonic-cases`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.deltas import across_ops
+from checker.polls import between_ops
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Steps between ops with a delta above 1."""
+    return across_ops(bucket, between_ops(bucket), skips=True)
+
+
+ANOMALY = Anomaly(
+    "poll-skip",
+    "A consumer went on reading a key beyond records that it had not read.",
+    "document 000, poll-skip+nonmonotonic-cases",
+    find,
+)

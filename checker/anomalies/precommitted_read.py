@@ -1,0 +1,47 @@
+"""Precommitted read: one op polled a value that the same op sends.
+
+Consumers at read_committed never see uncommitted records, so no op can see its own. Ops of every type count.
+One witness {key, value, op} for each value. Source: document 000, `precommitted-read-cases`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import begins, order
+from checker.witness import table
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Pairs (op, key-value) that stand among the sends and among the polls."""
+    sends, polls = bucket.sends, bucket.polls
+    writer = bucket.data.writer
+    suspect = np.flatnonzero(bucket.data.writer_row[polls.pair] >= 0)
+    # A value sent twice has two writers; only then is the (last) writer not enough.
+    again = np.zeros(len(bucket.data.pair_key), np.bool_)
+    again[sends.pair[writer[sends.pair] != sends.op]] = True
+    pair = polls.pair[suspect]
+    suspect = suspect[(writer[pair] == polls.op[suspect]) | again[pair]]
+    twice = np.flatnonzero(again[sends.pair] | (writer[sends.pair] == sends.op))
+    op = np.concatenate([sends.op[twice], polls.op[suspect]])
+    pair = np.concatenate([sends.pair[twice], polls.pair[suspect]])
+    polled = np.concatenate([np.zeros(len(twice), np.int64), np.ones(len(suspect), np.int64)])
+    if len(suspect) == 0:
+        op, pair, polled = op[:0], pair[:0], polled[:0]
+    by = order(op, pair, polled)
+    op, pair, polled = op[by], pair[by], polled[by]
+    heads = np.flatnonzero(begins(op, pair))
+    both = heads[(polled[heads] == 0) & (np.maximum.reduceat(polled, heads) == 1)] if len(heads) else heads
+    return table({"op": op[both], "key": bucket.key_codes(pair[both]), "value": bucket.values(pair[both])})
+
+
+ANOMALY = Anomaly(
+    "precommitted-read",
+    "An operation polled a record that it was itself sending, before it committed.",
+    "document 000, precommitted-read-cases",
+    find,
+    per_op=True,
+)

@@ -1,0 +1,78 @@
+"""Torn transaction: of one committed transaction some sends are visible and some are lost, or of an aborted
+one any is visible.
+
+A transaction's keys may lie in several buckets, so this is found in two steps: the ops that lost a write or
+had an aborted one read are collected over all buckets (`suspects`), then each bucket counts what became of
+their sends (`parts`), and the sums decide (`reduce`). Witness {op, sent, visible, lost, aborted}.
+Only ops of f `txn`, or any op where the run's settings say that producers are transactional. Source:
+checker.md, the native verdict.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.lost_write import lost_pairs
+from checker.bucket import Bucket
+from checker.packing import Ints, begins, member, order
+from checker.schema import FAIL
+from checker.witness import table
+
+NAME = "torn-transaction"
+SUMMARY = "A part of one transaction's records is visible, and another part is not."
+SOURCE = "checker.md, the native verdict"
+
+
+def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Per send row: it is part of a transaction."""
+    if bucket.options.settings.txn is not None:
+        return np.full(len(bucket.sends), bucket.options.settings.txn, np.bool_)
+    return bucket.data.send_txn
+
+
+def suspects(bucket: Bucket) -> Ints:
+    """Transactions that lost a write here, or that failed and had a write polled by an `ok` op."""
+    lost = np.zeros(len(bucket.data.pair_key), np.bool_)
+    lost[lost_pairs(bucket)] = True
+    sends = bucket.sends
+    aborted = (sends.type == FAIL) & bucket.data.polled_ok[sends.pair]
+    rows = (aborted | lost[sends.pair]) & _transactional(bucket)
+    return np.unique(sends.op[rows])
+
+
+def parts(bucket: Bucket, ops: Ints) -> pa.Table:
+    """{op, sent, visible, lost, aborted} of the given ops, as far as this bucket knows."""
+    sends = bucket.sends
+    rows = np.flatnonzero(member(sends.op, ops))
+    rows = rows[order(sends.op[rows])]
+    lost = np.zeros(len(bucket.data.pair_key), np.int64)
+    lost[lost_pairs(bucket)] = 1
+    op, pair = sends.op[rows], sends.pair[rows]
+    heads = np.flatnonzero(begins(op))
+    visible = bucket.data.polled_ok[pair].astype(np.int64)
+
+    def total(column: Ints) -> Ints:
+        return np.add.reduceat(column, heads) if len(heads) else column[:0]
+
+    return table(
+        {
+            "op": op[heads],
+            "sent": np.diff(np.append(heads, len(op))),
+            "visible": total(visible),
+            "lost": total(lost[pair]),
+            "aborted": (sends.type[rows] == FAIL)[heads],
+        }
+    )
+
+
+def reduce(tables: list[pa.Table]) -> pa.Table:
+    """The transactions that are torn over all buckets."""
+    joined = pa.concat_tables(tables).group_by("op")
+    summed = joined.aggregate([("sent", "sum"), ("visible", "sum"), ("lost", "sum"), ("aborted", "max")])
+    summed = summed.rename_columns(["op", "sent", "visible", "lost", "aborted"]).sort_by("op")
+    visible, lost = summed.column("visible").to_numpy(), summed.column("lost").to_numpy()
+    aborted = summed.column("aborted").to_numpy().astype(np.bool_)
+    return summed.filter(pa.array((visible > 0) & ((lost > 0) | aborted)))
+
+

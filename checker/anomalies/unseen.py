@@ -1,0 +1,70 @@
+"""Unseen: acknowledged values that no `ok` op had polled by the end of the history.
+
+Witness rows {key, count, messages, complete}, one per key; `reduce` joins them to Jepsen's one witness {time,
+unseen, messages}. Under native rules values that were legally deleted do not count, and the anomaly is bad
+only for keys that the final polls read to their end (`complete`). Jepsen's series has a quirk that its rules
+keep: a key without acknowledged sends whose first `ok` poll is the very last op counts what was polled.
+Source: document 000, `unseen`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.lost_write import excused
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import Bools, begins
+from checker.schema import OK
+from checker.witness import int_lists, table
+
+
+def _polled_at_last(bucket: Bucket) -> Bools:
+    """Per pair: polled by the last `ok` op, which is the first to poll its key, of which nothing was acknowledged."""
+    data = bucket.data
+    last = bucket.small.meta["last_ok_op"]
+    read = bucket.polls.type == OK
+    op, key, pair = bucket.polls.op[read], bucket.polls.key[read], bucket.polls.pair[read]
+    nothing = data.nothing.where(data.nothing.type == OK)
+    earlier = np.zeros(len(data.keys), np.bool_)
+    earlier[key[op < last]] = True
+    earlier[nothing.key[nothing.op < last]] = True
+    earlier[bucket.sends.key[bucket.sends.type == OK]] = True
+    odd = np.zeros(len(data.pair_key), np.bool_)
+    odd[pair[(op == last) & ~earlier[key]]] = True
+    return odd
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """One row per key with acknowledged values that were never polled."""
+    data = bucket.data
+    acknowledged = np.zeros(len(data.pair_key), np.bool_)
+    acknowledged[bucket.sends.pair[bucket.sends.type == OK]] = True
+    left = acknowledged & ~data.polled_ok
+    if bucket.options.jepsen_compatible:
+        left |= _polled_at_last(bucket)
+    else:
+        left &= ~excused(bucket)
+    pairs = np.flatnonzero(left)
+    key = data.pair_key[pairs]
+    heads = np.flatnonzero(begins(key))
+    count = np.diff(np.append(heads, len(pairs)))
+    codes = data.keys[key[heads]]
+    _, _, complete = bucket.ends.of(codes)
+    return table(
+        {
+            "key": codes,
+            "count": count,
+            "messages": int_lists(bucket.values(pairs), count),
+            "complete": complete,
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "unseen",
+    "Acknowledged records had not been read by anyone when the history ended.",
+    "document 000, unseen; checker.md, tail loss",
+    find,
+)

@@ -1,0 +1,220 @@
+"""One bucket of keys, as the kernels see it.
+
+`Data` holds the columns of a bucket's tables as numpy arrays, with the (key, value) pairs numbered densely;
+`Bucket` adds what must be known from other buckets (the `info` ops that committed) and the options. An
+anomaly's `find` takes a Bucket and gives a table of witnesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checker import versions
+from checker.coding import EMPTY
+from checker.ends import Ends, ends_of
+from checker.packing import Bools, Ints, joint_ranks, member, ranks
+from checker.schema import FAIL, INFO, OK
+from harness.model.options import CheckOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of sends or polls; `pair` is the dense number of (key, value)."""
+
+    pair: Ints
+    key: Ints  # key rank
+    offset: Ints
+    op: Ints
+    mop: Ints
+    process: Ints
+    type: Ints
+    invoke_ns: Ints
+    complete_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    def where(self, rows: Any) -> Columns:
+        """Some rows: a mask or a permutation."""
+        return Columns(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    column = table.column(name).to_numpy()
+    result: Ints = column.astype(np.int64, copy=False)
+    return result
+
+
+def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
+    names = ("offset", "op", "mop", "process", "type", "invoke_ns", "complete_ns")
+    return Columns(pair, key, *(_ints(table, name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """The tables that are not spread over buckets, as Arrow, and what ingestion counted."""
+
+    assigns: pa.Table
+    rebalances: pa.Table
+    ends: pa.Table
+    deletions: pa.Table
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The rows of one bucket.
+
+    keys, pair_key, pair_value   code of each key rank; key rank and value code of each pair
+    sends, polls    rows in the order of the history; polls that held nothing for a key are in `nothing`
+    """
+
+    keys: Ints
+    pair_key: Ints
+    pair_value: Ints
+    sends: Columns
+    polls: Columns
+    nothing: Columns
+    send_txn: Bools
+
+    @classmethod
+    def of(cls, sends: pa.Table, polls: pa.Table) -> Data:
+        """From a bucket's tables."""
+        sends, polls = _ascending(sends), _ascending(polls)
+        keys, key = ranks(np.concatenate([_ints(sends, "key"), _ints(polls, "key")]))
+        send_key, poll_key = key[: sends.num_rows], key[sends.num_rows :]
+        poll_value = _ints(polls, "value")
+        something = poll_value != EMPTY
+        all_something = bool(something.all())
+        if not all_something:
+            nothing = _columns(polls, poll_value, poll_key).where(~something)
+            poll_key_some, poll_value = poll_key[something], poll_value[something]
+        else:
+            poll_key_some = poll_key
+        pair_key, pair_value, send_pair, poll_pair = joint_ranks(
+            (send_key, _ints(sends, "value")), (poll_key_some, poll_value)
+        )
+        if all_something:
+            seen = _columns(polls, poll_pair, poll_key)
+            nothing = seen.where(slice(0, 0))
+        else:
+            seen = _columns(polls.filter(pa.array(something)), poll_pair, poll_key_some)
+        txn = sends.column("txn").to_numpy().astype(np.bool_, copy=False)
+        return cls(keys, pair_key, pair_value, _columns(sends, send_pair, send_key), seen, nothing, txn)
+
+    @cached_property
+    def polled_ok(self) -> Bools:
+        """Per pair: an `ok` op polled it."""
+        seen = np.zeros(len(self.pair_key), np.bool_)
+        seen[self.polls.pair[self.polls.type == OK]] = True
+        return seen
+
+    @cached_property
+    def writer_row(self) -> Ints:
+        """Per pair: row of its (last) send, -1 for none."""
+        row = np.full(len(self.pair_key), -1, np.int64)
+        row[self.sends.pair] = np.arange(len(self.sends))
+        return row
+
+    @cached_property
+    def writer(self) -> Ints:
+        """Per pair: op that (last) sent it, -1 for none."""
+        return self._of_writer(self.sends.op)
+
+    @cached_property
+    def writer_type(self) -> Ints:
+        """Per pair: type of that op, -1 for none."""
+        return self._of_writer(self.sends.type)
+
+    def _of_writer(self, column: Ints) -> Ints:
+        if len(column) == 0:
+            return self.writer_row
+        return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
+
+    def visible_info(self) -> Ints:
+        """Pre-pass: ids of `info` ops a write of which, in this bucket, was polled by an `ok` op; ascending."""
+        rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
+        return np.unique(self.sends.op[rows])
+
+
+def _ascending(table: pa.Table) -> pa.Table:
+    """Rows by op: invocations without completion come late in the files and have an early index."""
+    op = _ints(table, "op")
+    if len(op) and bool((op[1:] < op[:-1]).any()):
+        return table.take(pa.array(np.argsort(op, kind="stable")))
+    return table
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What an anomaly's `find` gets.
+
+    committed   ids of the `info` ops that must have committed, over all buckets; ascending
+    """
+
+    data: Data
+    small: Small
+    committed: Ints
+    options: CheckOptions
+
+    @property
+    def sends(self) -> Columns:
+        return self.data.sends
+
+    @property
+    def polls(self) -> Columns:
+        return self.data.polls
+
+    @cached_property
+    def versions(self) -> versions.Versions:
+        """The version orders of this bucket's keys."""
+        sends, polls = self.sends, self.polls
+        sure = (sends.offset >= 0) & ((sends.type == OK) | self._committed_rows)
+        read = polls.offset >= 0
+        pair = np.concatenate([sends.pair[sure], polls.pair[read]])
+        offset = np.concatenate([sends.offset[sure], polls.offset[read]])
+        return versions.build(pair, offset, self.data.pair_key, len(self.data.keys))
+
+    @cached_property
+    def _committed_rows(self) -> Bools:
+        return (self.sends.type == INFO) & member(self.sends.op, self.committed)
+
+    @cached_property
+    def must_exist(self) -> Bools:
+        """Per pair: its writer must have committed."""
+        kind = self.data.writer_type
+        return (kind == OK) | ((kind == INFO) & member(self.data.writer, self.committed))
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Where the logs begin and end, and which were read to the end."""
+        return ends_of(self.small.ends, self.small.deletions)
+
+    @cached_property
+    def failed(self) -> Bools:
+        """Per pair: a `fail`ed op sent it."""
+        aborted = np.zeros(len(self.data.pair_key), np.bool_)
+        aborted[self.sends.pair[self.sends.type == FAIL]] = True
+        return aborted
+
+    def key_ranks(self, codes: Ints) -> Ints:
+        """Key rank of each key code; -1 for keys of other buckets or of no record."""
+        keys = self.data.keys
+        if len(keys) == 0:
+            return np.full(len(codes), -1, np.int64)
+        place = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+        return np.where(keys[place] == codes, place, -1)
+
+    def key_codes(self, pairs: Ints) -> Ints:
+        """Key code of each pair."""
+        return self.data.keys[self.data.pair_key[pairs]]
+
+    def values(self, pairs: Ints) -> Ints:
+        """Value code of each pair."""
+        return self.data.pair_value[pairs]

@@ -1,0 +1,150 @@
+"""Steps from one value of a key to the next that a process polled or sent, and how far apart they stand.
+
+The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more for
+a skip, less for going back or staying. An unknown index counts as 1, so that nothing is claimed. Shared by the
+eight skip and nonmonotonic anomalies; the rules are document 000's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checker.bucket import Bucket, Columns
+from checker.packing import Bools, Ints, begins, expand, order
+from checker.schema import OK
+from checker.subscriptions import Subscriptions
+from checker.witness import int_lists, pairs_of, table
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process."""
+
+    a: Ints
+    b: Ints
+    op_a: Ints
+    op_b: Ints
+    key: Ints
+    process: Ints
+    delta: Ints
+
+    def where(self, rows: Bools) -> Steps:
+        return Steps(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def _deltas(bucket: Bucket, a: Ints, b: Ints) -> Ints:
+    """Index of b minus index of a; 1 where a pair is negative (no value) or an index is unknown."""
+    index = bucket.versions.index
+    if len(index) == 0:
+        return np.ones(len(a), np.int64)
+    i, j = index[np.maximum(a, 0)], index[np.maximum(b, 0)]
+    known = (i >= 0) & (j >= 0) & (a >= 0) & (b >= 0)
+    return np.where(known, j - i, 1)
+
+
+def inside(bucket: Bucket, rows: Columns) -> Steps:
+    """Steps within one op, with a delta other than 1."""
+    by = order(rows.op, rows.key)
+    op, key, pair = rows.op[by], rows.key[by], rows.pair[by]
+    same = np.flatnonzero(~begins(op, key))
+    a, b = pair[same - 1], pair[same]
+    delta = _deltas(bucket, a, b)
+    odd = np.flatnonzero(delta != 1)
+    at = same[odd]
+    return Steps(a[odd], b[odd], op[at], op[at], key[at], rows.process[by][at], delta[odd])
+
+
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """One row per (process, key, op): the first and last pair, ordered so; -1 for a poll that held nothing."""
+
+    process: Ints
+    key: Ints
+    op: Ints
+    type: Ints
+    first: Ints
+    last: Ints
+
+
+def _visits(rows: Columns, nothing: Columns) -> _Visits:
+    process = np.concatenate([rows.process, nothing.process])
+    key = np.concatenate([rows.key, nothing.key])
+    op = np.concatenate([rows.op, nothing.op])
+    kind = np.concatenate([rows.type, nothing.type])
+    pair = np.concatenate([rows.pair, np.full(len(nothing), -1, np.int64)])
+    hollow = (pair < 0).astype(np.int64)
+    by = order(process, key, op, hollow)  # an op that polled twice: what it held comes before nothing
+    process, key, op, kind, pair, hollow = (c[by] for c in (process, key, op, kind, pair, hollow))
+    heads = np.flatnonzero(begins(process, key, op))
+    ends = np.append(heads[1:], len(op))
+    held = np.add.reduceat(1 - hollow, heads) if len(heads) else heads
+    tails = np.where(held > 0, heads + held - 1, ends - 1)
+    return _Visits(process[heads], key[heads], op[heads], kind[heads], pair[heads], pair[tails])
+
+
+def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> Steps:
+    """Steps from the last visit of a key by a process to its next one, with a delta other than 1.
+
+    The last visit is one of an `ok` op, or of any op with `any_type`. Visits of ops of every type in `rows`
+    are compared. What was dropped in between by an assign is still in: see `Subscriptions.dropped`.
+    """
+    visits = _visits(rows, nothing)
+    count = len(visits.op)
+    place = np.arange(count, dtype=np.int64)
+    anchor = place if any_type else np.where(visits.type == OK, place, -1)
+    last = np.full(count, -1, np.int64)
+    last[1:] = np.maximum.accumulate(anchor)[:-1] if count else last[1:]
+    start = begins(visits.process, visits.key)
+    group_start = np.maximum.accumulate(np.where(start, place, 0)) if count else place
+    at = np.flatnonzero(last >= group_start)
+    before = last[at]
+    a, b = visits.last[before], visits.first[at]
+    delta = _deltas(bucket, a, b)
+    odd = delta != 1
+    at, before = at[odd], before[odd]
+    return Steps(
+        a[odd], b[odd], visits.op[before], visits.op[at], visits.key[at], visits.process[at], delta[odd]
+    )
+
+
+def kept(steps: Steps, held: Subscriptions) -> Steps:
+    """Only steps whose key was not dropped by an assign or subscribe in between."""
+    return steps.where(~held.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
+
+
+def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
+    """The values that each step of delta > 1 passed over, as lists."""
+    index, picks = bucket.versions.index, bucket.versions.slot_pick
+    lengths = np.maximum(steps.delta - 1, 0)
+    slots = expand(index[steps.a] + 1, lengths)
+    return int_lists(bucket.values(picks[slots]), lengths)
+
+
+def within_op(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
+    """Witnesses {key, values, delta, op} of steps inside an op, with `skipped` for skips."""
+    chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
+    columns = {
+        "key": bucket.data.keys[chosen.key],
+        "values": pairs_of(bucket.values(chosen.a), bucket.values(chosen.b)),
+        "delta": chosen.delta,
+        "op": chosen.op_b,
+    }
+    if skips:
+        columns["skipped"] = skipped(bucket, chosen)
+    return table(columns)
+
+
+def across_ops(bucket: Bucket, steps: Steps, skips: bool) -> pa.Table:
+    """Witnesses {key, values or skipped, delta, ops} of steps between ops, in the shape of Jepsen's."""
+    chosen = steps.where(steps.delta > 1 if skips else steps.delta < 1)
+    columns = {"key": bucket.data.keys[chosen.key]}
+    if skips:
+        columns["skipped"] = skipped(bucket, chosen)
+    else:
+        columns["values"] = pairs_of(bucket.values(chosen.a), bucket.values(chosen.b))
+    columns["delta"] = chosen.delta
+    columns["ops"] = pairs_of(chosen.op_a, chosen.op_b)
+    return table(columns)

@@ -1,0 +1,113 @@
+"""How far the final polls got: which keys were read to the end of their log, and where their logs begin.
+
+An `ok` final poll records, for each assigned key, the consumer's position and the broker's log start and end
+(the last stable offset under read_committed). A key is *complete* when the last such record of some process
+stands at the highest end that any process last saw, and no later admin look at the log (a final
+`debug-topic-partitions`) saw records beyond it: a last stable offset pinned by an open transaction is not the
+end. Everything below the log start was deleted legally, or by DeleteRecords ops. Source: checker.md, "Tail
+loss" and "Legal deletion".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checker.packing import Bools, Ints, begins, order
+from checker.schema import FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """By key code, ascending: where the log begins, where it ends (-1: not known), whether it was read to there."""
+
+    keys: Ints
+    log_start: Ints
+    end: Ints
+    complete: Bools
+
+    def of(self, codes: Ints) -> tuple[Ints, Ints, Bools]:
+        """(log start, end, complete) of each key code; 0, -1 and False where nothing is known."""
+        if len(self.keys) == 0:
+            return np.zeros(len(codes), np.int64), np.full(len(codes), -1, np.int64), np.zeros(len(codes), np.bool_)
+        place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
+        known = self.keys[place] == codes
+        return (
+            np.where(known, self.log_start[place], 0),
+            np.where(known, self.end[place], -1),
+            known & self.complete[place],
+        )
+
+
+def _column(table: pa.Table, name: str) -> Ints:
+    result: Ints = table.column(name).to_numpy().astype(np.int64, copy=False)
+    return result
+
+
+def _last_rows(ends: pa.Table) -> dict[str, Ints]:
+    """The last record of each (key, process) of a final poll."""
+    columns = {name: _column(ends, name) for name in ("op", "process", "key", "position", "end", "final")}
+    polled = np.flatnonzero((columns["position"] >= 0) & (columns["final"] > 0))
+    columns = {name: column[polled] for name, column in columns.items()}
+    by = order(columns["key"], columns["process"], columns["op"])
+    columns = {name: column[by] for name, column in columns.items()}
+    heads = begins(columns["key"], columns["process"])
+    tails = np.append(np.flatnonzero(heads)[1:], len(by)) - 1 if len(by) else by
+    return {name: column[tails] for name, column in columns.items()}
+
+
+def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
+    """From the tables ENDS and DELETIONS."""
+    deleted = _column(deletions, "type") != FAIL
+    gone_key, gone_before = _column(deletions, "key")[deleted], _column(deletions, "before")[deleted]
+    key, log_start = _column(ends, "key"), _column(ends, "log_start")
+    keys = np.unique(np.concatenate([key, gone_key]))
+    start = np.zeros(len(keys), np.int64)
+    np.maximum.at(start, np.searchsorted(keys, key), log_start)
+    np.maximum.at(start, np.searchsorted(keys, gone_key), gone_before)
+
+    last = _last_rows(ends)
+    place = np.searchsorted(keys, last["key"])
+    end = np.full(len(keys), -1, np.int64)
+    np.maximum.at(end, place, last["end"])
+    position = np.full(len(keys), -1, np.int64)
+    np.maximum.at(position, place, last["position"])
+
+    looked = (_column(ends, "position") < 0) & (_column(ends, "final") > 0)
+    beyond = np.full(len(keys), -1, np.int64)
+    np.maximum.at(beyond, np.searchsorted(keys, key[looked]), _column(ends, "end")[looked])
+    complete = (end >= 0) & (position >= end) & (beyond <= end)
+    return Ends(keys, start, end, complete)
+
+
+def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:
+    """Why the final polls do not count as complete; None when they do.
+
+    Every process that took part in the final phase and was not retired there must stand at the end of each
+    of its keys. `meta["final_processes"]`: process -> type of its last final op.
+    """
+    living = {int(process) for process, kind in meta["final_processes"].items() if kind != "info"}
+    if not living:
+        return "no final poll was completed, so what was acknowledged at the end may not have been read back"
+    last = _last_rows(ends)
+    top: dict[int, int] = {}
+    for key, end in zip(last["key"].tolist(), last["end"].tolist(), strict=True):
+        top[key] = max(top.get(key, -1), end)
+    rows = zip(last["process"].tolist(), last["key"].tolist(), last["position"].tolist(), strict=True)
+    polled, behind = set(), set()
+    for process, key, position in rows:
+        polled.add(process)
+        if process in living and position < top[key]:
+            behind.add(process)
+    behind |= living - polled
+    if behind:
+        listed = ", ".join(map(str, sorted(behind)[:8]))
+        return (
+            f"the final polls of {len(behind)} of {len(living)} clients (processes {listed}) "
+            "did not reach the end of every log"
+        )
+    return None

@@ -1,0 +1,126 @@
+"""Sorting and grouping of integer columns by packing them into one int64.
+
+`np.sort` of packed int64s uses vector instructions and is more than ten times faster than `np.lexsort` of
+the same columns, so every kernel orders its rows through `order`. Where the ranges of the columns are too
+wide to fit 63 bits together, the answer is the same and only slower.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_BITS = 63
+_TABLE_SLACK = 1 << 20
+
+
+def empty() -> Ints:
+    """No integers."""
+    return np.empty(0, np.int64)
+
+
+def _span(column: Ints) -> tuple[int, int]:
+    """(smallest, number of bits that the offsets from it need) of a column that is not empty."""
+    low, high = int(column.min()), int(column.max())
+    return low, (high - low).bit_length()
+
+
+def pack(*columns: Ints) -> Ints | None:
+    """One int64 per row that orders as the columns do, first column first; None if they do not fit."""
+    spans = [_span(column) for column in columns]
+    if sum(bits for _, bits in spans) > _BITS:
+        return None
+    packed = columns[0] - spans[0][0]
+    for column, (low, bits) in zip(columns[1:], spans[1:], strict=True):
+        packed = (packed << bits) | (column - low)
+    return packed
+
+
+def order(*columns: Ints) -> Ints:
+    """The stable permutation that sorts the rows by the columns, first column first."""
+    rows = len(columns[0])
+    if rows == 0:
+        return empty()
+    packed = pack(*columns, np.arange(rows, dtype=np.int64))
+    if packed is None:
+        return np.lexsort(columns[::-1]).astype(np.int64)
+    packed.sort()
+    return packed & ((1 << (rows - 1).bit_length()) - 1)
+
+
+def ranks(column: Ints) -> tuple[Ints, Ints]:
+    """(sorted distinct values, rank of each row's value among them)."""
+    if len(column) == 0:
+        return empty(), empty()
+    low, bits = _span(column)
+    if bits < 62 and (1 << bits) <= 4 * len(column) + _TABLE_SLACK:
+        shifted = column - low
+        present = np.zeros((1 << bits), np.bool_)
+        present[shifted] = True
+        distinct = np.flatnonzero(present)
+        rank = np.cumsum(present, dtype=np.int64) - 1
+        return distinct + low, rank[shifted]
+    distinct, inverse = np.unique(column, return_inverse=True)
+    return distinct, inverse.astype(np.int64).reshape(-1)
+
+
+def begins(*sorted_columns: Ints) -> Bools:
+    """True at each row that begins a new group of equal rows."""
+    rows = len(sorted_columns[0])
+    new = np.ones(rows, np.bool_)
+    if rows:
+        new[1:] = False
+        for column in sorted_columns:
+            new[1:] |= column[1:] != column[:-1]
+    return new
+
+
+def member(values: Ints, ascending: Ints) -> Bools:
+    """Whether each value stands in the ascending list."""
+    if len(ascending) == 0:
+        return np.zeros(len(values), np.bool_)
+    place = np.searchsorted(ascending, values)
+    place[place == len(ascending)] = 0
+    found: Bools = ascending[place] == values
+    return found
+
+
+def expand(first: Ints, lengths: Ints) -> Ints:
+    """first[0], first[0]+1, ... (lengths[0] of them), then the same for each further row."""
+    total = int(lengths.sum())
+    if total == 0:
+        return empty()
+    ends = np.cumsum(lengths)
+    steps = np.arange(total, dtype=np.int64)
+    result: Ints = steps + np.repeat(first - (ends - lengths), lengths)
+    return result
+
+
+def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Dense ids for the pairs of two column pairs.
+
+    (first column of each id, second column of each id, ids of the left rows, ids of the right rows); ids
+    ascend with the pair.
+    """
+    first = np.concatenate([left[0], right[0]])
+    second = np.concatenate([left[1], right[1]])
+    if len(first) == 0:
+        return empty(), empty(), empty(), empty()
+    packed = pack(first, second)
+    if packed is None:  # the second column holds codes far apart: rank it first
+        distinct, rank = ranks(second)
+        firsts, first_rank = ranks(first)
+        _, ids = ranks(first_rank * len(distinct) + rank)
+    else:
+        _, ids = ranks(packed)
+    count = int(ids.max()) + 1
+    id_first, id_second = np.empty(count, np.int64), np.empty(count, np.int64)
+    id_first[ids] = first
+    id_second[ids] = second
+    cut = len(left[0])
+    return id_first, id_second, ids[:cut], ids[cut:]

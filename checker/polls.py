@@ -1,0 +1,35 @@
+"""The steps of consumers through the log that nothing excuses: what the four poll anomalies share.
+
+Jepsen's rules: within an op, keys in the op's rebalance log are excused; between ops, an assign or subscribe
+that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
+beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between.
+"""
+
+from __future__ import annotations
+
+from checker.bucket import Bucket
+from checker.deltas import Steps, between, inside, kept
+from checker.subscriptions import subscriptions
+
+
+def inside_op(bucket: Bucket) -> Steps:
+    """Steps within ops, of keys that were not rebalanced in the op."""
+    steps = inside(bucket, bucket.polls)
+    if len(steps.delta) == 0 or bucket.small.rebalances.num_rows == 0:
+        return steps
+    held = subscriptions(bucket)
+    return steps.where(~held.rebalanced(steps.process, steps.key, steps.op_b, steps.op_b))
+
+
+def between_ops(bucket: Bucket) -> Steps:
+    """Steps between ops of a process."""
+    nothing = bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
+    steps = between(bucket, bucket.polls, nothing, any_type=False)
+    if len(steps.delta) == 0:
+        return steps
+    held = subscriptions(bucket)
+    steps = kept(steps, held)
+    if bucket.options.jepsen_compatible:
+        return steps
+    steps = steps.where(~held.reset(steps.process, steps.op_a, steps.op_b))
+    return steps.where(~held.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))

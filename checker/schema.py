@@ -1,0 +1,127 @@
+"""The tables that a history becomes, and their schema version.
+
+    tables/meta.json                 schema version, source files, counts, notes: see `ingest`
+    tables/dictionary.json           texts of the keys and values that are not plain integers
+    tables/ops/*.parquet             one row per op: OPS
+    tables/sends/<bucket>/*.parquet  one row per send: SENDS, ops ascending
+    tables/polls/<bucket>/*.parquet  one row per polled record, in the order it was seen: POLLS
+    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, NEMESIS: not spread over buckets
+
+A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation when it never
+completed (it then counts as `info`). Times are nanoseconds since the run began; -1 stands for none in the
+kernels' tables, null in OPS.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+SCHEMA: Final = 1
+
+# Types of completions as small integers.
+OK: Final = 0
+INFO: Final = 1
+FAIL: Final = 2
+TYPE_NAMES: Final = ("ok", "info", "fail")
+TYPE_CODES: Final = {"ok": OK, "info": INFO, "fail": FAIL}
+
+# The fs whose value is a list of micro-ops.
+MICRO: Final = frozenset({"send", "poll", "txn"})
+# The fs that replace what a consumer reads.
+ASSIGN: Final = 0
+SUBSCRIBE: Final = 1
+
+_I64 = pa.int64()
+
+OPS: Final = pa.schema(
+    [
+        ("index", _I64),
+        ("invoke_index", _I64),
+        ("process", _I64),
+        ("type", pa.string()),
+        ("f", pa.string()),
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+        ("error", pa.string()),
+        ("final", pa.bool_()),
+    ]
+)
+
+SENDS: Final = pa.schema(
+    [
+        ("key", _I64),
+        ("value", _I64),
+        ("offset", _I64),  # -1: not known
+        ("op", _I64),
+        ("mop", _I64),
+        ("process", _I64),
+        ("type", pa.int8()),
+        ("txn", pa.bool_()),  # the op's f is txn
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+    ]
+)
+
+POLLS: Final = pa.schema(
+    [
+        ("key", _I64),
+        ("value", _I64),  # EMPTY: the poll named the key and held no record of it
+        ("offset", _I64),
+        ("op", _I64),
+        ("mop", _I64),
+        ("process", _I64),
+        ("type", pa.int8()),
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
+    ]
+)
+
+ASSIGNS: Final = pa.schema(
+    [  # one row per key listed; a row with key EMPTY for an op that lists none
+        ("op", _I64),
+        ("process", _I64),
+        ("type", pa.int8()),
+        ("how", pa.int8()),  # ASSIGN or SUBSCRIBE
+        ("seek", pa.bool_()),
+        ("key", _I64),
+    ]
+)
+
+REBALANCES: Final = pa.schema([("op", _I64), ("process", _I64), ("event", pa.string()), ("key", _I64)])
+
+ENDS: Final = pa.schema(
+    [  # what an ok final poll said of each assigned key; position and end -1 from debug-topic-partitions
+        ("op", _I64),
+        ("process", _I64),
+        ("final", pa.bool_()),
+        ("key", _I64),
+        ("position", _I64),
+        ("log_start", _I64),
+        ("end", _I64),
+    ]
+)
+
+DELETIONS: Final = pa.schema([("op", _I64), ("type", pa.int8()), ("key", _I64), ("before", _I64)])
+
+NEMESIS: Final = pa.schema(
+    [
+        ("index", _I64),
+        ("time_ns", _I64),
+        ("f", pa.string()),
+        ("value", pa.string()),
+        ("fault", pa.string()),
+        ("span", pa.string()),
+        ("phase", pa.string()),
+    ]
+)
+
+SMALL: Final = {
+    "assigns": ASSIGNS,
+    "rebalances": REBALANCES,
+    "ends": ENDS,
+    "deletions": DELETIONS,
+    "nemesis": NEMESIS,
+}
+BUCKETED: Final = {"sends": SENDS, "polls": POLLS}

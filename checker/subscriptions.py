@@ -1,0 +1,118 @@
+"""What assign, subscribe and rebalances do to a process's place in a log.
+
+A process's *reference* on a key is the last value it read of it. A completed (`ok` or `info`) assign or
+subscribe keeps the references of the keys it lists and drops the others (document 000,
+`poll-skip+nonmonotonic-cases`). Native rules know more: an assign that seeks to the beginning, and a change
+between assign and subscribe (a group member begins at the committed offset), drop every reference; and a
+rebalance recorded for the key explains a jump.
+
+All questions are answered by counting: between two ops of a process, a key was dropped iff the process had
+more assigns than assigns that list the key. Counts come from sorted packed ints, so no loop runs over ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checker.bucket import Bucket, Small
+from checker.packing import Bools, Ints, begins, empty, order
+from checker.schema import FAIL
+
+
+def _column(table: pa.Table, name: str) -> Ints:
+    result: Ints = table.column(name).to_numpy().astype(np.int64, copy=False)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Sorted (group, op) events, counted in ranges of ops."""
+
+    packed: Ints
+    bits: int
+
+    @classmethod
+    def of(cls, group: Ints, op: Ints, bits: int) -> _Events:
+        return cls(np.unique((group << bits) | op), bits)
+
+    def between(self, group: Ints, after: Ints, until: Ints) -> Ints:
+        """Events of the group with after < op <= until; none for a negative group."""
+        base = np.maximum(group, 0) << self.bits
+        low = np.searchsorted(self.packed, base + after, side="right")
+        high = np.searchsorted(self.packed, base + until, side="right")
+        return np.where(group < 0, 0, high - low)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """The assigns, subscribes and rebalances that matter to one bucket."""
+
+    processes: Ints
+    assigns: _Events  # by process
+    listings: _Events  # by (key, process)
+    resets: _Events  # by process: ops that drop every reference under native rules
+    rebalances: _Events  # by (key, process)
+
+    def _process(self, process: Ints) -> Ints:
+        if len(self.processes) == 0:
+            return np.full(len(process), -1, np.int64)
+        place = np.minimum(np.searchsorted(self.processes, process), len(self.processes) - 1)
+        return np.where(self.processes[place] == process, place, -1)
+
+    def _keyed(self, key: Ints, process: Ints) -> Ints:
+        rank = self._process(process)
+        return np.where((rank < 0) | (key < 0), -1, key * len(self.processes) + rank)
+
+    def dropped(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
+        """Whether an assign or subscribe between the ops `before` and `op` left the key out."""
+        every = self.assigns.between(self._process(process), before, op)
+        listed = self.listings.between(self._keyed(key, process), before, op)
+        return every != listed
+
+    def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
+        """Whether something between the ops dropped every reference (native rules)."""
+        return self.resets.between(self._process(process), before, op) > 0
+
+    def rebalanced(self, process: Ints, key: Ints, before: Ints, op: Ints) -> Bools:
+        """Whether a rebalance of the key was recorded in `before`, in `op`, or between them."""
+        return self.rebalances.between(self._keyed(key, process), before - 1, op) > 0
+
+
+def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]:
+    """(process, op) of assigns that seek, or that follow one of the other kind."""
+    rows = order(process, op)
+    process, op, how, seek = process[rows], op[rows], how[rows], seek[rows]
+    heads = begins(process, op)
+    process, op, how, seek = process[heads], op[heads], how[heads], seek[heads]
+    changed = ~begins(process)
+    changed[1:] &= how[1:] != how[:-1]
+    drop = changed | (seek > 0)
+    return process[drop], op[drop]
+
+
+def subscriptions(bucket: Bucket) -> Subscriptions:
+    """From the small tables, for the keys of this bucket."""
+    small: Small = bucket.small
+    assigns = small.assigns
+    done = _column(assigns, "type") != FAIL
+    op, process, key, how, seek = (_column(assigns, name)[done] for name in ("op", "process", "key", "how", "seek"))
+    moved_op, moved_process, moved_key = (_column(small.rebalances, name) for name in ("op", "process", "key"))
+    processes = np.unique(np.concatenate([process, moved_process])) if len(process) + len(moved_process) else empty()
+    top = max([0, *(int(column.max()) for column in (op, moved_op, bucket.polls.op, bucket.sends.op) if len(column))])
+    bits = (top + 1).bit_length()
+    place = np.searchsorted(processes, process)
+    moved_place = np.searchsorted(processes, moved_process)
+    rank, moved_rank = bucket.key_ranks(key), bucket.key_ranks(moved_key)
+    reset_process, reset_op = _resets(op, process, how, seek)
+    return Subscriptions(
+        processes,
+        _Events.of(place, op, bits),
+        _Events.of((rank * len(processes) + place)[rank >= 0], op[rank >= 0], bits),
+        _Events.of(np.searchsorted(processes, reset_process), reset_op, bits),
+        _Events.of(
+            (moved_rank * len(processes) + moved_place)[moved_rank >= 0], moved_op[moved_rank >= 0], bits
+        ),
+    )

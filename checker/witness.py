@@ -1,0 +1,92 @@
+"""Witness tables, and how they turn into plain data.
+
+A kernel's witnesses are an Arrow table of int64 columns, some of them lists or nullable. Names say what the
+integers are: see the sets below. Field names are those of Jepsen's error maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checker.coding import BASE
+from checker.packing import Ints
+
+# Columns that hold ids of ops, and columns that hold codes of keys and values.
+OP_FIELDS: Final = frozenset({"op", "ops", "writer", "reader", "max-read"})
+CODED_FIELDS: Final = frozenset({"key", "value", "values", "skipped", "messages"})
+
+
+def table(columns: Mapping[str, Any]) -> pa.Table:
+    """A witness table from numpy or Arrow columns."""
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+def int_lists(flat: Ints, lengths: Ints) -> pa.Array:
+    """Lists of the given lengths over the flat values."""
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(flat))
+
+
+def pairs_of(a: Ints, b: Ints) -> pa.Array:
+    """[a, b] per row."""
+    flat = np.empty(2 * len(a), np.int64)
+    flat[0::2], flat[1::2] = a, b
+    return int_lists(flat, np.full(len(a), 2, np.int64))
+
+
+def nullable(column: Ints) -> pa.Array:
+    """Negative numbers become null."""
+    return pa.array(column, mask=column < 0)
+
+
+# How the worst come first: the column that says so, and whether large is worse. Lists count by length.
+SEVERITY: Final[dict[str, tuple[str, bool]]] = {
+    "duplicate": ("count", True),
+    "inconsistent-offsets": ("values", True),
+    "int-poll-skip": ("delta", True),
+    "int-send-skip": ("delta", True),
+    "poll-skip": ("delta", True),
+    "int-nonmonotonic-poll": ("delta", False),
+    "int-nonmonotonic-send": ("delta", False),
+    "nonmonotonic-poll": ("delta", False),
+    "nonmonotonic-send": ("delta", False),
+}
+
+
+def worst(name: str, found: pa.Table, limit: int | None) -> pa.Table:
+    """The most severe rows, worst first; all of them in their own order with limit None."""
+    if limit is None:
+        return found
+    if name in SEVERITY and found.num_rows > 1:
+        field, descending = SEVERITY[name]
+        column = found.column(field)
+        if pa.types.is_large_list(column.type):
+            column = pc.list_value_length(column)
+        weight = column.to_numpy()
+        found = found.take(pa.array(np.argsort(-weight if descending else weight, kind="stable")[:limit]))
+    return found.slice(0, limit)
+
+
+def plain(found: pa.Table, original: Mapping[int, Any]) -> list[dict[str, Any]]:
+    """Rows as plain data, with coded keys and values turned back."""
+    rows: list[dict[str, Any]] = found.to_pylist()
+    if not original:
+        return rows
+
+    def back(code: Any) -> Any:
+        return original.get(code, code) if isinstance(code, int) and code >= BASE else code
+
+    for row in rows:
+        for name in CODED_FIELDS & row.keys():
+            held = row[name]
+            row[name] = [back(code) for code in held] if isinstance(held, list) else back(held)
+    return rows
+
+
+Find = Callable[[Any], pa.Table]

@@ -1,0 +1,395 @@
+"""The composition root: from a plan to a judged run. Only this module and `cli` know all packages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from harness import plan as plans
+from harness import store
+from harness.cluster import java
+from harness.crew import AdminLink, Crew
+from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
+from harness.interpreter import Interpreter, Limits
+from harness.live import Live
+from harness.model.draw import Draw
+from harness.model.errors import HarnessError
+from harness.model.op import NEMESIS, Op
+from harness.model.options import CheckOptions
+from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Workload
+from harness.model.result import Result, to_data
+from harness.plan import TestPlan
+from harness.roles import AdminRoles, Topics
+from nemesis import table as nemeses
+from nemesis.schedule import Timing
+from workloads import queue
+
+Say = Callable[[str], None]
+log = logging.getLogger("harness")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that ended: its folder, the verdict, and whether the user interrupted it."""
+
+    folder: Path
+    result: Result
+    interrupted: bool
+
+
+# --- parts of a plan ----------------------------------------------------------------------------------
+
+
+def make_workload(plan: TestPlan) -> Workload:
+    """The workload that a plan names."""
+    return queue.workload(
+        queue.Options(
+            txn=plan.txn,
+            min_txn_length=plan.min_txn_length,
+            max_txn_length=plan.txn_length_max,
+            key_count=plan.key_count,
+            max_writes_per_key=plan.max_writes_per_key,
+            key_dist=plan.key_dist,
+            key_dist_base=plan.key_dist_base,
+            abort_p=plan.abort_p,
+            sub_p=plan.sub_p,
+            sub_via=plan.sub_via,
+            crash_clients=plan.crash_clients,
+            crash_client_interval_s=plan.crash_client_interval_s,
+        )
+    )
+
+
+def make_cluster(plan: TestPlan, work: Path) -> Cluster:
+    """The cluster that a plan names; nothing is started. Raises Missing."""
+    if plan.cluster == "mock":
+        from harness.cluster.mock import MockCluster
+
+        return MockCluster(nodes=plan.nodes)
+    from harness.cluster.local import local_cluster
+
+    return local_cluster(
+        nodes=plan.nodes,
+        version=plan.kafka_version,
+        broker_config=plan.broker_config,
+        min_insync_replicas=plan.min_isr,
+        work_dir=work,
+        network=plan.network,
+    )
+
+
+def cannot(plan: TestPlan) -> str:
+    """How a refusal describes the cluster."""
+    if plan.cluster == "mock":
+        return "librdkafka's mock cluster does not offer; use --cluster local"
+    return (
+        "this machine's namespaces would give, and they are refused or switched off; "
+        "`harness doctor` says why and what to do"
+    )
+
+
+def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
+    """Plain data for the clients in the workers."""
+    return {
+        "library": plan.client,
+        "bootstrap": bootstrap,
+        "run": plan.run,
+        "concurrency": plan.concurrency,
+        "partitions_per_topic": plan.partitions_per_topic,
+        "acks": plan.acks,
+        "retries": plan.retries,
+        "idempotence": plan.idempotence,
+        "txn": plan.txn,
+        "isolation_level": plan.isolation_level,
+        "auto_offset_reset": plan.auto_offset_reset,
+        "auto_commit": plan.auto_commit,
+        "delivery_timeout_s": plan.delivery_timeout_s,
+        "request_timeout_s": plan.request_timeout_s,
+        "op_timeout_s": plan.op_timeout_s,
+        "poll_ms": plan.poll_ms,
+        "producer_config": plan.producer_config,
+        "consumer_config": plan.consumer_config,
+    }
+
+
+def load_phase(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> Generator:
+    """Ops at the plan's rate beside the faults, until the time limit."""
+    ops = workload.generator
+    if plan.rate_hz > 0:
+        ops = Rate(ops, int(1e9 / plan.rate_hz))
+    under_load = nemeses.under_load(faults)
+    parts = [Clients(ops)] if under_load is None else [under_load, Clients(ops)]
+    return TimeLimit(any_(*parts), int(plan.time_limit_s * 1e9))
+
+
+def whole_run(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> Generator:
+    """Load with faults, heal, final polls."""
+    parts = [load_phase(plan, workload, faults), Barrier(nemeses.healing(faults))]
+    if workload.final is not None:
+        parts.append(Barrier(TimeLimit(Clients(workload.final), int(plan.final_time_limit_s * 1e9))))
+    return Then(tuple(parts))
+
+
+def versions(plan: TestPlan) -> dict[str, str]:
+    """What a run was made with."""
+    found = {"kafka": plan.kafka_version if plan.cluster == "local" else plan.cluster}
+    for package in ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    found["python"] = platform.python_version()
+    found["java"] = java.find().version
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from, if it is one."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True, text=True, timeout=5, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return None
+
+
+# --- Spark beside the run -----------------------------------------------------------------------------
+
+
+class WarmSpark:
+    """Starts the Spark session in a thread, so that the verdict does not wait for a JVM."""
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self._session: Any = None
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin; a second call does nothing."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._start, name="spark", daemon=True)
+            self._thread.start()
+
+    def _start(self) -> None:
+        from checker import session
+
+        try:
+            java.use_for_spark(java.find())
+            self._session = session.start(self._master)
+        except BaseException as error:
+            self._error = error
+
+    def get(self) -> Any:
+        """The session. Raises what starting it raised."""
+        self.start()
+        assert self._thread is not None
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._session
+
+
+# --- the run ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C once: `on_first`, and the run goes on to heal and check. Twice: KeyboardInterrupt."""
+    pressed = [0]
+
+    def handler(number: int, frame: Any) -> None:
+        pressed[0] += 1
+        if pressed[0] > 1:
+            raise KeyboardInterrupt
+        on_first()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: pressed[0] > 0
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)
+
+
+def attach_log(folder: Path) -> logging.Handler:
+    """harness.log in the run folder."""
+    handler = logging.FileHandler(folder / "harness.log")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    return handler
+
+
+def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", quiet: bool = False) -> Outcome:
+    """Carry out a plan and judge what happened. Raises HarnessError."""
+    names = nemeses.canonical(",".join(plan.nemesis), [f"n{n + 1}" for n in range(plan.nodes)])
+    faults = nemeses.faults(names, Timing(plan.nemesis_first_s, plan.nemesis_interval_s))
+    plan = plan.model_copy(update={"nemesis": names})
+    spark = WarmSpark(spark_master)
+    java.find()
+    name = "-".join(name.replace(":", "-") for name in names) or plan.workload
+    folder = store.new_run(runs, name)
+    handler = attach_log(folder)
+    try:
+        plan = plan.model_copy(
+            update={
+                "run": folder.name,
+                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "versions": versions(plan),
+                "git_commit": git_commit(),
+            }
+        )
+        (folder / "plan.yaml").write_text(plans.dump(plan))
+        say(f"run {folder}")
+        return _run_in(folder, plan, faults, say, spark, quiet)
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
+def _run_in(
+    folder: Path, plan: TestPlan, faults: tuple[Fault, ...], say: Say, spark: WarmSpark, quiet: bool
+) -> Outcome:
+    cluster = make_cluster(plan, folder / "cluster")
+    nemeses.refuse_unsupported(faults, cluster, cannot(plan))
+    interrupted = False
+    with contextlib.ExitStack() as stack:
+        stack.callback(_put_away, folder, cluster)
+        began = time.monotonic()
+        cluster.up(say)
+        say(f"{len(cluster.nodes)} brokers are registered after {time.monotonic() - began:.1f} s")
+        interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
+        began = time.monotonic()
+        result = check_run(folder, plan.check_options(), spark.get(), say)
+        log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
+        _tell(folder, result, say, time.monotonic() - began)
+        draw(folder, say)
+    return Outcome(folder, result, interrupted)
+
+
+def _record(
+    folder: Path,
+    plan: TestPlan,
+    faults: tuple[Fault, ...],
+    cluster: Cluster,
+    spark: WarmSpark,
+    stack: contextlib.ExitStack,
+    quiet: bool,
+) -> bool:
+    """Run the load and the final polls, and write the history. Whether the user interrupted it."""
+    assert isinstance(cluster, Hosts)
+    workload = make_workload(plan)
+    config = client_config(plan, cluster.bootstrap)
+    env_vars = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    admin = AdminLink(cluster, config, folder / "logs", env_vars)
+    stack.callback(admin.stop)
+    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_process, folder / "logs", env_vars)
+    stack.callback(crew.stop)
+    topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
+    topics.ensure(plan.key_count - 1)
+    crew.start()
+    roles = AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
+    live = Live(plan.time_limit_s, quiet)
+    zero_ns = time.monotonic_ns()
+    events = store.Events(folder, zero_ns)
+
+    def invoke(op: Op) -> Op:
+        env = Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", op.index))
+        return nemeses.invoke(faults, env, op)
+
+    def listen(op: Op) -> None:
+        live.event(op)
+        if op.process == NEMESIS:
+            log.info("nemesis %s %s", op.f, json.dumps(op.value, default=str))
+            if op.f == "heal" and op.extra.get("phase") == "invoke":
+                spark.start()
+            elif op.f == "heal" and op.error:
+                events.write("trouble", f"the cluster did not heal: {op.error}")
+
+    with store.HistoryLog(folder / "history", plan.run, zero_ns) as history:
+        interpreter = Interpreter(
+            crew, invoke, history.append,
+            concurrency=plan.concurrency, seed=plan.seed, zero_ns=zero_ns,
+            limits=Limits(plan.op_timeout_s + 2.0), before=topics.before, listener=listen,
+        )  # fmt: skip
+        with interruptible(lambda: interpreter.divert(nemeses.healing(faults))) as pressed:
+            try:
+                interpreter.run(whole_run(plan, workload, faults))
+            except HarnessError as error:
+                events.write("trouble", str(error))
+                log.error("the run was cut short: %s", error)
+            live.end()
+            if pressed():
+                events.write("interrupted", "by the user")
+            return pressed()
+
+
+def _put_away(folder: Path, cluster: Cluster) -> None:
+    """Collect the logs, then remove the cluster."""
+    if isinstance(cluster, Logs):
+        try:
+            cluster.collect(str(folder / "logs"))
+        except OSError as error:
+            log.warning("server logs were not collected: %s", error)
+    cluster.down()
+
+
+# --- after the run ------------------------------------------------------------------------------------
+
+
+def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
+    """Judge a stored run and write its results.json; or judge a history file and write nothing beside it."""
+    from checker import check
+
+    result = check.check(session, path, options, say)
+    if stored:
+        store.write_json(path / "results.json", to_data(result))
+    return result
+
+
+def _tell(folder: Path, result: Result, say: Say, seconds: float) -> None:
+    from harness.report import prose
+
+    say("")
+    say(prose.summary(folder, result))
+    say(f"checked in {seconds:.1f} s")
+
+
+def draw(folder: Path, say: Say) -> list[Path]:
+    """Draw the plots and name them."""
+    from harness.report import plots
+
+    drawn = plots.draw(folder)
+    for path in drawn:
+        if path.suffix == ".png":
+            say(f"  {path}")
+    return drawn
+
+
+def options_of(folder: Path, **changes: Any) -> CheckOptions:
+    """The check options of a stored run, from its plan, with the user's changes."""
+    path = folder / "plan.yaml"
+    options = plans.load(path).check_options() if path.exists() else CheckOptions()
+    return replace(options, **changes)
+
+
+def spark_session(master: str) -> Any:
+    """A Spark session now."""
+    return WarmSpark(master).get()

@@ -1,0 +1,59 @@
+"""The admin role: what the harness asks of the cluster, as JSON requests through a worker process.
+
+Each public method is a request by its name; arguments and values are plain JSON data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.clients.api import Admin
+from harness.clients.settings import Settings
+
+
+class AdminRole:
+    """Answers for one run: where no topics are named, the run's are meant."""
+
+    def __init__(self, admin: Admin, settings: Settings) -> None:
+        self._admin, self._settings = admin, settings
+
+    def create_topics(
+        self,
+        names: Sequence[str],
+        partitions: int | None = None,
+        replication: int = 3,
+        config: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> list[str]:
+        """Make the topics that do not exist, and wait for leaders everywhere. Names of those made."""
+        count = partitions or self._settings.partitions_per_topic
+        return self._admin.create_topics(names, count, replication, config or {}, timeout_s)
+
+    def leaders(self, timeout_s: float = 5.0) -> list[list[Any]]:
+        """[topic, partition, broker id or None] of every partition of the run."""
+        return [[row["topic"], row["partition"], row["leader"]] for row in self.partitions(timeout_s)]
+
+    def partitions(self, timeout_s: float = 5.0) -> list[dict[str, Any]]:
+        """{"topic", "partition", "leader", "isr"} of every partition of the run."""
+        of_run = self._settings.key
+        return [row for row in self._admin.partitions(None, timeout_s) if of_run(row["topic"], 0) is not None]
+
+    def controller(self, timeout_s: float = 5.0) -> int | None:
+        """The broker that metadata names as controller. In KRaft mode that is any live broker (KIP-590):
+        it accepts administration, and says nothing about the quorum's leader."""
+        controller: int | None = self._admin.cluster(timeout_s)["controller"]
+        return controller
+
+    def brokers(self, timeout_s: float = 5.0) -> list[list[Any]]:
+        """[id, "host:port"] of every registered broker."""
+        return [[number, at] for number, at in sorted(self._admin.cluster(timeout_s)["brokers"].items())]
+
+    def list_offsets(
+        self, keys: Sequence[int], isolation_level: str | None = None, timeout_s: float = 5.0
+    ) -> list[list[int]]:
+        """[key, log start, end] of each key; the end is the last stable offset under read_committed."""
+        made = self._settings
+        partitions = {made.partition(key): key for key in keys}
+        found = self._admin.offsets(list(partitions), isolation_level or made.isolation_level, timeout_s)
+        return [[partitions[partition], start, end] for partition, (start, end) in found.items()]

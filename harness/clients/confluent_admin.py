@@ -1,0 +1,154 @@
+"""Administration through confluent-kafka's AdminClient."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from harness.clients.api import ClientError, TopicPartition
+from harness.clients.confluent import converted
+
+METADATA_PERIOD_S: Final = 0.05
+MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
+SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
+
+_ISOLATION: Final = {
+    "read_committed": ck.IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": ck.IsolationLevel.READ_UNCOMMITTED,
+}
+
+
+class ConfluentAdmin:
+    """`api.Admin`. Ends come from ListOffsets: last stable offsets if it asks for read_committed (KIP-98)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._admin: Any = AdminClient(dict(config))
+
+    def create_topics(
+        self,
+        names: Sequence[str],
+        partitions: int,
+        replication: int,
+        config: Mapping[str, str],
+        timeout_s: float = 30.0,
+    ) -> list[str]:
+        deadline = time.monotonic() + timeout_s
+        if self._metadata(None, timeout_s).cluster_id.startswith(MOCK):
+            return self._create_by_asking(names, partitions, deadline)
+        topics = [
+            NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config))
+            for name in names
+        ]
+        made: list[str] = []
+        if topics:
+            futures = self._admin.create_topics(
+                topics, operation_timeout=timeout_s, request_timeout=timeout_s
+            )
+            for name, future in futures.items():
+                try:
+                    future.result(timeout=max(0.0, deadline - time.monotonic()) + SLACK_S)
+                    made.append(name)
+                except ck.KafkaException as error:
+                    if error.args[0].code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise converted(error) from None
+                except FutureTimeout:
+                    raise ClientError(
+                        "_TIMED_OUT", f"topic {name} was not made in {timeout_s:.0f} s"
+                    ) from None
+        self._await_leaders(names, partitions, deadline)
+        return made
+
+    def _create_by_asking(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
+        """librdkafka's mock cluster has no CreateTopics: it makes what is asked for, with 4 partitions."""
+        made: list[str] = []
+        for name in names:
+            left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
+            found = len(self._metadata(name, left_s).topics[name].partitions)
+            if found not in (0, partitions):
+                raise ClientError(
+                    "INVALID_PARTITIONS",
+                    f"the mock cluster makes {found} partitions a topic, not {partitions}",
+                )
+            made.append(name)
+        self._await_leaders(names, partitions, deadline)
+        return made
+
+    def _metadata(self, topic: str | None, timeout_s: float) -> Any:
+        try:
+            return self._admin.list_topics(topic, timeout=timeout_s)
+        except ck.KafkaException as error:
+            raise converted(error) from None
+
+    def _await_leaders(self, names: Sequence[str], partitions: int, deadline: float) -> None:
+        """New topics reach the brokers' metadata a moment after they are made."""
+        while names:
+            rows = self.partitions(names, max(METADATA_PERIOD_S, deadline - time.monotonic()))
+            led = sum(row["leader"] is not None for row in rows)
+            if led >= len(names) * partitions:
+                return
+            if time.monotonic() > deadline:
+                raise ClientError(
+                    "_TIMED_OUT", f"{led} of {len(names) * partitions} new partitions have a leader"
+                )
+            time.sleep(METADATA_PERIOD_S)
+
+    def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
+        topics = self._metadata(None, timeout_s).topics
+        wanted = sorted(topics) if names is None else [name for name in names if name in topics]
+        return [
+            {
+                "topic": name,
+                "partition": number,
+                "leader": found.leader if found.leader >= 0 else None,
+                "isr": list(found.isrs),
+            }
+            for name in wanted
+            for number, found in sorted(topics[name].partitions.items())
+        ]
+
+    def offsets(
+        self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        starts = self._list_offsets(partitions, OffsetSpec.earliest(), isolation_level, timeout_s)
+        ends = self._list_offsets(partitions, OffsetSpec.latest(), isolation_level, timeout_s)
+        deadline = time.monotonic() + timeout_s + SLACK_S
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for partition in partitions:
+            pair: list[int] = []
+            for futures in (starts, ends):
+                try:
+                    answer = futures[partition].result(timeout=max(0.0, deadline - time.monotonic()))
+                except ck.KafkaException as error:
+                    raise converted(error) from None
+                except FutureTimeout:
+                    raise ClientError(
+                        "_TIMED_OUT", f"offsets of {partition}: no answer in {timeout_s:.1f} s"
+                    ) from None
+                pair.append(int(answer.offset))
+            found[partition] = (pair[0], pair[1])
+        return found
+
+    def _list_offsets(
+        self, partitions: Sequence[TopicPartition], which: Any, isolation_level: str, timeout_s: float
+    ) -> dict[TopicPartition, Any]:
+        if not partitions:
+            return {}
+        asked = {ck.TopicPartition(topic, number): which for topic, number in partitions}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
+        )
+        return {(found.topic, found.partition): future for found, future in futures.items()}
+
+    def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        metadata = self._metadata(None, timeout_s)
+        brokers = {number: f"{found.host}:{found.port}" for number, found in metadata.brokers.items()}
+        controller = metadata.controller_id if metadata.controller_id >= 0 else None
+        return {"controller": controller, "brokers": brokers}
+
+    def close(self) -> None:
+        self._admin = None

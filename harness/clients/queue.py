@@ -1,0 +1,317 @@
+"""The client of the queue workload: ops and transactions, written once above the library's protocols.
+
+One object owns a producer and a consumer, each made when first needed. `invoke` takes an invocation and
+returns its completion; it waits at most `Settings.patience_s`, which is less than the op's deadline.
+
+How an op's steps add up (design decision 3; single steps are in `errors.TABLE`):
+- Without a transaction, micro-ops are done in order, each send waiting for its delivery report, until one
+  errs. If an earlier send of the op was acknowledged the op is `info`; otherwise the error's row decides.
+- With one, consecutive sends go out together and are waited for before the next poll and before the commit.
+  Trouble before the commit leads to an abort; an acknowledged abort makes the op `fail`, and nothing else
+  does. Once commit has been asked for, a retriable error is retried until the deadline, an abortable one
+  leads to an abort, and everything else is `info`.
+- After `fail`, consumer positions go back to where the op found them. After `info` the client is broken:
+  what it knows of its producer and its positions is uncertain, so its process is replaced by a new one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from harness.clients import payload
+from harness.clients.api import Admin, ClientError, Delivery, Library, Transactions
+from harness.clients.errors import Situation, describe, outcome
+from harness.clients.reader import Reader
+from harness.clients.settings import Settings
+from harness.clients.table import opener
+from harness.model.op import FAIL, INFO, OK, Op
+
+ABORT_SHARE: Final = 0.25  # of an op's time, kept for aborting
+ADMIN_TIMEOUT_S: Final = 5.0
+ON_PURPOSE: Final = "aborted on purpose"
+
+
+class Stopped(Exception):
+    """A micro-op erred: `situation` says in which step."""
+
+    def __init__(self, situation: Situation, error: ClientError) -> None:
+        super().__init__(str(error))
+        self.situation, self.error = situation, error
+
+
+class QueueClient:
+    """The client of one process. Not thread-safe; after an `info` completion, only `close` makes sense."""
+
+    def __init__(self, settings: Settings, library: Library) -> None:
+        self._settings, self._library = settings, library
+        self._reader = Reader(settings, library)
+        self._producer: Transactions | None = None
+        self._admin: Admin | None = None
+        self.broken = False
+
+    def invoke(self, op: Op) -> Op:
+        """The completion of `op`: ok, fail or info, with what is known in its value and extra."""
+        handler: Mapping[str, Callable[[Op, float], Op]] = {
+            "send": self._micro_ops,
+            "poll": self._micro_ops,
+            "txn": self._micro_ops,
+            "assign": self._assign,
+            "subscribe": self._assign,
+            "crash": self._crash,
+            "debug-topic-partitions": self._debug,
+        }
+        if op.f not in handler:
+            return op.with_(type=FAIL, error=f"unknown: the queue client has no op {op.f!r}")
+        if self.broken:
+            return op.with_(
+                type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
+            )
+        self._reader.mark()
+        done = handler[op.f](op, time.monotonic() + self._settings.patience_s)
+        self.broken = self.broken or done.type == INFO
+        return self._with_extra(done)
+
+    def crash(self) -> None:
+        """Vanish as a killed process would: no commit, no abort, no goodbye to the group."""
+        self.broken = True
+        self._drop_producer()
+        self._reader.close(leave=False)
+
+    def close(self) -> None:
+        """Close both halves, leaving the group. Safe to repeat."""
+        self.broken = True
+        self._drop_producer()
+        self._reader.close(leave=True)
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _drop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def _with_extra(self, op: Op) -> Op:
+        extra = dict(op.extra)
+        rebalances = self._reader.rebalances()
+        if rebalances:
+            extra["rebalance_log"] = rebalances
+        if op.type == OK and op.f == "poll" and op.extra.get("final"):
+            extra |= self._ends()
+        if self._reader.notes:
+            extra["notes"] = self._reader.notes
+        return op if extra == op.extra else op.with_(extra=extra)
+
+    # --- ops without micro-ops ---
+
+    def _assign(self, op: Op, deadline: float) -> Op:
+        try:
+            if op.f == "assign":
+                self._reader.assign(op.value, bool(op.extra.get("seek_to_beginning")))
+            else:
+                self._reader.subscribe(op.value)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("assign", error))
+        return op.with_(type=OK)
+
+    def _crash(self, op: Op, deadline: float) -> Op:
+        self.crash()
+        return op.with_(type=INFO)
+
+    def _ask(self) -> Admin:
+        if self._admin is None:
+            self._admin = self._library.admin(self._settings)
+        return self._admin
+
+    def _debug(self, op: Op, deadline: float) -> Op:
+        """Leader, in-sync replicas, log start and end of each key."""
+        partitions = {key: self._settings.partition(key) for key in op.value}
+        try:
+            rows = self._ask().partitions(
+                sorted({topic for topic, _ in partitions.values()}), ADMIN_TIMEOUT_S
+            )
+            led = {(row["topic"], row["partition"]): row for row in rows}
+            asked = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
+            ends = self._ask().offsets(asked, self._settings.isolation_level, ADMIN_TIMEOUT_S)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("admin", error))
+        value = []
+        for key, at in partitions.items():
+            row, (start, end) = led.get(at, {}), ends.get(at, (None, None))
+            facts = {"leader": row.get("leader"), "isr": row.get("isr", []), "start": start, "end": end}
+            value.append([key, facts])
+        return op.with_(type=OK, value=value)
+
+    def _ends(self) -> dict[str, Any]:
+        """Positions, and the logs' ends as the broker says after the poll: ListOffsets at the consumer's
+        isolation level, so the last stable offset under read_committed. Without an answer, no ends."""
+        facts: dict[str, Any] = {"positions": [[key, at] for key, at in self._reader.positions().items()]}
+        try:
+            found = self._ask().offsets(
+                self._reader.assigned(), self._settings.isolation_level, ADMIN_TIMEOUT_S
+            )
+        except ClientError as error:
+            self._reader.notes.append(f"ends: {error}")
+            return facts
+        keys = ((self._settings.key(*at), start, end) for at, (start, end) in found.items())
+        facts["ends"] = sorted([key, start, end] for key, start, end in keys if key is not None)
+        return facts
+
+    # --- micro-ops ---
+
+    def _micro_ops(self, op: Op, deadline: float) -> Op:
+        value = [list(mop) for mop in op.value]
+        # Polls of assigned partitions alone have nothing that a transaction could hold.
+        sends = any(mop[0] == "send" for mop in op.value)
+        if self._settings.txn and (sends or self._reader.subscribed or op.extra.get("abort")):
+            return self._transaction(op, value, deadline)
+        sent: list[Delivery] = []
+        try:
+            for at, mop in enumerate(op.value):
+                if mop[0] == "send":
+                    sent.append(self._send(op, mop))
+                    self._settle([(at, sent[-1])], value, deadline)
+                else:
+                    value[at] = self._poll(deadline)
+            if self._reader.subscribed and not self._settings.auto_commit:
+                self._step("commit-offsets", lambda: self._reader.commit(_left(deadline)))
+        except Stopped as stopped:
+            judged = outcome(stopped.situation, stopped.error, self._settings.retries_off)
+            acknowledged = any(delivery.acknowledged for delivery in sent)
+            ended = INFO if acknowledged else judged
+            if stopped.error.kind == "fatal" and stopped.situation in ("send", "report"):
+                self._drop_producer()
+            return self._ended(op, value, ended, describe(stopped.situation, stopped.error), deadline)
+        return op.with_(type=OK, value=value)
+
+    def _ended(self, op: Op, value: list[Any], ended: str, error: str, deadline: float) -> Op:
+        if ended == FAIL:
+            self._reader.rewind(max(1.0, _left(deadline)))
+        return op.with_(type=ended, value=value, error=error)
+
+    def _step(self, situation: Situation, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except ClientError as error:
+            raise Stopped(situation, error) from None
+
+    def _send(self, op: Op, mop: list[Any]) -> Delivery:
+        made, (_, key, value) = self._settings, mop
+        if self._producer is None:
+            self._producer = self._library.producer(made)
+        body = payload.encode(made.run, key, value, op.index, made.record_size)
+        try:
+            return self._producer.send(made.partition(key), body)
+        except ClientError as error:
+            raise Stopped("send", error) from None
+
+    def _settle(self, sent: list[tuple[int, Delivery]], value: list[Any], deadline: float) -> None:
+        """Wait for the reports and put the offsets in; raises Stopped with the first error."""
+        if not sent or self._producer is None:
+            return
+        late: ClientError | None = None
+        try:
+            self._producer.wait([delivery for _, delivery in sent], _left(deadline))
+        except ClientError as error:
+            late = error
+        for at, delivery in sent:
+            if delivery.acknowledged:
+                value[at] = ["send", value[at][1], [delivery.offset, value[at][2]]]
+        first = next((delivery.error for _, delivery in sent if delivery.error is not None), late)
+        if first is not None:
+            raise Stopped("report", first)
+
+    def _poll(self, deadline: float) -> list[Any]:
+        try:
+            return ["poll", self._reader.poll(min(self._settings.poll_ms / 1000, _left(deadline)))]
+        except ClientError as error:
+            raise Stopped("poll", error) from None
+
+    # --- transactions ---
+
+    def _transaction(self, op: Op, value: list[Any], deadline: float) -> Op:
+        soft = deadline - ABORT_SHARE * self._settings.patience_s
+        try:
+            self._begin(soft)
+        except Stopped as stopped:
+            # Fenced, or the coordinator cannot be reached. The next transaction begins with a new producer.
+            self._drop_producer()
+            return self._ended(op, value, FAIL, describe(stopped.situation, stopped.error), deadline)
+        try:
+            self._body(op, value, soft)
+        except Stopped as stopped:
+            return self._abort(op, value, describe(stopped.situation, stopped.error), deadline)
+        if op.extra.get("abort"):
+            return self._abort(op, value, ON_PURPOSE, deadline)
+        producer = self._producer
+        assert producer is not None
+        try:
+            _retried(producer.commit, soft)
+        except ClientError as error:
+            why = describe("commit", error)
+            if error.kind == "abortable":
+                return self._abort(op, value, why, deadline)
+            return op.with_(type=INFO, value=value, error=why)
+        return op.with_(type=OK, value=value)
+
+    def _begin(self, deadline: float) -> None:
+        if self._producer is None:
+            producer = self._library.producer(self._settings)
+            self._producer = producer
+            self._step("init", lambda: _retried(producer.init, deadline))
+        self._step("begin", self._producer.begin)
+
+    def _body(self, op: Op, value: list[Any], deadline: float) -> None:
+        """The micro-ops and the offsets, all but the commit."""
+        sent: list[tuple[int, Delivery]] = []
+        for at, mop in enumerate(op.value):
+            if mop[0] == "send":
+                sent.append((at, self._send(op, mop)))
+            else:
+                self._settle(sent, value, deadline)
+                sent = []
+                value[at] = self._poll(deadline)
+        self._settle(sent, value, deadline)
+        moved = self._reader.moved() if self._reader.subscribed else {}
+        if moved and not op.extra.get("abort"):
+            producer = self._producer
+            assert producer is not None
+            consumer = self._reader.consumer
+            self._step(
+                "send-offsets",
+                lambda: _retried(lambda left_s: producer.send_offsets(moved, consumer, left_s), deadline),
+            )
+
+    def _abort(self, op: Op, value: list[Any], why: str, deadline: float) -> Op:
+        """Abort, and the outcome that its acknowledgement, or the lack of one, makes."""
+        producer = self._producer
+        assert producer is not None
+        try:
+            _retried(producer.abort, deadline)
+        except ClientError as error:
+            return op.with_(type=INFO, value=value, error=f"{why}; {describe('abort', error)}")
+        return self._ended(op, value, FAIL, why, deadline)
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
+
+
+def _retried(call: Callable[[float], None], deadline: float) -> None:
+    """`call(seconds left)`, again after each retriable error until the deadline."""
+    while True:
+        try:
+            call(_left(deadline))
+            return
+        except ClientError as error:
+            # A retriable call that fails at once would spin: librdkafka's own pause between tries.
+            if error.kind != "retriable" or _left(deadline) <= 0.1:
+                raise
+            time.sleep(0.01)
+
+
+def open_client(config: Mapping[str, Any]) -> Any:
+    """The client of `config["library"]` (confluent by default) for one process; see `settings.Settings`."""
+    return opener(str(config.get("library", "confluent")))(config)

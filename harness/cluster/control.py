@@ -1,0 +1,212 @@
+"""The harness's side of the supervisor: start it, ask it, hear from it. Safe to use from many threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from harness.cluster import namespaces, wire
+from harness.model.errors import ClusterTrouble
+
+_START_TIMEOUT_S = 30.0
+_ANSWER_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 10.0
+
+Answer = tuple[dict[str, Any], list[int]]
+
+
+class Refused(Exception):
+    """The system does not allow namespaces; the text says why."""
+
+
+class Control:
+    """One supervisor. Closing it, or the end of this process, ends everything that it started."""
+
+    def __init__(self, isolated: bool, log: Path) -> None:
+        """Start a supervisor, in namespaces when `isolated`; `log` takes what it prints.
+
+        Raises Refused, or ClusterTrouble when it does not start at all.
+        """
+        ours, theirs = wire.pair()
+        self._socket = ours
+        mode = "--namespaces" if isolated else "--loopback"
+        with theirs, log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "harness.cluster.supervisor", mode, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the harness, which then heals
+                env={**os.environ, "PYTHONPATH": namespaces.python_path()},
+            )
+        self._await_ready(log)
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._next = 0
+        self._waiting: dict[int, SimpleQueue[Answer]] = {}
+        self._exits: dict[int, int] = {}
+        self._over = False  # nothing more may be asked
+        self._gone = False  # nothing more will be heard
+        self._reader = threading.Thread(target=self._read, name="supervisor-reader", daemon=True)
+        self._reader.start()
+
+    def _await_ready(self, log: Path) -> None:
+        self._socket.settimeout(_START_TIMEOUT_S)
+        try:
+            message, _ = wire.receive(self._socket)
+        except (wire.Closed, TimeoutError) as error:
+            self._abandon()
+            raise ClusterTrouble(f"the cluster's supervisor did not start; {log} says why") from error
+        self._socket.settimeout(None)
+        if message["event"] != "ready":
+            self._abandon()
+            raise Refused(str(message.get("why")))
+
+    def _abandon(self) -> None:
+        self._socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_TIMEOUT_S)
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's process, as the harness sees it."""
+        return self._process.pid
+
+    def ask(
+        self, verb: str, arguments: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = _ANSWER_TIMEOUT_S
+    ) -> Answer:
+        """Send a request and wait for its answer. Raises ClusterTrouble on refusal, silence or the end."""
+        answers: SimpleQueue[Answer] = SimpleQueue()
+        with self._lock:
+            if self._over:
+                raise ClusterTrouble("the cluster has been taken down")
+            number = self._next
+            self._next += 1
+            self._waiting[number] = answers
+            try:
+                wire.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
+            except wire.Closed as error:
+                raise ClusterTrouble("the cluster's supervisor has ended") from error
+        try:
+            message, received = answers.get(timeout=timeout_s)
+        except Empty:
+            raise ClusterTrouble(f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})") from None
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if "error" in message:
+            raise ClusterTrouble(str(message["error"]))
+        return message["ok"], received
+
+    def wait(self, pid: int, timeout_s: float) -> int | None:
+        """The exit code of a child, or None when it still runs after `timeout_s`.
+
+        Once the supervisor is gone, a child that had not exited was killed by its end.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while pid not in self._exits:
+                if self._gone:
+                    return -signal.SIGKILL
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._changed.wait(left)
+            return self._exits[pid]
+
+    def close(self) -> None:
+        """End the supervisor and everything below it. Safe to repeat."""
+        with suppress(ClusterTrouble):
+            self.ask("end", {}, timeout_s=_END_TIMEOUT_S)
+        with self._lock:
+            self._over = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_END_TIMEOUT_S)
+        self._socket.close()
+
+    def _read(self) -> None:
+        """Hand answers to those who wait, note exits; at the end, everything has exited and no answer comes."""
+        with suppress(OSError):  # Closed is one; a socket closed under us is another
+            while True:
+                message, fds = wire.receive(self._socket)
+                with self._changed:
+                    if "id" in message:
+                        # The kernel may give the pid of a child that ended long ago to a new one.
+                        self._exits.pop(message.get("ok", {}).get("pid"), None)
+                        waiting = self._waiting.get(message["id"])
+                        if waiting is not None:
+                            waiting.put((message, fds))
+                            continue
+                    elif message.get("event") == "exit":
+                        self._exits[message["pid"]] = message["code"]
+                        self._changed.notify_all()
+                for fd in fds:
+                    os.close(fd)
+        with self._changed:
+            self._over = True
+            for waiting in self._waiting.values():
+                waiting.put(({"error": "the cluster's supervisor has ended"}, []))
+            self._gone = True
+            self._changed.notify_all()
+
+
+@dataclass(slots=True)
+class RemoteChild:
+    """A process that the supervisor started. `pid` is its number in there."""
+
+    pid: int
+    control: Control
+    _code: int | None = field(default=None)
+
+    def signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ClusterTrouble):
+                self.control.ask("signal", {"pid": self.pid, "signal": int(number)})
+
+    def poll(self) -> int | None:
+        return self.wait(0.0)
+
+    def wait(self, timeout_s: float) -> int | None:
+        if self._code is None:
+            self._code = self.control.wait(self.pid, timeout_s)
+        return self._code
+
+
+def spawn(
+    control: Control,
+    host: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    fds: Sequence[int],
+    cwd: Path | None = None,
+) -> RemoteChild:
+    """Start a process on a host (""; where the supervisor is); `fds` become its descriptors 1, 2, 3, ..."""
+    arguments = {"host": host, "argv": list(argv), "env": dict(env), "cwd": str(cwd) if cwd else None}
+    answer, _ = control.ask("spawn", arguments, fds)
+    return RemoteChild(int(answer["pid"]), control)
+
+
+def new_socket(control: Control) -> socket.socket:
+    """A TCP socket that lives in the cluster's network: connect it from here."""
+    _, fds = control.ask("socket", {})
+    return socket.socket(fileno=fds[0])

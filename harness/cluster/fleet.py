@@ -1,0 +1,270 @@
+"""The brokers of a local cluster and everything that runs beside them, by way of one supervisor.
+
+`local` gives it a face: with a network of its own, or on loopback ports.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.cluster import broker, control, jars, java, kafka_wire, storage
+from harness.cluster.broker import Node
+from harness.cluster.control import Control, RemoteChild
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.protocols import CommandResult
+
+_UP_TIMEOUT_S = 90.0
+_KILL_TIMEOUT_S = 10.0
+_PROBE_TIMEOUT_S = 1.0
+_OUTPUT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What to run.
+
+    nodes      their places; addresses are those of 127.0.0.1 unless `isolated`
+    overrides  broker settings
+    work_dir   takes data, logs and configuration, in `nodes`/<name>/, and `supervisor.log`
+    isolated   with namespaces: every host has its own network
+    java, jars None: found, and fetched, by `up`
+    """
+
+    nodes: tuple[Node, ...]
+    version: str
+    overrides: Mapping[str, str]
+    work_dir: Path
+    isolated: bool
+    java: Java | None = None
+    jars: Jars | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What there is between `up` and `down`."""
+
+    control: Control
+    java: Java
+    jars: Jars
+    addresses: dict[str, str]
+    made: set[str] = field(default_factory=set)
+    brokers: dict[str, RemoteChild] = field(default_factory=dict)
+
+
+class Fleet:
+    """Satisfies Cluster, Hosts, Processes and Logs. Thread-safe once up."""
+
+    def __init__(self, spec: Spec) -> None:
+        broker.check_version(spec.version)
+        broker.check_overrides(spec.overrides)
+        self.spec = spec
+        self.nodes = tuple(node.name for node in spec.nodes)
+        self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in spec.nodes)
+        self._nodes = {node.name: node for node in spec.nodes}
+        self._state: _Running | None = None
+        self._lock = threading.Lock()
+
+    # --- start and stop -------------------------------------------------------------------------------
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        """Format, start and wait until every node says that all are registered.
+
+        Raises ClusterTrouble; Missing, BadInput from finding Java and jars.
+        """
+        found = self.spec.java or java.find()
+        fetched = self.spec.jars or jars.ensure(self.spec.version, found, progress)
+        made = storage.template(found, fetched, progress)
+        folder = self.spec.work_dir / "nodes"
+        if folder.exists():
+            raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
+        folder.mkdir(parents=True)
+        try:
+            supervisor = Control(self.spec.isolated, self.spec.work_dir / "supervisor.log")
+        except control.Refused as error:
+            raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
+        self._state = _Running(supervisor, found, fetched, {n.name: n.address for n in self.spec.nodes})
+        cluster_id = storage.random_id()
+        for node in self.spec.nodes:
+            self._lay_out(node, fetched.version, made, cluster_id)
+        for node in self.spec.nodes:
+            self.start(node.name)
+        self._await_registered(_UP_TIMEOUT_S, progress)
+
+    def down(self) -> None:
+        """End everything and remove what `up` laid out. Safe to repeat."""
+        state, self._state = self._state, None
+        if state is not None:
+            state.control.close()
+            shutil.rmtree(self.spec.work_dir / "nodes", ignore_errors=True)
+
+    def seen_by(self, name: str) -> frozenset[str]:
+        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
+        node = self._nodes[self._known(name)]
+        connection = control.new_socket(self._up().control)
+        try:
+            ids = kafka_wire.registered(connection, node.address, node.port, _PROBE_TIMEOUT_S)
+        except (OSError, ValueError):
+            return frozenset()
+        return frozenset(other.name for other in self.spec.nodes if other.id in ids)
+
+    def _await_registered(self, timeout_s: float, progress: Callable[[str], None]) -> None:
+        """Return when every node says that all are registered. Raises ClusterTrouble."""
+        began = time.monotonic()
+        missing = list(self.nodes)
+        while True:
+            for name in list(missing):
+                if len(self.seen_by(name)) == len(self.nodes):
+                    missing.remove(name)
+            if not missing:
+                progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
+                return
+            for name in missing:
+                code = self._up().brokers[name].poll()
+                if code is not None:
+                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {self._last_words(name)}")
+            if time.monotonic() - began > timeout_s:
+                raise ClusterTrouble(
+                    f"{', '.join(missing)} did not see every broker registered in {timeout_s:.0f} s: "
+                    f"{self._last_words(missing[0])}"
+                )
+            time.sleep(0.05)
+
+    def _lay_out(self, node: Node, version: str, made: storage.Template, cluster_id: str) -> None:
+        folder = self._folder(node.name)
+        folder.mkdir()
+        data = folder / "data"
+        text = broker.properties(node, self.spec.nodes, version, str(data), self.spec.overrides)
+        (folder / "server.properties").write_text(text)
+        log_name, log_text = broker.log_config(version, str(folder / "server.log"))
+        (folder / log_name).write_text(log_text)
+        storage.write(made, data, cluster_id, node.id)
+
+    def _folder(self, name: str) -> Path:
+        return self.spec.work_dir.absolute() / "nodes" / name
+
+    def _last_words(self, name: str) -> str:
+        """The last complaint in a node's logs, and where they are."""
+        folder = self._folder(name)
+        lines: list[str] = []
+        for file in ("server.log", "stdout.log"):
+            with suppress(OSError):
+                lines += (folder / file).read_text(errors="replace").splitlines()
+        bad = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
+        last = (bad or lines or ["it logged nothing"])[-1]
+        return f"{last.strip()[:500]} (its logs are in {folder})"
+
+    def _up(self) -> _Running:
+        if self._state is None:
+            raise ClusterTrouble("the cluster is not up")
+        return self._state
+
+    def _known(self, name: str) -> str:
+        if name not in self._nodes:
+            raise BadInput(f"there is no node {name!r}: the nodes are {', '.join(self._nodes)}")
+        return name
+
+    # --- the brokers' processes -----------------------------------------------------------------------
+
+    def start(self, node: str) -> None:
+        """Start a node that does not run, without waiting for it to register."""
+        if self.running(node):
+            return
+        state, folder = self._up(), self._folder(node)
+        log_name, _ = broker.log_config(self.spec.version, "")
+        properties = [str(folder / "server.properties")]
+        argv = broker.java_argv(state.java, state.jars, str(folder / log_name), "kafka.Kafka", properties)
+        state.brokers[node] = self.spawn(node, argv, {}, [], str(folder / "stdout.log"))
+
+    def kill(self, node: str) -> None:
+        """SIGKILL; returns when it is gone."""
+        child = self._up().brokers.get(self._known(node))
+        if child is not None:
+            child.signal(signal.SIGKILL)
+            if child.wait(_KILL_TIMEOUT_S) is None:
+                raise ClusterTrouble(f"{node} did not die of SIGKILL in {_KILL_TIMEOUT_S:.0f} s")
+
+    def pause(self, node: str) -> None:
+        self._signal(node, signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._signal(node, signal.SIGCONT)
+
+    def running(self, node: str) -> bool:
+        child = self._up().brokers.get(self._known(node))
+        return child is not None and child.poll() is None
+
+    def _signal(self, node: str, number: int) -> None:
+        child = self._up().brokers.get(self._known(node))
+        if child is not None:
+            child.signal(number)
+
+    # --- hosts and commands ---------------------------------------------------------------------------
+
+    def host(self, name: str) -> str:
+        """The address of a host, which is made unless there is one. Nodes are hosts too."""
+        state = self._up()
+        if not self.spec.isolated:
+            return "127.0.0.1"
+        with self._lock:
+            if name not in state.addresses:
+                workers = len(state.addresses) - len(self.nodes)
+                state.addresses[name] = f"10.64.{2 + workers // 250}.{1 + workers % 250}"
+            address = state.addresses[name]
+            if name not in state.made:
+                state.control.ask("host", {"name": name, "address": address})
+                state.made.add(name)
+            return address
+
+    def ask(self, verb: str, arguments: Mapping[str, object]) -> dict[str, object]:
+        """A request of the supervisor's own: see `supervisor`."""
+        return self._up().control.ask(verb, arguments)[0]
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process on a host; `env` is added to this process's environment."""
+        self.host(host)
+        path = Path(log)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as output:
+            everything = [output.fileno(), output.fileno(), *fds]
+            return control.spawn(self._up().control, host, argv, {**os.environ, **env}, everything)
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
+        self.host(self._known(node))
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = control.spawn(self._up().control, node, argv, os.environ, [out.fileno(), err.fileno()])
+            code = child.wait(timeout_s)
+            if code is None:
+                child.signal(signal.SIGKILL)
+                child.wait(_KILL_TIMEOUT_S)
+                raise ClusterTrouble(f"on {node}, {argv[0]} did not end in {timeout_s:.0f} s")
+            text = []
+            for stream in (out, err):
+                stream.seek(0)
+                text.append(stream.read(_OUTPUT_BYTES).decode(errors="replace"))
+        return CommandResult(code, *text)
+
+    # --- logs -----------------------------------------------------------------------------------------
+
+    def collect(self, folder: str) -> None:
+        """Copy each node's logs and configuration into `folder`/<node>/, as they are now."""
+        for name in self.nodes:
+            source, target = self._folder(name), Path(folder) / name
+            if source.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+                for path in sorted(source.iterdir()):
+                    if path.is_file():
+                        shutil.copyfile(path, target / path.name)

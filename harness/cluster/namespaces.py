@@ -1,0 +1,198 @@
+"""Linux namespaces through the C library: Python 3.11 has neither unshare nor setns.
+
+A network namespace is held as a file descriptor, so it needs no name and no mount, and is gone when the last
+process in it and the last descriptor are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWPID = 0x20000000
+_CLONE_NEWNET = 0x40000000
+_MS_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
+_MS_REC = 0x4000
+_MS_PRIVATE = 0x40000
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_PROBE_TIMEOUT_S = 20.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Refused(OSError):
+    """The system refuses a namespace; `step` says which."""
+
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.step = step
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.strerror}"
+
+
+def _call(name: str, *args: object) -> None:
+    if getattr(_libc, name)(*args) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def die_with_parent() -> None:
+    """SIGKILL for this process when the thread that forked it ends. Not inherited; kept over exec."""
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parents die become this process's children."""
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def enter() -> None:
+    """Move this process to new namespaces: network and mount, pid for its children, user when not root.
+
+    Must run while the process has one thread. Raises Refused.
+    """
+    if os.geteuid() != 0:
+        _enter_user()
+    else:
+        try:
+            _call("unshare", _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWPID)
+        except OSError:
+            # Root without CAP_SYS_ADMIN, as in a container, may still be allowed a user namespace.
+            _enter_user()
+        else:
+            return _private_mounts()
+    try:
+        _call("unshare", _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWPID)
+    except OSError as error:
+        raise Refused("network, mount and pid namespaces", error) from error
+    return _private_mounts()
+
+
+def _enter_user() -> None:
+    uid, gid = os.geteuid(), os.getegid()
+    try:
+        _call("unshare", _CLONE_NEWUSER)
+        # Without privilege the group map may be written only once setgroups is off.
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+    except OSError as error:
+        raise Refused("user namespace", error) from error
+
+
+def _private_mounts() -> None:
+    """Keep what is mounted in here from reaching the rest of the system."""
+    try:
+        _call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    except OSError as error:
+        raise Refused("private mounts", error) from error
+
+
+def mount_proc() -> bool:
+    """A /proc that shows this pid namespace. False where that is refused; nothing here depends on it."""
+    try:
+        _call("mount", b"proc", b"/proc", b"proc", _MS_NOSUID_NODEV_NOEXEC, None)
+    except OSError:
+        return False
+    return True
+
+
+def current_network() -> int:
+    """A descriptor of this thread's network namespace."""
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def new_network() -> int:
+    """A descriptor of a new, empty network namespace; this thread stays where it is."""
+    home = current_network()
+    try:
+        _call("unshare", _CLONE_NEWNET)
+        try:
+            return current_network()
+        finally:
+            _call("setns", home, _CLONE_NEWNET)
+    finally:
+        os.close(home)
+
+
+@contextmanager
+def inside(network: int) -> Iterator[None]:
+    """Run a block in another network namespace: sockets and processes made in it belong there."""
+    home = current_network()
+    try:
+        _call("setns", network, _CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            _call("setns", home, _CLONE_NEWNET)
+    finally:
+        os.close(home)
+
+
+def available() -> tuple[bool, str]:
+    """Whether this user may have what the local cluster needs, and if not, why.
+
+    Tries it, in a process of its own: namespaces, a bridge, a pair of links, a packet filter.
+    """
+    argv = [sys.executable, "-m", "harness.cluster.supervisor", "--probe"]
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_TIMEOUT_S,
+            env={**os.environ, "PYTHONPATH": python_path()},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+    if done.returncode == 0:
+        return True, ""
+    last = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+    return False, last + hint()
+
+
+def hint() -> str:
+    """What to do about a refusal, where the reason can be seen; otherwise empty."""
+    for path, bad, text in (
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "AppArmor restricts user namespaces; to allow them: "
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        (
+            "/proc/sys/kernel/unprivileged_userns_clone",
+            "0",
+            "user namespaces are switched off; to allow them: sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            "/proc/sys/user/max_user_namespaces",
+            "0",
+            "user namespaces are switched off; to allow them: sudo sysctl -w user.max_user_namespaces=15000",
+        ),
+    ):
+        with suppress(OSError):
+            if Path(path).read_text().strip() == bad:
+                return f" ({text})"
+    return ""
+
+
+def python_path() -> str:
+    """PYTHONPATH under which a child finds this very package, whatever its working directory."""
+    root = str(Path(__file__).resolve().parents[2])
+    inherited = os.environ.get("PYTHONPATH")
+    return f"{root}:{inherited}" if inherited else root

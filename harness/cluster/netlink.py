@@ -1,0 +1,103 @@
+"""A bridge, hosts on it, and silent one-way packet filters, through pyroute2 (no `ip` or `nft` binary).
+
+One subnet, 10.64.0.0/16, inside a network namespace of its own: it meets nothing outside. Rules sit at the
+receiver, name a source address, count what they drop, and answer nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyroute2.iproute.linux import IPRoute
+from pyroute2.nftables.expressions import genex, ipv4addr, verdict
+from pyroute2.nftables.main import NFTables
+
+from harness.cluster import namespaces
+
+GATEWAY = "10.64.0.1"
+_PREFIX = 16
+_BRIDGE = "bridge0"
+_TABLE = "harness"
+_CHAIN = "input"
+_IPV4 = 2
+_DROP = 0
+_ACCEPT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A network namespace on the bridge: its name, address and descriptor."""
+
+    name: str
+    address: str
+    network: int
+
+
+def make_bridge() -> None:
+    """The bridge, with an address of its own, in the present (new) network namespace."""
+    with IPRoute() as ip:
+        ip.link("set", index=_index(ip, "lo"), state="up")
+        ip.link("add", ifname=_BRIDGE, kind="bridge")
+        bridge = _index(ip, _BRIDGE)
+        ip.addr("add", index=bridge, address=GATEWAY, prefixlen=_PREFIX)
+        ip.link("set", index=bridge, state="up")
+
+
+def make_host(name: str, address: str, number: int) -> Host:
+    """A network namespace with one link to the bridge. `number` is unique and names the link."""
+    network = namespaces.new_network()
+    try:
+        with IPRoute() as ip:
+            link = f"veth{number}"
+            ip.link("add", ifname=link, kind="veth", peer={"ifname": "eth0", "net_ns_fd": network})
+            ip.link("set", index=_index(ip, link), master=_index(ip, _BRIDGE), state="up")
+        with namespaces.inside(network), IPRoute() as ip:
+            ip.link("set", index=_index(ip, "lo"), state="up")
+            ip.addr("add", index=_index(ip, "eth0"), address=address, prefixlen=_PREFIX)
+            ip.link("set", index=_index(ip, "eth0"), state="up")
+    except BaseException:
+        os.close(network)
+        raise
+    return Host(name, address, network)
+
+
+def drop(host: Host, sources: Iterable[str]) -> None:
+    """From now on, packets from the addresses `sources` vanish at `host`."""
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        nft.table("add", name=_TABLE)
+        nft.chain("add", table=_TABLE, name=_CHAIN, hook="input", type="filter", priority=0, policy=_ACCEPT)
+        for source in sources:
+            expressions = (ipv4addr(src=source), [_counter()], verdict(code=_DROP))
+            nft.rule("add", table=_TABLE, chain=_CHAIN, expressions=expressions)
+
+
+def heal(host: Host) -> None:
+    """Remove every rule at `host`."""
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        if any(table.get_attr("NFTA_TABLE_NAME") == _TABLE for table in nft.get_tables()):
+            nft.table("del", name=_TABLE)
+
+
+def dropped(host: Host) -> int:
+    """Packets that the present rules at `host` have dropped."""
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        return sum(
+            int(expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_COUNTER_PACKETS"))
+            for rule in nft.get_rules()
+            for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS") or ()
+            if expression.get_attr("NFTA_EXPR_NAME") == "counter"
+        )
+
+
+def _counter() -> Any:
+    return genex("counter", {"BYTES": 0, "PACKETS": 0})
+
+
+def _index(ip: Any, name: str) -> int:
+    found: list[int] = ip.link_lookup(ifname=name)
+    if not found:
+        raise OSError(f"there is no network interface {name}")
+    return found[0]

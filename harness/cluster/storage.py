@@ -1,0 +1,110 @@
+"""Formatted storage without a JVM for each node: Kafka's own tool formats once per version, into the cache.
+
+`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint holds the feature levels that the
+version begins with, the same for every node and cluster; meta.properties names the cluster, the node and,
+from 3.7 on, the directory. A node's storage is a copy of the first and the second with its own names.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster import broker, cache
+from harness.cluster.cache import Progress
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java
+from harness.model.errors import ClusterTrouble
+
+_FORMAT_TIMEOUT_S = 60.0
+_META = "meta.properties"
+_BOOTSTRAP = "bootstrap.checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What the tool wrote for a version: properties to rename, bytes to copy (None: it wrote none)."""
+
+    meta: dict[str, str]
+    bootstrap: bytes | None
+
+
+def random_id() -> str:
+    """A Kafka Uuid: 22 characters of base64, none that the command line takes for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def template(java: Java, jars: Jars, progress: Progress) -> Template:
+    """The version's template, from the cache or made now (one JVM start). Raises ClusterTrouble."""
+    folder = cache.root() / "format" / jars.version
+    if not (folder / _META).exists():
+        with cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
+            if not (folder / _META).exists():
+                with cache.building(folder) as building:
+                    _format(java, jars, building)
+    lines = (line.strip() for line in (folder / _META).read_text().splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    bootstrap = folder / _BOOTSTRAP
+    return Template(
+        {key: value for key, _, value in pairs}, bootstrap.read_bytes() if bootstrap.exists() else None
+    )
+
+
+def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
+    """Lay out a node's empty storage in `data`, and make it last through a power cut."""
+    data.mkdir(parents=True)
+    renamed = {**made.meta, "cluster.id": cluster_id, "node.id": str(node_id)}
+    if "directory.id" in renamed:
+        renamed["directory.id"] = random_id()
+    _write_synced(data / _META, "".join(f"{key}={value}\n" for key, value in renamed.items()).encode())
+    if made.bootstrap is not None:
+        _write_synced(data / _BOOTSTRAP, made.bootstrap)
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _format(java: Java, jars: Jars, target: Path) -> None:
+    """Let the tool format one imaginary node, and keep what it wrote in `target`."""
+    node = broker.Node("n1", 1, "127.0.0.1", 9092, 9093)
+    with tempfile.TemporaryDirectory(prefix="format-", dir=target.parent) as name:
+        temporary = Path(name)
+        config = temporary / "server.properties"
+        config.write_text(broker.properties(node, [node], jars.version, str(temporary / "data"), {}))
+        log_name, log_text = broker.log_config(jars.version, str(temporary / "format.log"))
+        (temporary / log_name).write_text(log_text)
+        arguments = ["format", "-t", random_id(), "-c", str(config)]
+        argv = broker.java_argv(java, jars, str(temporary / log_name), "kafka.tools.StorageTool", arguments)
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=_FORMAT_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterTrouble(f"Kafka's storage tool did not end in {_FORMAT_TIMEOUT_S:.0f} s") from None
+        if done.returncode != 0:
+            raise ClusterTrouble(
+                f"Kafka {jars.version} could not format its storage with {java.path}: {done.stdout.strip()[-2000:]}"
+            )
+        for file in (_META, _BOOTSTRAP):
+            if (temporary / "data" / file).exists():
+                shutil.copyfile(temporary / "data" / file, target / file)

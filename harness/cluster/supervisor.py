@@ -1,0 +1,269 @@
+"""The process that brokers and workers are children of. Run as `python -m harness.cluster.supervisor`.
+
+    harness ──socket── supervisor (PID 1 of its namespaces) ── brokers, workers, commands
+                            └─ one network namespace per host, on a bridge
+
+With `--namespaces FD` a first process enters new namespaces and forks the supervisor as PID 1 there: when that
+ends, for whatever reason, the kernel ends every process in there, and with the last of them the network
+namespaces, links and rules are gone. With `--loopback FD` there are no namespaces, and children are killed one
+by one. End-of-file on the socket FD ends the supervisor: a killed harness leaves nothing.
+
+Verbs (see `wire` for the envelope):
+
+    host     {name, address}                 a network namespace for `name`; nothing when there is one already
+    spawn    {host, argv, env, cwd} + fds    -> {pid}; the descriptors become 1, 2, 3, ... of the child
+    signal   {pid, signal}                   -> {sent}; to the child's whole process group
+    socket   {}                              -> a fresh TCP socket of the inner network, as a descriptor
+    drop     {at, sources: [address]}
+    heal     {}
+    dropped  {at}                            -> {packets}
+    end      {}                              answered, then everything ends
+
+One thread: a namespace is entered by the thread that asks, and fork is safe.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+from harness.cluster import children, namespaces, wire
+
+_KILL_TIMEOUT_S = 5.0
+_END: Final = "end"
+
+
+class Supervisor:
+    """State of the loop: which children run, which hosts there are."""
+
+    def __init__(self, control: socket.socket, isolated: bool) -> None:
+        self._control = control
+        self._isolated = isolated
+        self._running: set[int] = set()
+        self._hosts: dict[str, Any] = {}
+
+    def serve(self) -> None:
+        """Answer requests and report ended children until the end of the socket, or `end`."""
+        wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        wire.send(self._control, {"event": "ready", "isolated": self._isolated})
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        with suppress(wire.Closed):
+            while True:
+                ready = dict(poll.poll())
+                if wake in ready:
+                    with suppress(BlockingIOError):
+                        os.read(wake, 4096)
+                    self._reap()
+                if self._control.fileno() in ready and self._request() == _END:
+                    return
+
+    def _request(self) -> str:
+        """Read and answer one request; its verb."""
+        message, fds = wire.receive(self._control)
+        answer: dict[str, Any] = {"id": message["id"]}
+        passed: list[int] = []
+        try:
+            answer["ok"] = self._do(message, fds, passed)
+        except Exception as error:  # every failure is the caller's to handle; the supervisor goes on
+            answer["error"] = f"{message.get('do')}: {error or type(error).__name__}"
+        try:
+            wire.send(self._control, answer, passed)
+        finally:
+            for fd in (*fds, *passed):
+                os.close(fd)
+        return str(message.get("do"))
+
+    def _do(self, message: dict[str, Any], fds: list[int], passed: list[int]) -> dict[str, Any]:
+        match message["do"]:
+            case "host":
+                self._host(message["name"], message["address"])
+            case "spawn":
+                host = self._hosts[message["host"]] if self._isolated and message["host"] else None
+                network = host.network if host else None
+                pid = children.spawn(message["argv"], message["env"], message["cwd"], fds, network)
+                self._running.add(pid)
+                return {"pid": pid}
+            case "signal":
+                return {"sent": self._signal(message["pid"], message["signal"])}
+            case "socket":
+                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as fresh:
+                    passed.append(fresh.detach())
+            case "drop":
+                self._netlink().drop(self._hosts[message["at"]], message["sources"])
+            case "heal":
+                for host in self._hosts.values():
+                    self._netlink().heal(host)
+            case "dropped":
+                return {"packets": self._netlink().dropped(self._hosts[message["at"]])}
+            case "end":
+                self.kill_all()
+            case verb:
+                raise ValueError(f"unknown verb {verb!r}")
+        return {}
+
+    def _host(self, name: str, address: str) -> None:
+        if self._isolated and name not in self._hosts:
+            self._hosts[name] = self._netlink().make_host(name, address, len(self._hosts) + 1)
+
+    def _netlink(self) -> Any:
+        """The network module; loaded late, because without namespaces it is not needed."""
+        if not self._isolated:
+            raise ValueError("there is no network to change without namespaces")
+        from harness.cluster import netlink
+
+        return netlink
+
+    def _signal(self, pid: int, number: int) -> bool:
+        """Only our own children: a pid may have been used again by something else."""
+        if pid not in self._running:
+            return False
+        with suppress(ProcessLookupError):
+            os.killpg(pid, number)
+            return True
+        return False
+
+    def _reap(self) -> None:
+        """Collect ended processes, orphans too, and report our own children."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._running:
+                self._running.discard(pid)
+                code = os.waitstatus_to_exitcode(status)
+                wire.send(self._control, {"event": "exit", "pid": pid, "code": code})
+
+    def kill_all(self) -> None:
+        """Kill every descendant and wait until none is left, `_KILL_TIMEOUT_S` at most."""
+        deadline = time.monotonic() + _KILL_TIMEOUT_S
+        while time.monotonic() < deadline:
+            # For PID 1, -1 is everything in its namespace but itself.
+            for pid in [-1] if self._isolated else _descendants():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+            time.sleep(0.01)
+
+
+def _descendants() -> list[int]:
+    """Every process below this one, by the parents that /proc names."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  hot at the end
+                parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(entry.name))
+    found: list[int] = []
+    todo = [os.getpid()]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def run_isolated(control: socket.socket) -> int:
+    """Enter new namespaces, fork PID 1 and guard it; the exit code."""
+    try:
+        namespaces.enter()
+    except namespaces.Refused as error:
+        wire.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
+        return 1
+    pid = os.fork()
+    if pid == 0:
+        return _first(control)
+    return _guard(control, pid)
+
+
+def _first(control: socket.socket) -> int:
+    """PID 1."""
+    namespaces.die_with_parent()
+    try:
+        namespaces.mount_proc()
+        from harness.cluster import netlink
+
+        netlink.make_bridge()
+    except Exception as error:  # whatever a kernel without bridges answers: the harness falls back
+        wire.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
+        return 1
+    Supervisor(control, isolated=True).serve()
+    return 0
+
+
+def _guard(control: socket.socket, pid: int) -> int:
+    """Wait for PID 1, and kill it if the harness is gone and it does not notice (when stopped, say)."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(control, 0)  # hang-up is always reported; what is readable is for PID 1
+    poll.poll()
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def run_loopback(control: socket.socket) -> int:
+    """Serve without namespaces; at the end kill every descendant, also those that changed their parents."""
+    namespaces.adopt_orphans()
+    supervisor = Supervisor(control, isolated=False)
+    signal.signal(signal.SIGTERM, lambda *_: control.shutdown(socket.SHUT_RDWR))
+    try:
+        supervisor.serve()
+    finally:
+        supervisor.kill_all()
+    return 0
+
+
+def probe() -> int:
+    """Try everything that the network needs, inside namespaces that end with this process."""
+    try:
+        namespaces.enter()
+    except namespaces.Refused as error:
+        print(error, file=sys.stderr)
+        return 1
+    from harness.cluster import netlink
+
+    for what, act in (
+        ("bridge", netlink.make_bridge),
+        ("links and packet filter", lambda: netlink.drop(netlink.make_host("h", "10.64.0.2", 1), ["10.64.0.3"])),
+    ):
+        try:
+            act()
+        except Exception as error:  # any answer of the kernel's is a reason
+            print(f"{what}: {error or type(error).__name__}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """The command line: see the module's text."""
+    if argv == ["--probe"]:
+        return probe()
+    mode, number = argv
+    control = socket.socket(fileno=int(number))
+    os.set_inheritable(control.fileno(), False)
+    wire.prepare(control)
+    return {"--namespaces": run_isolated, "--loopback": run_loopback}[mode](control)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""The options of `harness run`, as a table: one row for each field of the plan that a user may set.
+
+Types and defaults come from the plan itself, so help and plan cannot disagree. Literals and lists of names
+are given as text, mappings as repeated key=value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args, get_origin
+
+import typer
+
+from harness.model.errors import BadInput
+from harness.plan import TestPlan, option_name
+
+FAULTS: Final = "Faults"
+CLUSTER: Final = "Cluster"
+LOAD: Final = "Load"
+KEYS: Final = "Keys"
+CLIENTS: Final = "Clients"
+CHECKING: Final = "Checking"
+
+OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("nemesis", FAULTS, "Faults, comma-separated: leader-kill, leader-pause, leader-isolate, client-crash, "
+     "none, or VERB:TARGET such as kill:follower."),
+    ("nemesis_interval_s", FAULTS, "Seconds between faults: on for one half, off for the other."),
+    ("nemesis_first_s", FAULTS, "Seconds before the first fault."),
+    ("cluster", CLUSTER, "local (brokers on this machine), mock (librdkafka's mock cluster, known to be "
+     "wrong about transactions) or sim (a simulated log)."),
+    ("kafka_version", CLUSTER, "Kafka version, from Maven Central."),
+    ("nodes", CLUSTER, "Number of brokers."),
+    ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
+    ("broker_config", CLUSTER, "Broker setting, key=value; repeatable."),
+    ("replication", CLUSTER, "Replication factor of the topics; at most --nodes."),
+    ("min_insync_replicas", CLUSTER, "min.insync.replicas; capped by the replication factor."),
+    ("partitions_per_topic", CLUSTER, "Partitions of each topic."),
+    ("workload", LOAD, "What the clients do: queue."),
+    ("time_limit_s", LOAD, "Seconds of load."),
+    ("rate_hz", LOAD, "Ops a second over all clients; 0 for as fast as possible."),
+    ("concurrency", LOAD, "Number of clients."),
+    ("clients_per_process", LOAD, "Clients in one worker process."),
+    ("op_timeout_s", LOAD, "Seconds after which an op is given up as info."),
+    ("final_time_limit_s", LOAD, "Seconds that final polls may take."),
+    ("crash_clients", LOAD, "Now and then close a client without commit."),
+    ("crash_client_interval_s", LOAD, "Seconds between such crashes."),
+    ("txn", LOAD, "Every op is a transaction."),
+    ("min_txn_length", LOAD, "Fewest sends and polls in an op."),
+    ("max_txn_length", LOAD, "Most sends and polls in an op. [default: 4 with --txn, else 1]"),
+    ("abort_p", LOAD, "With --txn: probability of aborting on purpose."),
+    ("key_count", KEYS, "Keys in use at a time."),
+    ("max_writes_per_key", KEYS, "Values of a key before another takes its place."),
+    ("key_dist", KEYS, "uniform or exponential."),
+    ("key_dist_base", KEYS, "exponential: how much likelier each key is than the one before."),
+    ("sub_p", KEYS, "Probability that an op is an assign or a subscribe."),
+    ("sub_via", KEYS, "assign, subscribe, or assign,subscribe."),
+    ("client", CLIENTS, "Client library: confluent."),
+    ("acks", CLIENTS, "0, 1 or all."),
+    ("retries", CLIENTS, "Producer retries. [default: the library's]"),
+    ("idempotence", CLIENTS, "Idempotent producer."),
+    ("isolation_level", CLIENTS, "read_committed or read_uncommitted."),
+    ("auto_offset_reset", CLIENTS, "earliest or latest."),
+    ("auto_commit", CLIENTS, "Consumers commit by themselves."),
+    ("delivery_timeout_s", CLIENTS, "Seconds that a send may be retried."),
+    ("request_timeout_s", CLIENTS, "Seconds that a broker may take to answer."),
+    ("poll_ms", CLIENTS, "Milliseconds that a poll waits for records."),
+    ("producer_config", CLIENTS, "Producer setting, key=value; repeatable."),
+    ("consumer_config", CLIENTS, "Consumer setting, key=value; repeatable."),
+    ("ww_deps", CHECKING, "Offsets imply write order between transactions."),
+    ("jepsen_compatible", CHECKING, "Judge exactly as Jepsen does."),
+    ("seed", "Options", "Repeats ops and faults; drawn if not given."),
+)  # fmt: skip
+
+
+def _kind(annotation: Any) -> Any:
+    """The type that the command line parses for a field."""
+    if annotation in (int, float, bool, str):
+        return annotation
+    if get_origin(annotation) is dict:
+        return list[str]
+    optional = [part for part in get_args(annotation) if part is not type(None)]
+    if type(None) in get_args(annotation) and optional[0] in (int, float):
+        return optional[0]
+    return str
+
+
+def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
+    info = TestPlan.model_fields[field]
+    kind = _kind(info.annotation)
+    value = info.get_default(call_default_factory=False)
+    if field == "nemesis":
+        value = "none"
+    elif isinstance(value, tuple):
+        value = ",".join(value)
+    elif kind not in (int, float, bool, str) or not isinstance(value, kind):
+        value = None
+    name = option_name(field)
+    flags = f"{name}/--no-{name[2:]}" if value is True else name
+    option = typer.Option(flags, help=text, rich_help_panel=panel, show_default=value is not None)
+    annotation = kind if value is not None else kind | None
+    return inspect.Parameter(
+        field, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=Annotated[annotation, option]
+    )
+
+
+def with_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the table's options, before its own keyword parameters; it receives them by name."""
+    table = [_parameter(*row) for row in OPTIONS]
+    own = [
+        parameter
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    parameters = [*own[:1], *table, *own[1:]]
+    command.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Plan fields from what was given on the command line, over those of a plan file."""
+    values = dict(base)
+    for field, value in given.items():
+        if field not in TestPlan.model_fields or value is None:
+            continue
+        default = TestPlan.model_fields[field].get_default(call_default_factory=False)
+        if isinstance(default, dict):
+            value = {**values.get(field, {}), **mapping(value, option_name(field))}
+        elif isinstance(default, tuple):
+            value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
+        values[field] = value
+    return values
+
+
+def mapping(pairs: list[str], option: str) -> dict[str, str]:
+    """key=value strings as a mapping. Raises BadInput."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"{option} {pair}: write it as key=value")
+        found[key.strip()] = value
+    return found
+
+
+RunsDir = Annotated[Path, typer.Option("--runs", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
+SparkMaster = Annotated[
+    str, typer.Option("--spark-master", help="Where the checker's Spark runs.", rich_help_panel=CHECKING)
+]
