@@ -72,22 +72,16 @@ def make_workload(plan: TestPlan) -> Workload:
     )
 
 
-def make_cluster(plan: TestPlan, work: Path) -> Cluster:
+def make_cluster(plan: TestPlan, work: Path, say: Say) -> Cluster:
     """The cluster that a plan names; nothing is started. Raises Missing."""
     if plan.cluster == "mock":
         from harness.cluster.mock import MockCluster
 
         return MockCluster(nodes=plan.nodes)
-    from harness.cluster.local import local_cluster
+    from harness.cluster import local
 
-    return local_cluster(
-        nodes=plan.nodes,
-        version=plan.kafka_version,
-        broker_config=plan.broker_config,
-        min_insync_replicas=plan.min_isr,
-        work_dir=work,
-        network=plan.network,
-    )
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    return local.make(plan.nodes, plan.kafka_version, config, work, plan.network, notice=say)
 
 
 def cannot(plan: TestPlan) -> str:
@@ -149,7 +143,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     found["python"] = platform.python_version()
-    found["java"] = java.find().version
+    found["java"] = java.find().full
     return found
 
 
@@ -187,7 +181,7 @@ class WarmSpark:
         from checker import session
 
         try:
-            java.use_for_spark(java.find())
+            java.set_env(java.find(), os.environ)
             self._session = session.start(self._master)
         except BaseException as error:
             self._error = error
@@ -267,14 +261,12 @@ def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", qu
 def _run_in(
     folder: Path, plan: TestPlan, faults: tuple[Fault, ...], say: Say, spark: WarmSpark, quiet: bool
 ) -> Outcome:
-    cluster = make_cluster(plan, folder / "cluster")
+    cluster = make_cluster(plan, folder / "cluster", say)
     nemeses.refuse_unsupported(faults, cluster, cannot(plan))
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
-        began = time.monotonic()
         cluster.up(say)
-        say(f"{len(cluster.nodes)} brokers are registered after {time.monotonic() - began:.1f} s")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
         began = time.monotonic()
         result = check_run(folder, plan.check_options(), spark.get(), say)

@@ -202,13 +202,13 @@ class AdminLink:
         self._child, self._sock = self._start()
         self._lock, self._rest, self._next = threading.Lock(), b"", 0
 
-    def call(self, name: str, timeout_s: float = 10.0, **args: Any) -> Any:
+    def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:
         """The value of an admin call. Raises ClusterTrouble when it fails or takes too long."""
         with self._lock:
             self._next += 1
             number = self._next
             order = {"do": "call", "id": number, "name": name, "args": args}
-            deadline = time.monotonic() + timeout_s
+            deadline = time.monotonic() + within_s
             try:
                 self._sock.sendall(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
                 while True:
@@ -216,7 +216,7 @@ class AdminLink:
                     if answer.get("id") == number:
                         break
             except OSError as error:
-                raise ClusterTrouble(f"admin call {name}: no answer in {timeout_s:.0f} s ({error})") from None
+                raise ClusterTrouble(f"admin call {name}: no answer in {within_s:.0f} s ({error})") from None
         if "error" in answer:
             raise ClusterTrouble(f"admin call {name}: {answer['error']}")
         return answer["value"]

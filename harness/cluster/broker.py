@@ -44,7 +44,7 @@ class Node:
     address     IPv4 address that brokers and workers use
     port        of the listener at `address`
     controller_port   of the controller's listener, used by controllers only
-    outside_port      port on the harness's 127.0.0.1 that is forwarded to `forward_port`; None: no such listener
+    outside_port      port of 127.0.0.1 outside that is forwarded to `forward_port`; None: no such listener
     forward_port      of the listener that advertises 127.0.0.1:outside_port
     """
 
@@ -138,9 +138,14 @@ def properties(
         "inter.broker.listener.name": "INSIDE",
         "log.dirs": data,
         **defaults(len(nodes)),
-        **({"share.coordinator.state.topic.replication.factor": str(min(3, len(nodes))),
-            "share.coordinator.state.topic.min.isr": str(min(2, len(nodes)))}
-           if parse_version(version) >= (4, 0, 0) else {}),
+        **(
+            {
+                "share.coordinator.state.topic.replication.factor": str(min(3, len(nodes))),
+                "share.coordinator.state.topic.min.isr": str(min(2, len(nodes))),
+            }
+            if parse_version(version) >= (4, 0, 0)
+            else {}
+        ),
         **overrides,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
@@ -176,7 +181,9 @@ def java_argv(
     One collector thread and only the first compiler: three JVMs share two cores, and the second compiler
     would still be at work when a short run ends.
     """
-    variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
+    variable = (
+        "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
+    )
     return [
         java.path,
         "-Xms64m",

@@ -10,7 +10,6 @@ import fcntl
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 
 from harness.cluster import namespaces
 
@@ -27,10 +26,9 @@ def spawn(
     """
     report, tell = os.pipe2(os.O_CLOEXEC)
     try:
-        with namespaces.inside(network) if network is not None else nullcontext():
-            pid = os.fork()
+        pid = os.fork()
         if pid == 0:
-            _become(argv, env, cwd, fds, tell)
+            _become(argv, env, cwd, fds, network, tell)
         os.close(tell)
         tell = -1
         failure = os.read(report, 4096)
@@ -45,12 +43,21 @@ def spawn(
     return pid
 
 
-def _become(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], tell: int) -> None:
+def _become(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    fds: Sequence[int],
+    network: int | None,
+    tell: int,
+) -> None:
     """In the child: arrange everything and exec; says why through `tell` if it cannot. Never returns."""
     what = "start"
     try:
         namespaces.die_with_parent()
         os.setsid()
+        if network is not None:
+            namespaces.join(network)
         # Out of the way first, so that no descriptor is overwritten before it has been placed.
         floor = len(fds) + 1
         moved = [_above(fd, floor) for fd in fds]

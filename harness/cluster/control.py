@@ -87,7 +87,11 @@ class Control:
         return self._process.pid
 
     def ask(
-        self, verb: str, arguments: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = _ANSWER_TIMEOUT_S
+        self,
+        verb: str,
+        arguments: Mapping[str, Any],
+        fds: Sequence[int] = (),
+        timeout_s: float = _ANSWER_TIMEOUT_S,
     ) -> Answer:
         """Send a request and wait for its answer. Raises ClusterTrouble on refusal, silence or the end."""
         answers: SimpleQueue[Answer] = SimpleQueue()
@@ -104,7 +108,9 @@ class Control:
         try:
             message, received = answers.get(timeout=timeout_s)
         except Empty:
-            raise ClusterTrouble(f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})") from None
+            raise ClusterTrouble(
+                f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})"
+            ) from None
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
@@ -145,7 +151,7 @@ class Control:
         self._socket.close()
 
     def _read(self) -> None:
-        """Hand answers to those who wait, note exits; at the end, everything has exited and no answer comes."""
+        """Hand answers to those who wait and note exits, until the supervisor is gone."""
         with suppress(OSError):  # Closed is one; a socket closed under us is another
             while True:
                 message, fds = wire.receive(self._socket)

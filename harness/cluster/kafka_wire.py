@@ -49,7 +49,7 @@ def parse(answer: bytes) -> frozenset[int]:
 
 
 def _after_string(data: bytes, at: int) -> int:
-    (length,) = struct.unpack_from(">h", data, at)
+    length: int = struct.unpack_from(">h", data, at)[0]
     return at + 2 + max(length, 0)
 
 

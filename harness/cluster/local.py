@@ -1,4 +1,4 @@
-"""Kafka on this machine, from nothing but Python and Java: brokers, workers and commands under one supervisor.
+"""Kafka on this machine, from nothing but Python and Java: all of it under one supervisor.
 
 `LocalCluster` gives each node and each worker host a network namespace and an address of its own, and can cut
 them off from each other. `LoopbackCluster` is for systems that refuse namespaces: ports on 127.0.0.1, and no
@@ -47,8 +47,12 @@ def make(
         if allowed:
             return LocalCluster(nodes, version, broker_config, work_dir, java, jars)
         if mode == "namespaces":
-            raise Missing(f"network namespaces are refused here: {reason}; use loopback, without network faults")
-        notice(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
+            raise Missing(
+                f"network namespaces are refused here: {reason}; use loopback, without network faults"
+            )
+        notice(
+            f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults"
+        )
     return LoopbackCluster(nodes, version, broker_config, work_dir, java, jars)
 
 
@@ -194,7 +198,9 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise Missing(f"{count} free ports are needed on 127.0.0.1, and 20000 to 32000 has fewer: end what uses them")
+    raise Missing(
+        f"{count} free ports are needed on 127.0.0.1, and 20000 to 32000 has fewer: end what uses them"
+    )
 
 
 def _counted(nodes: int) -> int:

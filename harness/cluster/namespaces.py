@@ -121,21 +121,26 @@ def new_network() -> int:
         try:
             return current_network()
         finally:
-            _call("setns", home, _CLONE_NEWNET)
+            join(home)
     finally:
         os.close(home)
 
 
+def join(network: int) -> None:
+    """Move this thread to another network namespace."""
+    _call("setns", network, _CLONE_NEWNET)
+
+
 @contextmanager
 def inside(network: int) -> Iterator[None]:
-    """Run a block in another network namespace: sockets and processes made in it belong there."""
+    """Run a block in another network namespace: sockets made in it belong there. Not for fork."""
     home = current_network()
     try:
-        _call("setns", network, _CLONE_NEWNET)
+        join(network)
         try:
             yield
         finally:
-            _call("setns", home, _CLONE_NEWNET)
+            join(home)
     finally:
         os.close(home)
 
@@ -177,7 +182,8 @@ def hint() -> str:
         (
             "/proc/sys/kernel/unprivileged_userns_clone",
             "0",
-            "user namespaces are switched off; to allow them: sudo sysctl -w kernel.unprivileged_userns_clone=1",
+            "user namespaces are switched off; to allow them: "
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         ),
         (
             "/proc/sys/user/max_user_namespaces",

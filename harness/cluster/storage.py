@@ -1,8 +1,8 @@
 """Formatted storage without a JVM for each node: Kafka's own tool formats once per version, into the cache.
 
-`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint holds the feature levels that the
-version begins with, the same for every node and cluster; meta.properties names the cluster, the node and,
-from 3.7 on, the directory. A node's storage is a copy of the first and the second with its own names.
+`kafka.tools.StorageTool format` writes two small files. bootstrap.checkpoint holds the feature levels that
+the version begins with, the same for every node and cluster; meta.properties names the cluster, the node
+and, from 3.7 on, the directory. A node's storage is a copy of the first and the second with its own names.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def _format(java: Java, jars: Jars, target: Path) -> None:
             raise ClusterTrouble(f"Kafka's storage tool did not end in {_FORMAT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:
             raise ClusterTrouble(
-                f"Kafka {jars.version} could not format its storage with {java.path}: {done.stdout.strip()[-2000:]}"
+                f"Kafka {jars.version} could not format its storage with {java.path}: "
+                f"{done.stdout.strip()[-2000:]}"
             )
         for file in (_META, _BOOTSTRAP):
             if (temporary / "data" / file).exists():

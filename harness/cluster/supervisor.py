@@ -3,10 +3,10 @@
     harness ──socket── supervisor (PID 1 of its namespaces) ── brokers, workers, commands
                             └─ one network namespace per host, on a bridge
 
-With `--namespaces FD` a first process enters new namespaces and forks the supervisor as PID 1 there: when that
-ends, for whatever reason, the kernel ends every process in there, and with the last of them the network
-namespaces, links and rules are gone. With `--loopback FD` there are no namespaces, and children are killed one
-by one. End-of-file on the socket FD ends the supervisor: a killed harness leaves nothing.
+With `--namespaces FD` a first process enters new namespaces and forks the supervisor as PID 1 there: when
+that ends, for whatever reason, the kernel ends every process in there, and with the last of them the network
+namespaces, links and rules are gone. With `--loopback FD` there are no namespaces, and children are killed
+one by one. End-of-file on the socket FD ends the supervisor: a killed harness leaves nothing.
 
 Verbs (see `wire` for the envelope):
 
@@ -170,7 +170,9 @@ def _descendants() -> list[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  hot at the end
-                parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(entry.name))
+                parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(
+                    int(entry.name)
+                )
     found: list[int] = []
     todo = [os.getpid()]
     while todo:
@@ -244,7 +246,10 @@ def probe() -> int:
 
     for what, act in (
         ("bridge", netlink.make_bridge),
-        ("links and packet filter", lambda: netlink.drop(netlink.make_host("h", "10.64.0.2", 1), ["10.64.0.3"])),
+        (
+            "links and packet filter",
+            lambda: netlink.drop(netlink.make_host("h", "10.64.0.2", 1), ["10.64.0.3"]),
+        ),
     ):
         try:
             act()
