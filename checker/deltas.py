@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.bucket import Bucket, Columns
-from checker.packing import Bools, Ints, begins, expand, order
+from checker.packing import Bools, Ints, begins, expand, order, tails
 from checker.schema import OK
 from checker.subscriptions import Subscriptions
 from checker.witness import int_lists, pairs_of, table
@@ -79,10 +79,10 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
     by = order(process, key, op, hollow)  # an op that polled twice: what it held comes before nothing
     process, key, op, kind, pair, hollow = (c[by] for c in (process, key, op, kind, pair, hollow))
     heads = np.flatnonzero(begins(process, key, op))
-    ends = np.append(heads[1:], len(op))
+    ends = tails(heads, len(op))
     held = np.add.reduceat(1 - hollow, heads) if len(heads) else heads
-    tails = np.where(held > 0, heads + held - 1, ends - 1)
-    return _Visits(process[heads], key[heads], op[heads], kind[heads], pair[heads], pair[tails])
+    last = np.where(held > 0, heads + held - 1, ends - 1)
+    return _Visits(process[heads], key[heads], op[heads], kind[heads], pair[heads], pair[last])
 
 
 def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> Steps:

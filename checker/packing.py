@@ -124,3 +124,8 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
     id_second[ids] = second
     cut = len(left[0])
     return id_first, id_second, ids[:cut], ids[cut:]
+
+
+def tails(heads: Ints, rows: int) -> Ints:
+    """One past the last row of each group, from the groups' first rows."""
+    return np.append(heads[1:], rows) if len(heads) else empty()

@@ -25,7 +25,7 @@ from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.interpreter import Interpreter, Limits
 from harness.live import Live
 from harness.model.draw import Draw
-from harness.model.errors import HarnessError
+from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Workload
@@ -253,6 +253,9 @@ def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", qu
         (folder / "plan.yaml").write_text(plans.dump(plan))
         say(f"run {folder}")
         return _run_in(folder, plan, faults, say, spark, quiet)
+    except (BadInput, Missing):
+        store.discard_unused(folder)
+        raise
     finally:
         log.removeHandler(handler)
         handler.close()
@@ -266,6 +269,7 @@ def _run_in(
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
+        store.point_latest(folder)
         cluster.up(say)
         interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
         began = time.monotonic()

@@ -26,9 +26,6 @@ class AdminRoles:
         rows = self._call("partitions", timeout_s + 2.0, timeout_s=timeout_s)
         return {(row["topic"], row["partition"]): self._node(row["leader"]) for row in rows}
 
-    def controller(self, timeout_s: float = 5.0) -> str | None:
-        return self._node(self._call("controller", timeout_s + 2.0, timeout_s=timeout_s))
-
     def unhealthy(self) -> str:
         brokers = self._call("brokers", 7.0, timeout_s=5.0)
         if len(brokers) < len(self._nodes):

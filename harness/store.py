@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +31,7 @@ SYNC_INTERVAL_S: Final = 1.0
 
 
 def new_run(runs: Path, name: str) -> Path:
-    """Make runs/<time>-<name>/ and point runs/latest at it. Raises Missing when the folder cannot be made."""
+    """Make runs/<time>-<name>/. Raises Missing when the folder cannot be made."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -45,17 +46,22 @@ def new_run(runs: Path, name: str) -> Path:
             (folder / part).mkdir()
     except OSError as error:
         raise Missing(f"{runs}: cannot make a run folder there ({error.strerror}); use --runs") from None
-    _point_latest(runs, folder.name)
     return folder
 
 
-def _point_latest(runs: Path, name: str) -> None:
-    """Replace the link in one step; a file system without links goes without `latest`."""
-    temporary = runs / f".latest-{os.getpid()}"
+def point_latest(folder: Path) -> None:
+    """Make runs/latest this run, in one step; a file system without links goes without `latest`."""
+    temporary = folder.parent / f".latest-{os.getpid()}"
     with contextlib.suppress(OSError):
         temporary.unlink(missing_ok=True)
-        temporary.symlink_to(name)
-        temporary.replace(runs / "latest")
+        temporary.symlink_to(folder.name)
+        temporary.replace(folder.parent / "latest")
+
+
+def discard_unused(folder: Path) -> None:
+    """Remove the folder of a run that was refused before it began; one with a history stays."""
+    if not any((folder / "history").iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class HistoryLog:

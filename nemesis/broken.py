@@ -84,7 +84,7 @@ class BrokenClients:
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f != self._begin:
             return op.with_(value={"nodes": [], "clients": self._stop(env)})
-        aimed = Facts((), {}, None, env.workers.names())
+        aimed = Facts((), {}, env.workers.names())
         names = CLIENT_TARGETS[self._target](aimed, env.draw)
         signalled = [name for name in names if env.workers.signal(name, self._number)]
         self._hit += signalled

@@ -23,7 +23,7 @@ def facts(env: Env) -> Facts:
     running = tuple(
         node for node in cluster.nodes if not isinstance(cluster, Processes) or cluster.running(node)
     )
-    return Facts(running, env.roles.leaders(), env.roles.controller(), env.workers.names())
+    return Facts(running, env.roles.leaders(), env.workers.names())
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:

@@ -14,15 +14,13 @@ from harness.model.draw import Draw
 class Facts:
     """What is known when a fault is aimed.
 
-    nodes       nodes whose server runs
-    leaders     (topic, partition) -> node of the run's topics, None where there is no leader
-    controller  the active controller's node, if known
-    clients     names of the worker processes
+    nodes    nodes whose server runs
+    leaders  (topic, partition) -> node of the run's topics, None where there is no leader
+    clients  names of the worker processes
     """
 
     nodes: tuple[str, ...]
     leaders: Mapping[tuple[str, int], str | None]
-    controller: str | None
     clients: tuple[str, ...]
 
 
@@ -42,11 +40,6 @@ def follower(facts: Facts, draw: Draw) -> Sequence[str]:
     """A node other than the one that `leader` would choose."""
     rest = [node for node in facts.nodes if node not in leader(facts, draw)]
     return [draw.choice(rest)] if rest else []
-
-
-def controller(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The active controller."""
-    return [facts.controller] if facts.controller in facts.nodes and facts.controller else one(facts, draw)
 
 
 def one(facts: Facts, draw: Draw) -> Sequence[str]:
@@ -72,7 +65,6 @@ def all_clients(facts: Facts, draw: Draw) -> Sequence[str]:
 NODE_TARGETS: Final[Mapping[str, Choose]] = {
     "leader": leader,
     "follower": follower,
-    "controller": controller,
     "one": one,
     "all": all_nodes,
 }

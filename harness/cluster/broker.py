@@ -117,7 +117,7 @@ def properties(
     check_version(version)
     check_overrides(overrides)
     voters = controllers(nodes)
-    votes = node in voters
+    votes = node.id in {voter.id for voter in voters}
     listeners = [f"INSIDE://{node.address}:{node.port}"]
     advertised = [f"INSIDE://{node.address}:{node.port}"]
     protocols = ["INSIDE:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
@@ -191,6 +191,8 @@ def java_argv(
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",
+        # The counters' files in /tmp are named by pid, and pids are the same in every cluster's namespace.
+        "-XX:-UsePerfData",
         "-Djava.awt.headless=true",
         "-Djava.net.preferIPv4Stack=true",
         f"-D{variable}=file:{log_config_path}",

@@ -71,8 +71,13 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
 
 @contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """A temporary directory beside `target` that becomes it when the block ends without an error."""
+    """A temporary directory beside `target` that becomes it when the block ends without an error.
+
+    For use under a lock: what an earlier attempt left behind when it was killed is removed first.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{target.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield folder

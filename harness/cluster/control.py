@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -101,12 +100,14 @@ class Control:
             number = self._next
             self._next += 1
             self._waiting[number] = answers
-            try:
-                wire.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
-            except wire.Closed as error:
-                raise ClusterTrouble("the cluster's supervisor has ended") from error
         try:
+            with self._lock:
+                wire.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
             message, received = answers.get(timeout=timeout_s)
+        except wire.Closed as error:
+            raise ClusterTrouble("the cluster's supervisor has ended") from error
+        except ValueError as error:
+            raise ClusterTrouble(f"{verb}: {error}") from error
         except Empty:
             raise ClusterTrouble(
                 f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})"
@@ -174,45 +175,3 @@ class Control:
                 waiting.put(({"error": "the cluster's supervisor has ended"}, []))
             self._gone = True
             self._changed.notify_all()
-
-
-@dataclass(slots=True)
-class RemoteChild:
-    """A process that the supervisor started. `pid` is its number in there."""
-
-    pid: int
-    control: Control
-    _code: int | None = field(default=None)
-
-    def signal(self, number: int) -> None:
-        if self.poll() is None:
-            with suppress(ClusterTrouble):
-                self.control.ask("signal", {"pid": self.pid, "signal": int(number)})
-
-    def poll(self) -> int | None:
-        return self.wait(0.0)
-
-    def wait(self, timeout_s: float) -> int | None:
-        if self._code is None:
-            self._code = self.control.wait(self.pid, timeout_s)
-        return self._code
-
-
-def spawn(
-    control: Control,
-    host: str,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    fds: Sequence[int],
-    cwd: Path | None = None,
-) -> RemoteChild:
-    """Start a process on a host (""; where the supervisor is); `fds` become its descriptors 1, 2, 3, ..."""
-    arguments = {"host": host, "argv": list(argv), "env": dict(env), "cwd": str(cwd) if cwd else None}
-    answer, _ = control.ask("spawn", arguments, fds)
-    return RemoteChild(int(answer["pid"]), control)
-
-
-def new_socket(control: Control) -> socket.socket:
-    """A TCP socket that lives in the cluster's network: connect it from here."""
-    _, fds = control.ask("socket", {})
-    return socket.socket(fileno=fds[0])

@@ -5,29 +5,30 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import tempfile
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cluster import broker, control, jars, java, kafka_wire, storage
+from harness.cluster import broker, control, jars, java, kafka_wire, namespaces, remote, storage
 from harness.cluster.broker import Node
-from harness.cluster.control import Control, RemoteChild
+from harness.cluster.control import Control
 from harness.cluster.jars import Jars
 from harness.cluster.java import Java
+from harness.cluster.remote import RemoteChild
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.model.protocols import CommandResult
 
+FORWARD_PORT = 9094
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _PROBE_TIMEOUT_S = 1.0
-_OUTPUT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Spec:
     overrides  broker settings
     work_dir   takes data, logs and configuration, in `nodes`/<name>/, and `supervisor.log`
     isolated   with namespaces: every host has its own network
+    outside    isolated brokers get a second listener each, forwarded from a port of 127.0.0.1
     java, jars None: found, and fetched, by `up`
     """
 
@@ -46,6 +48,7 @@ class Spec:
     overrides: Mapping[str, str]
     work_dir: Path
     isolated: bool
+    outside: bool = False
     java: Java | None = None
     jars: Jars | None = None
 
@@ -72,6 +75,7 @@ class Fleet:
         self.nodes = tuple(node.name for node in spec.nodes)
         self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in spec.nodes)
         self._nodes = {node.name: node for node in spec.nodes}
+        self.outside = "" if spec.isolated else self.bootstrap  # bootstrap for this machine's own clients
         self._state: _Running | None = None
         self._lock = threading.Lock()
 
@@ -88,14 +92,16 @@ class Fleet:
         folder = self.spec.work_dir / "nodes"
         if folder.exists():
             raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
-        folder.mkdir(parents=True)
+        self.spec.work_dir.mkdir(parents=True, exist_ok=True)
         try:
             supervisor = Control(self.spec.isolated, self.spec.work_dir / "supervisor.log")
         except control.Refused as error:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         self._state = _Running(supervisor, found, fetched, {n.name: n.address for n in self.spec.nodes})
+        folder.mkdir()
+        places = self._forward() if self.spec.outside and self.spec.isolated else self.spec.nodes
         cluster_id = storage.random_id()
-        for node in self.spec.nodes:
+        for node in places:
             self._lay_out(node, fetched.version, made, cluster_id)
         for node in self.spec.nodes:
             self.start(node.name)
@@ -111,7 +117,7 @@ class Fleet:
     def seen_by(self, name: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
         node = self._nodes[self._known(name)]
-        connection = control.new_socket(self._up().control)
+        connection = remote.new_socket(self._up().control)
         try:
             ids = kafka_wire.registered(connection, node.address, node.port, _PROBE_TIMEOUT_S)
         except (OSError, ValueError):
@@ -141,6 +147,24 @@ class Fleet:
                     f"{self._last_words(missing[0])}"
                 )
             time.sleep(0.05)
+
+    def _forward(self) -> tuple[Node, ...]:
+        """Carry connections from ports of 127.0.0.1 to each node's second listener; the nodes with those."""
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in self.spec.nodes]
+        ports = [listener.getsockname()[1] for listener in listeners]
+        places = tuple(
+            replace(node, outside_port=port, forward_port=FORWARD_PORT)
+            for node, port in zip(self.spec.nodes, ports, strict=True)
+        )
+        argv = [sys.executable, "-m", "harness.cluster.forward"]
+        argv += [f"{node.address}:{node.forward_port}" for node in places]
+        env = {"PYTHONPATH": namespaces.python_path()}
+        log = str(self.spec.work_dir / "forward.log")
+        remote.spawn(self._up().control, "", argv, env, [listener.fileno() for listener in listeners], log)
+        for listener in listeners:
+            listener.close()
+        self.outside = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return places
 
     def _lay_out(self, node: Node, version: str, made: storage.Template, cluster_id: str) -> None:
         folder = self._folder(node.name)
@@ -237,27 +261,12 @@ class Fleet:
     ) -> RemoteChild:
         """Start a process on a host; `env` is added to this process's environment."""
         self.host(host)
-        path = Path(log)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as output:
-            everything = [output.fileno(), output.fileno(), *fds]
-            return control.spawn(self._up().control, host, argv, {**os.environ, **env}, everything)
+        return remote.spawn(self._up().control, host, argv, env, fds, log)
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
         self.host(self._known(node))
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            child = control.spawn(self._up().control, node, argv, os.environ, [out.fileno(), err.fileno()])
-            code = child.wait(timeout_s)
-            if code is None:
-                child.signal(signal.SIGKILL)
-                child.wait(_KILL_TIMEOUT_S)
-                raise ClusterTrouble(f"on {node}, {argv[0]} did not end in {timeout_s:.0f} s")
-            text = []
-            for stream in (out, err):
-                stream.seek(0)
-                text.append(stream.read(_OUTPUT_BYTES).decode(errors="replace"))
-        return CommandResult(code, *text)
+        return remote.run(self._up().control, node, argv, timeout_s)
 
     # --- logs -----------------------------------------------------------------------------------------
 

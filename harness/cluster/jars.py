@@ -78,6 +78,11 @@ def ensure(version: str, java: Java, progress: Progress) -> Jars:
     return fetched
 
 
+def cached(version: str) -> Jars | None:
+    """The jars of a version if they are in the cache; nothing is fetched. Raises Missing."""
+    return _present(version, cache.root() / "kafka" / version)
+
+
 def pinned(version: str) -> dict[str, str] | None:
     """File name -> SHA-256 of a version whose jars are pinned, or None. The file is `sha256sum`'s format."""
     path = Path(__file__).with_name(f"kafka-{version}.sha256")

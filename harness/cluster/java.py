@@ -132,7 +132,8 @@ def _wrapped_home(real: Path, full: str) -> Path:
         f'exec {shlex.quote(str(real / "bin" / "java"))} "$@"\n'
     )
     if not (script.exists() and script.read_text() == text):
-        with cache.building(home) as folder:
+        lock = home.with_name(f"{home.name}.lock")
+        with cache.locked(lock, lambda _: None, "preparing Java"), cache.building(home) as folder:
             (folder / "bin").mkdir()
             (folder / "bin" / "java").write_text(text)
             (folder / "bin" / "java").chmod(0o755)

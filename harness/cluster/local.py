@@ -15,10 +15,10 @@ from typing import Literal
 
 from harness.cluster import namespaces
 from harness.cluster.broker import MAX_NODES, Node
-from harness.cluster.control import RemoteChild
 from harness.cluster.fleet import Fleet, Spec
 from harness.cluster.jars import DEFAULT_VERSION, Jars
 from harness.cluster.java import Java
+from harness.cluster.remote import RemoteChild
 from harness.model.errors import BadInput, Missing
 from harness.model.protocols import CommandResult
 
@@ -34,6 +34,7 @@ def make(
     mode: Mode = "auto",
     java: Java | None = None,
     jars: Jars | None = None,
+    outside: bool = False,
     notice: Progress = print,
 ) -> LocalCluster | LoopbackCluster:
     """A cluster of the kind that this system allows; in mode "auto", `notice` hears why it is the lesser one.
@@ -45,7 +46,7 @@ def make(
     if mode != "loopback":
         allowed, reason = namespaces.available()
         if allowed:
-            return LocalCluster(nodes, version, broker_config, work_dir, java, jars)
+            return LocalCluster(nodes, version, broker_config, work_dir, java, jars, outside)
         if mode == "namespaces":
             raise Missing(
                 f"network namespaces are refused here: {reason}; use loopback, without network faults"
@@ -75,9 +76,16 @@ class LoopbackCluster:
         places = tuple(
             Node(f"n{i}", i, "127.0.0.1", ports[2 * i - 2], ports[2 * i - 1]) for i in range(1, nodes + 1)
         )
-        self._fleet = Fleet(Spec(places, version, dict(broker_config or {}), work_dir, False, java, jars))
+        self._fleet = Fleet(
+            Spec(places, version, dict(broker_config or {}), work_dir, False, False, java, jars)
+        )
         self.nodes = self._fleet.nodes
         self.bootstrap = self._fleet.bootstrap
+
+    @property
+    def outside_bootstrap(self) -> str:
+        """Where this machine's own programs reach the brokers."""
+        return self._fleet.outside
 
     def up(self, progress: Progress) -> None:
         self._fleet.up(progress)
@@ -121,6 +129,7 @@ class LocalCluster:
     """Brokers, each with a network of its own. Satisfies Cluster, Hosts, Processes, Network, Logs.
 
     work_dir must not hold a cluster yet; `down` removes what was put there. java, jars: found when None.
+    With `outside`, this machine's own programs reach the brokers too, at `outside_bootstrap` once up.
     """
 
     def __init__(
@@ -131,11 +140,18 @@ class LocalCluster:
         work_dir: Path = Path("cluster"),
         java: Java | None = None,
         jars: Jars | None = None,
+        outside: bool = False,
     ) -> None:
         places = tuple(Node(f"n{i}", i, f"10.64.1.{i}", 9092, 9093) for i in range(1, _counted(nodes) + 1))
-        self._fleet = Fleet(Spec(places, version, dict(broker_config or {}), work_dir, True, java, jars))
+        self._fleet = Fleet(
+            Spec(places, version, dict(broker_config or {}), work_dir, True, outside, java, jars)
+        )
         self.nodes = self._fleet.nodes
         self.bootstrap = self._fleet.bootstrap
+
+    @property
+    def outside_bootstrap(self) -> str:
+        return self._fleet.outside
 
     def up(self, progress: Progress) -> None:
         self._fleet.up(progress)

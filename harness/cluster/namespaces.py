@@ -26,6 +26,18 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 _PROBE_TIMEOUT_S = 20.0
+HINT = "; to allow it: "
+
+# Where a system says that it refuses user namespaces: file, the value that means so, the setting that does not.
+SWITCHES = (
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+    ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -172,28 +184,10 @@ def available() -> tuple[bool, str]:
 
 def hint() -> str:
     """What to do about a refusal, where the reason can be seen; otherwise empty."""
-    for path, bad, text in (
-        (
-            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-            "1",
-            "AppArmor restricts user namespaces; to allow them: "
-            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-        (
-            "/proc/sys/kernel/unprivileged_userns_clone",
-            "0",
-            "user namespaces are switched off; to allow them: "
-            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
-        ),
-        (
-            "/proc/sys/user/max_user_namespaces",
-            "0",
-            "user namespaces are switched off; to allow them: sudo sysctl -w user.max_user_namespaces=15000",
-        ),
-    ):
+    for path, bad, setting in SWITCHES:
         with suppress(OSError):
             if Path(path).read_text().strip() == bad:
-                return f" ({text})"
+                return f"{HINT}sudo sysctl -w {setting}"
     return ""
 
 

@@ -10,6 +10,7 @@ Notices     {"event": "ready", ...} first; {"event": "exit", "pid": p, "code": c
 from __future__ import annotations
 
 import array
+import errno
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,10 @@ def send(end: socket.socket, message: Mapping[str, Any], fds: Sequence[int] = ()
         end.sendmsg([data], ancillary)
     except (BrokenPipeError, ConnectionResetError) as error:
         raise Closed("the other side is gone") from error
+    except OSError as error:
+        if error.errno != errno.EMSGSIZE:
+            raise
+        raise ValueError(f"a message of {len(data)} bytes is too large for this system") from error
 
 
 def receive(end: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -168,8 +168,6 @@ class Roles(Protocol):
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         """(topic, partition) -> node, of this run's topics; None where there is no leader."""
 
-    def controller(self, timeout_s: float = 5.0) -> str | None: ...
-
     def unhealthy(self) -> str:
         """Empty when every node is registered and every replica in sync; otherwise what is wrong."""
 

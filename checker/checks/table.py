@@ -1,0 +1,15 @@
+"""The checks by name: one line each. A workload names its checks; the worst verdict wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from checker.checks import queue
+from checker.source import Source
+from harness.model.options import CheckOptions
+from harness.model.result import Result
+
+CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
+    "queue": queue.check,
+}

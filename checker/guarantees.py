@@ -1,0 +1,129 @@
+"""What settings promise: from client and broker settings to the anomalies that they forbid.
+
+One literal table. A guarantee holds when each of its conditions does; a condition on a setting that is not
+known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation of
+producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6); document
+004, the delivery study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.model.options import Settings
+
+Condition = Callable[[Settings], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """These anomalies are forbidden where all conditions hold."""
+
+    anomalies: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    says: str
+    source: str
+
+
+def _all(*answers: bool | None) -> bool | None:
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def acks_all(settings: Settings) -> bool | None:
+    """Acknowledged only when every in-sync replica has it. Idempotence and transactions require it."""
+    return None if settings.acks is None else settings.acks in ("all", "-1")
+
+
+def two_copies(settings: Settings) -> bool | None:
+    """An acknowledged record is on two nodes at least, so one may be lost."""
+    if settings.replication is None or settings.min_insync_replicas is None:
+        return None
+    return min(settings.replication, settings.min_insync_replicas) >= 2
+
+
+def clean_election(settings: Settings) -> bool | None:
+    """Only in-sync replicas become leader."""
+    return None if settings.unclean_election is None else not settings.unclean_election
+
+
+def exactly_once_log(settings: Settings) -> bool | None:
+    """A send reaches the log once at most: sequence numbers, or no retries."""
+    if settings.idempotence or settings.txn or settings.retries == 0:
+        return True
+    return None if settings.idempotence is None else False
+
+
+def in_order(settings: Settings) -> bool | None:
+    """A retried batch does not pass another: sequence numbers, one request in flight, or no retries."""
+    if settings.idempotence or settings.txn or settings.retries == 0 or settings.max_in_flight == 1:
+        return True
+    return None if settings.idempotence is None else False
+
+
+def read_committed(settings: Settings) -> bool | None:
+    """Consumers do not see uncommitted records. Without transactions there are none."""
+    if settings.txn is False:
+        return True
+    return None if settings.isolation_level is None else settings.isolation_level == "read_committed"
+
+
+DURABLE: Final = (acks_all, two_copies, clean_election)
+DOCUMENTED: Final = "Kafka 4.1 documentation"
+
+GUARANTEES: Final = (
+    Guarantee(
+        ("lost-write", "unseen", "inconsistent-offsets"),
+        DURABLE,
+        "an acknowledged record stays where it is while one in-sync replica lives",
+        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; document 004, tests 1 and 2",
+    ),
+    Guarantee(
+        ("duplicate",),
+        (exactly_once_log,),
+        "a record is appended once",
+        f"{DOCUMENTED}: enable.idempotence, retries; document 004, tests 2, 3 and 5",
+    ),
+    Guarantee(
+        ("nonmonotonic-send", "int-nonmonotonic-send"),
+        (in_order, exactly_once_log, *DURABLE),
+        "records of one producer stand in the order in which they were sent",
+        f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence",
+    ),
+    Guarantee(
+        ("int-poll-skip", "poll-skip", "int-nonmonotonic-poll", "nonmonotonic-poll"),
+        (exactly_once_log,),
+        "a consumer reads a partition in order, each record once between rebalances; "
+        "a duplicate shows as a repeat or a skip",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer",
+    ),
+    Guarantee(
+        ("G1a", "precommitted-read"),
+        (read_committed,),
+        "what failed or is not yet committed is not read",
+        f"{DOCUMENTED}: isolation.level; KIP-98",
+    ),
+    Guarantee(
+        ("torn-transaction",),
+        (read_committed, *DURABLE),
+        "a transaction is visible as a whole or not at all",
+        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+    ),
+    Guarantee(("phantom-read",), (), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+)
+
+_BY_ANOMALY: Final = {name: guarantee for guarantee in GUARANTEES for name in guarantee.anomalies}
+
+
+def promised(anomaly: str, settings: Settings) -> bool | None:
+    """Whether the settings forbid the anomaly; None when that hangs on a setting that is not known.
+
+    An anomaly that no guarantee names is forbidden by none.
+    """
+    guarantee = _BY_ANOMALY.get(anomaly)
+    if guarantee is None:
+        return False
+    return _all(*(condition(settings) for condition in guarantee.conditions))

@@ -1,0 +1,209 @@
+"""Histories -> tables: from write-ahead segments or Jepsen EDN to Parquet, spread over buckets by key.
+
+`make` streams: at most CHUNK_ROWS ops and records are held, then a part is written to each bucket. `collect`
+keeps everything in memory, for small histories and tests. `ready` says whether the tables of a folder are
+those of its history as it is now. The tables are described in checker.schema; meta.json stands in
+`tables/_schema.json`:
+
+    schema, sources [[name, bytes]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
+    max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checker import schema
+from checker.bucket import Data, Small
+from checker.builder import Builder
+from checker.coding import Coder
+from checker.lines import Notes, read, sources
+from harness.model.errors import BadHistory
+
+CHUNK_ROWS: Final = 2_000_000
+BUCKET_BYTES: Final = 48 << 20
+MAX_BUCKETS: Final = 256
+META: Final = "_schema.json"
+DICTIONARY: Final = "_dictionary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A whole history in memory: one bucket."""
+
+    ops: pa.Table
+    sends: pa.Table
+    polls: pa.Table
+    small: Mapping[str, pa.Table]
+    meta: Mapping[str, Any]
+    texts: tuple[str, ...]
+
+
+def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> dict[str, Any]:
+    return {
+        "schema": schema.SCHEMA,
+        "sources": [[file.name, file.stat().st_size] for file in files],
+        "buckets": buckets,
+        "lines": builder.lines,
+        "ops": sum(sum(kinds.values()) for kinds in builder.counts.values()),
+        "counts": {f: dict(kinds) for f, kinds in builder.counts.items()},
+        "last_ok_op": builder.last_ok_op,
+        "last_ok_ns": builder.last_ok_ns,
+        "max_ns": builder.max_ns,
+        "final_processes": {str(process): kind for process, kind in builder.final_processes.items()},
+        "truncated": notes.truncated,
+        "run": notes.run,
+    }
+
+
+def collect(path: Path) -> Tables:
+    """A small history, in memory. Raises BadHistory."""
+    notes, builder = Notes(), Builder(Coder())
+    for line in read(path, notes):
+        builder.add(line)
+    builder.finish()
+    made = builder.tables()
+    small = {name: made[name] for name in schema.SMALL}
+    meta = _meta(builder, notes, sources(path), 1)
+    return Tables(made["ops"], made["sends"], made["polls"], small, meta, tuple(builder.coder.texts))
+
+
+def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
+    """The part that kernels need."""
+    return Small(tables["assigns"], tables["rebalances"], tables["ends"], tables["deletions"], meta)
+
+
+def buckets_for(files: list[Path]) -> int:
+    """How many buckets a history of this size is spread over: one for small ones, so that one task does it all."""
+    size = sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
+    return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
+
+
+class _Writer:
+    """Writes parts of tables below a folder."""
+
+    def __init__(self, folder: Path, buckets: int) -> None:
+        self.folder, self.buckets, self.part = folder, buckets, 0
+        self.small: dict[str, list[pa.Table]] = {name: [] for name in schema.SMALL}
+        for bucket in range(buckets):
+            for name in schema.BUCKETED:
+                (folder / name / f"{bucket:05d}").mkdir(parents=True, exist_ok=True)
+        (folder / "ops").mkdir(exist_ok=True)
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        name = f"{self.part:05d}.parquet"
+        pq.write_table(tables["ops"], self.folder / "ops" / name)
+        for kind in schema.BUCKETED:
+            table = tables[kind]
+            for bucket, rows in enumerate(self._spread(table)):
+                if rows.num_rows:
+                    pq.write_table(
+                        rows, self.folder / kind / f"{bucket:05d}" / name, use_dictionary=["key", "process", "type"]
+                    )
+        for kind in schema.SMALL:
+            self.small[kind].append(tables[kind])
+        self.part += 1
+
+    def _spread(self, table: pa.Table) -> list[pa.Table]:
+        if self.buckets == 1:
+            return [table]
+        bucket = table.column("key").to_numpy() % self.buckets
+        by = np.argsort(bucket, kind="stable")
+        cuts = np.searchsorted(bucket[by], np.arange(self.buckets + 1))
+        spread = table.take(pa.array(by))
+        return [spread.slice(low, high - low) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+
+    def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
+        for kind, form in schema.SMALL.items():
+            whole = pa.concat_tables(self.small[kind]) if self.small[kind] else form.empty_table()
+            pq.write_table(whole, self.folder / f"{kind}.parquet")
+        (self.folder / DICTIONARY).write_bytes(orjson.dumps(texts))
+        (self.folder / META).write_bytes(orjson.dumps(meta))  # last: its presence says that all is there
+
+
+def make(
+    path: Path, folder: Path, buckets: int | None = None, progress: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """Make the tables of a history below `folder`, replacing what is there; gives the meta. Raises BadHistory."""
+    files = sources(path)
+    count = buckets or buckets_for(files)
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    writer, notes, builder = _Writer(folder, count), Notes(), Builder(Coder())
+    for line in read(path, notes):
+        builder.add(line)
+        if builder.rows >= CHUNK_ROWS:
+            writer.write(builder.tables())
+            progress(f"tables: {builder.lines:,} lines")
+    builder.finish()
+    writer.write(builder.tables())
+    meta = _meta(builder, notes, files, count)
+    writer.finish(meta, builder.coder.texts)
+    return meta
+
+
+def read_meta(folder: Path) -> dict[str, Any] | None:
+    """What ingestion counted; None when there are no whole tables. Raises BadHistory for a newer schema."""
+    file = folder / META
+    try:
+        meta: dict[str, Any] = orjson.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise BadHistory(f"{file}: cannot be read ({error}); remove {folder} and check again") from None
+    if not isinstance(meta, dict) or type(meta.get("schema")) is not int:
+        raise BadHistory(f"{file}: not a table description; remove {folder} and check again")
+    if meta["schema"] > schema.SCHEMA:
+        raise BadHistory(
+            f"{file}: tables of schema {meta['schema']}, this version reads up to {schema.SCHEMA}; upgrade"
+        )
+    return meta
+
+
+def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any] | None:
+    """The meta of tables that were made from this very history; None when they must be made."""
+    meta = read_meta(folder)
+    if meta is None or meta["schema"] != schema.SCHEMA or (buckets and meta["buckets"] != buckets):
+        return None
+    files = [[file.name, file.stat().st_size] for file in sources(path)]
+    return meta if files == meta["sources"] else None
+
+
+def _parts(folder: Path, form: pa.Schema) -> pa.Table:
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        return form.empty_table()
+    return pa.concat_tables([pq.ParquetFile(file).read() for file in files])
+
+
+def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
+    """One bucket's rows and the small tables. Raises BadHistory when they are not as described."""
+    try:
+        sends, polls = (
+            _parts(folder / name / f"{bucket:05d}", form).cast(form) for name, form in schema.BUCKETED.items()
+        )
+        small = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in schema.SMALL}
+    except (OSError, pa.ArrowInvalid, ValueError) as error:
+        raise BadHistory(f"{folder}: the tables are damaged ({error}); remove the folder and check again") from None
+    return Data.of(sends, polls), small_of(small, meta)
+
+
+def load_ops(folder: Path) -> pa.Table:
+    """The table of ops."""
+    return _parts(folder / "ops", schema.OPS)
+
+
+def texts(folder: Path) -> list[str]:
+    """The dictionary of keys and values that are not plain integers."""
+    found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
+    return found

@@ -1,0 +1,98 @@
+"""The native verdict: what is bad, and why a verdict is withheld.
+
+Most of the native rules are in the kernels (tail loss, legal deletion, rebalances). Here is what remains:
+which of the anomalies count under the isolation level in force, and the reasons for `unknown`. Source:
+checker.md, "The native verdict"; design decision 7, "Verdicts never flatter".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from checker.ends import not_caught_up
+from checker.jepsen import ALWAYS_ALLOWED
+from harness.model.options import CheckOptions
+
+# Legal under read_uncommitted: what is not committed may be read there.
+UNCOMMITTED: Final = frozenset({"G1a", "precommitted-read", "torn-transaction"})
+# An f that never succeeded says nothing when it is one of these.
+MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
+TROUBLE: Final = frozenset({"trouble", "interrupted"})
+
+
+def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> bool:
+    """Whether an anomaly that was found counts against the verdict. `rows`: witnesses as the kernel gives them."""
+    if name in ALWAYS_ALLOWED:
+        return False
+    if name in UNCOMMITTED and options.settings.isolation_level == "read_uncommitted":
+        return False
+    if name == "unseen":
+        return any(row["complete"] for row in rows)
+    return True
+
+
+def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
+    took: set[str] = set()
+    for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
+        data = orjson.loads(value)
+        if isinstance(data, dict) and data.get("took_effect") is True:
+            took.add(fault)
+    return [name for name in expected if name not in took]
+
+
+def trouble(run: Path) -> list[str]:
+    """What the harness itself noted in events/harness.jsonl as trouble or interruption."""
+    file = run / "events" / "harness.jsonl"
+    if not file.is_file():
+        return []
+    found = []
+    for line in file.read_bytes().splitlines():
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:  # the torn last line of a killed writer
+            continue
+        if isinstance(event, dict) and event.get("event") in TROUBLE:
+            detail = event.get("detail") or ""
+            text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
+            found.append("the run was interrupted" if event["event"] == "interrupted" else "the run had trouble")
+            if text:
+                found[-1] += f": {text}"
+    return list(dict.fromkeys(found))
+
+
+def reasons(
+    meta: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    unseen: int,
+    nemesis: pa.Table,
+    ends: pa.Table,
+    options: CheckOptions,
+) -> list[str]:
+    """Why the history cannot be called valid, each a sentence. `unseen`: acknowledged values never polled."""
+    if meta["ops"] == 0:
+        return ["the history holds no operations"]
+    found = []
+    if not any(f in meta["counts"] for f in ("send", "poll", "txn")):
+        found.append("the history holds no send, poll or txn")
+    elif statistics["acknowledged"] == 0:
+        found.append("nothing was acknowledged, so nothing could be lost")
+    for f, kinds in sorted(meta["counts"].items()):
+        if not kinds.get("ok") and f not in MAY_ALWAYS_FAIL:
+            tried = sum(kinds.values())
+            found.append(f"no {f} ever succeeded ({tried} tried)")
+    for fault in _faults_without_effect(nemesis, options.expected_faults):
+        found.append(f"the fault {fault} never took effect")
+    if options.require_final_polls:
+        behind = not_caught_up(ends, meta)
+        if behind:
+            found.append(behind)
+        elif statistics["keys_not_read_to_end"]:
+            found.append(f"{statistics['keys_not_read_to_end']} keys with acknowledged records were not read to the end")
+    if unseen and statistics["keys_not_read_to_end"]:
+        found.append(f"{unseen} acknowledged records were never read, and their logs were not read to the end")
+    return found

@@ -1,0 +1,98 @@
+"""What a check leaves in a run folder: complete witnesses and series, as Parquet below results/.
+
+    results/witnesses/<anomaly>.parquet   one row per witness: bucket, op (the first it names), witness (JSON)
+    results/unseen.parquet                time_ns, key, unseen
+    results/realtime_lag.parquet          time_ns, process, key, lag_ns
+
+Tasks write parts below results/.parts; `finish` joins them, one file per anomaly, without holding them all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checker import ingest
+from checker.source import Part, Source
+from checker.witness import OP_FIELDS
+
+FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
+
+
+def texts_of(part: Part) -> list[str]:
+    """The dictionary, as a task sees it."""
+    return list(part.tables.texts) if part.tables is not None else ingest.texts(Path(part.folder))
+
+
+def clear(run: Path) -> None:
+    """Remove the witnesses of an earlier check."""
+    for folder in (run / "results" / "witnesses", run / "results" / ".parts"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _first_op(witness: Mapping[str, Any]) -> int | None:
+    for name in ("op", "reader", "writer", "ops"):
+        if name in OP_FIELDS and witness.get(name) is not None:
+            held = witness[name]
+            return int(held[0] if isinstance(held, list) else held)
+    return None
+
+
+def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """All witnesses of one anomaly in one bucket."""
+    folder = run / "results" / ".parts" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
+    table = pa.table([pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM)
+    pq.write_table(table, folder / f"{bucket:05d}.parquet")
+
+
+def finish(run: Path) -> None:
+    """Join the parts of each anomaly into its file."""
+    parts = run / "results" / ".parts"
+    target = run / "results" / "witnesses"
+    target.mkdir(parents=True, exist_ok=True)
+    for folder in sorted(parts.iterdir()) if parts.is_dir() else ():
+        with pq.ParquetWriter(target / f"{folder.name}.parquet", FORM) as writer:
+            for file in sorted(folder.glob("*.parquet")):
+                writer.write_table(pq.ParquetFile(file).read())
+    shutil.rmtree(parts, ignore_errors=True)
+
+
+def _named(table: pa.Table, original: Mapping[int, Any]) -> pa.Table:
+    """The column `key` as text of the original."""
+    place = table.schema.get_field_index("key")
+    texts = [str(original.get(key, key)) for key in table.column("key").to_pylist()]
+    return table.set_column(place, "key", pa.array(texts, pa.string()))
+
+
+def _worst_lag(lag: pa.Table) -> dict[str, Any] | None:
+    if lag.num_rows == 0:
+        return None
+    ordered = lag.sort_by([("lag_ns", "descending"), ("time_ns", "ascending"), ("process", "ascending")])
+    row: dict[str, Any] = ordered.slice(0, 1).to_pylist()[0]
+    return row
+
+
+def series(
+    source: Source, unseen: Sequence[pa.Table | None], lag: Sequence[pa.Table | None], original: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Join the buckets' series, write them to the run folder, and say what the worst lag was."""
+    lags = pa.concat_tables([table for table in lag if table is not None])
+    worst_lag = _worst_lag(lags)
+    if worst_lag is not None:
+        worst_lag["key"] = original.get(worst_lag["key"], worst_lag["key"])
+    if source.run is not None:
+        folder = source.run / "results"
+        folder.mkdir(parents=True, exist_ok=True)
+        unseens = pa.concat_tables([table for table in unseen if table is not None])
+        named = _named(unseens, original).select(["time_ns", "key", "unseen"]).sort_by("time_ns")
+        pq.write_table(named, folder / "unseen.parquet")
+        pq.write_table(_named(lags, original).sort_by("time_ns"), folder / "realtime_lag.parquet")
+    return {"worst_realtime_lag": worst_lag}

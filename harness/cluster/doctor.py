@@ -1,0 +1,133 @@
+"""What the local cluster needs of this machine, and what to do where something is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster import cache, jars, java, namespaces
+from harness.model.errors import HarnessError
+
+_DISK_BYTES = 2 << 30
+_MEMORY_BYTES = 3 << 30
+_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at.
+
+    name      what
+    ok        whether it will do
+    why       what was found
+    fix       what to do about it; empty when nothing need be done
+    required  whether runs are impossible without it; otherwise they do less
+    """
+
+    name: str
+    ok: bool
+    why: str
+    fix: str = ""
+    required: bool = True
+
+
+def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[Check]:
+    """Look at everything; nothing is changed, except that the cache directory is made."""
+    folder = cache_directory()
+    return [
+        python(sys.version_info[:3]),
+        find_java(),
+        folder,
+        broker_jars(version)
+        if folder.ok
+        else Check("broker jars", False, "there is no cache to look in", "mend the cache directory first"),
+        networks(*namespaces.available()),
+        disk(work_dir, shutil.disk_usage(work_dir).free),
+        memory(_meminfo()),
+    ]
+
+
+def python(version: tuple[int, int, int]) -> Check:
+    """Python itself."""
+    text = ".".join(map(str, version))
+    wanted = ".".join(map(str, _PYTHON))
+    if version < _PYTHON:
+        return Check("Python", False, f"{text} is older than {wanted}", f"install Python {wanted} or newer")
+    return Check("Python", True, f"{text} ({sys.executable})")
+
+
+def find_java() -> Check:
+    """A Java that is new enough, wherever it comes from."""
+    try:
+        found = java.find()
+    except HarnessError as error:
+        why, _, fix = str(error).partition(" To mend it: ")
+        return Check("Java", False, why, fix)
+    return Check("Java", True, f"{found.full} ({found.path})")
+
+
+def cache_directory() -> Check:
+    """Whether downloads can be kept."""
+    try:
+        return Check("cache directory", True, str(cache.root()))
+    except HarnessError as error:
+        why, _, fix = str(error).partition(": ")
+        return Check("cache directory", False, why, fix)
+
+
+def broker_jars(version: str) -> Check:
+    """Whether a run would have to download first."""
+    present = jars.cached(version)
+    if present:
+        return Check("broker jars", True, f"Kafka {version} in {present.folder}")
+    return Check(
+        "broker jars", True, f"Kafka {version} is not in the cache: the first run fetches it (45 MB)"
+    )
+
+
+def networks(allowed: bool, reason: str) -> Check:
+    """Namespaces, bridge, links and packet filters, as tried for real."""
+    user = "root" if os.geteuid() == 0 else "an ordinary user"
+    if allowed:
+        return Check("network faults", True, f"namespaces and packet filters work, as {user}", required=False)
+    why, _, hint = reason.partition(namespaces.HINT)
+    return Check(
+        "network faults",
+        False,
+        f"refused by the system, as {user}: {why}; brokers run on loopback ports, without network faults",
+        hint or "allow unprivileged user namespaces and nftables, or run as root",
+        required=False,
+    )
+
+
+def disk(folder: Path, free_bytes: int) -> Check:
+    """Room for a run's data."""
+    text = f"{free_bytes / (1 << 30):.1f} GiB free in {folder.absolute()}"
+    if free_bytes < _DISK_BYTES:
+        return Check("disk", False, text, f"free {_DISK_BYTES >> 30} GiB, or use a folder on another disk")
+    return Check("disk", True, text)
+
+
+def memory(available_bytes: int | None) -> Check:
+    """Room for three brokers, Spark and the workers."""
+    if available_bytes is None:
+        return Check("memory", True, "unknown: /proc/meminfo does not say")
+    text = f"{available_bytes / (1 << 30):.1f} GiB available"
+    if available_bytes < _MEMORY_BYTES:
+        fix = f"free {_MEMORY_BYTES >> 30} GiB, or run fewer brokers (--nodes 1)"
+        return Check("memory", False, text, fix, required=False)
+    return Check("memory", True, text)
+
+
+def _meminfo(path: Path = Path("/proc/meminfo")) -> int | None:
+    try:
+        fields: Mapping[str, str] = {
+            name: value for name, _, value in (line.partition(":") for line in path.read_text().splitlines())
+        }
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None

@@ -1,0 +1,107 @@
+"""librdkafka's mock cluster as a target: brokers without a JVM, up in a fraction of a second.
+
+It lives in a process of its own under a supervisor without namespaces, as the workers do. Its transactions
+succeed and are wrong (aborted records are visible to read_committed, nothing is fenced): a known-bad target.
+It has no server processes and no network to break, so it satisfies Cluster, Hosts and Logs only.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.cluster import namespaces, remote
+from harness.cluster.control import Control
+from harness.cluster.remote import RemoteChild
+from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.protocols import CommandResult
+
+_START_TIMEOUT_S = 30.0
+_METADATA_TIMEOUT_S = 20.0
+_MAX_NODES = 30
+
+
+class MockCluster:
+    """librdkafka's mock brokers on ports of 127.0.0.1. `bootstrap` is empty until `up`.
+
+    work_dir  takes the log, mock.log, until `down`; None: a temporary one
+    """
+
+    def __init__(self, nodes: int = 3, work_dir: Path | None = None) -> None:
+        if not 1 <= nodes <= _MAX_NODES:
+            raise BadInput(f"--nodes {nodes}: give 1 to {_MAX_NODES}")
+        self.nodes = tuple(f"n{i}" for i in range(1, nodes + 1))
+        self.bootstrap = ""
+        self._own = tempfile.TemporaryDirectory(prefix="mock-") if work_dir is None else None
+        self._log = Path(self._own.name if self._own else work_dir or ".") / "mock.log"
+        self._control: Control | None = None
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._control = Control(isolated=False, log=self._log)
+        here, there = os.pipe()
+        try:
+            argv = [sys.executable, "-m", "harness.cluster.mock", str(len(self.nodes))]
+            env = {"PYTHONPATH": namespaces.python_path()}
+            self.spawn("mock", argv, env, [there], str(self._log))
+            os.close(there)
+            there = -1
+            ready = select.select([here], [], [], _START_TIMEOUT_S)[0]
+            self.bootstrap = os.read(here, 1 << 16).decode() if ready else ""
+        finally:
+            os.close(here)
+            if there >= 0:
+                os.close(there)
+        if not self.bootstrap:
+            raise ClusterTrouble(f"the mock cluster did not start; {self._log} says why")
+        progress(f"{len(self.nodes)} mock brokers at {self.bootstrap}")
+
+    def down(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+            self._log.unlink(missing_ok=True)
+        if self._own is not None:
+            self._own.cleanup()
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        return remote.run(self._up(), node, argv, timeout_s)
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process; `env` is added to this process's environment. All hosts are this machine."""
+        return remote.spawn(self._up(), host, argv, env, fds, log)
+
+    def collect(self, folder: str) -> None:
+        """Copy the mock's log; there is one for all nodes."""
+        if self._log.exists():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self._log, Path(folder) / "mock.log")
+
+    def _up(self) -> Control:
+        if self._control is None:
+            raise ClusterTrouble("the cluster is not up")
+        return self._control
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m harness.cluster.mock COUNT`: serve until killed; the bootstrap goes to descriptor 3."""
+    from confluent_kafka import Producer
+
+    # The mock lives inside a client; another client finds its brokers through their metadata.
+    producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": int(argv[0])})
+    brokers = producer.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
+    os.write(3, ",".join(f"{b.host}:{b.port}" for _, b in sorted(brokers.items())).encode())
+    os.close(3)
+    while True:
+        producer.poll(60.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Processes, commands and sockets on the other side of a supervisor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.cluster.control import Control
+from harness.model.errors import ClusterTrouble
+from harness.model.protocols import CommandResult
+
+_OUTPUT_BYTES = 1 << 20
+_KILL_TIMEOUT_S = 10.0
+
+
+@dataclass(slots=True)
+class RemoteChild:
+    """A process that the supervisor started. `pid` is its number in there."""
+
+    pid: int
+    control: Control
+    _code: int | None = field(default=None)
+
+    def signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ClusterTrouble):
+                self.control.ask("signal", {"pid": self.pid, "signal": int(number)})
+
+    def poll(self) -> int | None:
+        return self.wait(0.0)
+
+    def wait(self, timeout_s: float) -> int | None:
+        if self._code is None:
+            self._code = self.control.wait(self.pid, timeout_s)
+        return self._code
+
+
+def spawn(
+    control: Control, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+) -> RemoteChild:
+    """Start a process on a host ("": where the supervisor is).
+
+    env  is added to this process's environment
+    fds  become its descriptors 3, 4, ...
+    log  takes its standard output and error, appended
+    Raises ClusterTrouble when it cannot be started.
+    """
+    path = Path(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as output:
+        return _spawn(control, host, argv, env, [output.fileno(), output.fileno(), *fds])
+
+
+def run(control: Control, host: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+    """Run a command on a host. Raises ClusterTrouble when it cannot start or end in time."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = _spawn(control, host, argv, {}, [out.fileno(), err.fileno()])
+        code = child.wait(timeout_s)
+        if code is None:
+            child.signal(signal.SIGKILL)
+            child.wait(_KILL_TIMEOUT_S)
+            raise ClusterTrouble(f"{argv[0]} did not end in {timeout_s:.0f} s")
+        text = []
+        for stream in (out, err):
+            stream.seek(0)
+            text.append(stream.read(_OUTPUT_BYTES).decode(errors="replace"))
+    return CommandResult(code, *text)
+
+
+def new_socket(control: Control) -> socket.socket:
+    """A TCP socket that lives in the cluster's network: connect it from here."""
+    _, fds = control.ask("socket", {})
+    return socket.socket(fileno=fds[0])
+
+
+def _spawn(
+    control: Control, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]
+) -> RemoteChild:
+    arguments = {"host": host, "argv": list(argv), "env": {**os.environ, **env}, "cwd": None}
+    answer, _ = control.ask("spawn", arguments, fds)
+    return RemoteChild(int(answer["pid"]), control)

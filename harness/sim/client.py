@@ -1,0 +1,156 @@
+"""A client of the simulated log: what a real client does with an op, as steps that others can come between.
+
+`SimClient.steps(op)` is a coroutine that yields between its steps and returns the completion; `simulate`
+(`run.py`) interleaves many of them, and `invoke` runs one to its end, for clients in threads of one process
+(`open_client`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.op import FAIL, INFO, OK, Op
+from harness.sim.attempt import Attempt, Steps
+from harness.sim.reader import Reader
+from harness.sim.world import SimSettings, Trouble, World
+
+
+class SimClient:
+    """The client of one process over a shared World."""
+
+    def __init__(self, world: World, process: int) -> None:
+        self._world, self._process = world, process
+        self._settings = world.settings
+        self._reader = Reader(world.log, world.group, process, world.settings)
+        self._left = False
+
+    # --- the surface of a client ---
+
+    def invoke(self, op: Op) -> Op:
+        steps = self.steps(op)
+        while True:
+            with self._world.lock:
+                self._world.expire()
+                try:
+                    next(steps)
+                except StopIteration as ended:
+                    done: Op = ended.value
+                    return done
+
+    def crash(self) -> None:
+        """Vanish; the group finds out."""
+        if not self._left:
+            self._left = True
+            self._world.land(self._process)
+            self._reader.leave()
+
+    def close(self) -> None:
+        with self._world.lock:
+            self.crash()
+
+    # --- ops ---
+
+    def steps(self, op: Op) -> Steps:
+        """The coroutine of one op; returns its completion."""
+        if op.f == "crash":
+            self.crash()
+            return op.with_(type=INFO)
+        if op.f == "assign":
+            self._reader.assign(op.value, bool(op.extra.get("seek_to_beginning")))
+            return self._completed(op, OK)
+        if op.f == "subscribe":
+            self._reader.subscribe(op.value)
+            return self._completed(op, OK)
+        if op.f == "debug-topic-partitions":
+            return op.with_(type=OK, value=[[key, self._facts(key)] for key in op.value])
+        if op.f not in ("send", "poll", "txn"):
+            return op.with_(type=FAIL, error=f"unknown: the simulated client has no op {op.f!r}")
+        self._reader.mark()
+        draw = Draw.of(self._settings.seed, "sim-client", op.index)
+        quiet = bool(op.extra.get("final"))
+        attempt = Attempt(self._world, self._reader, op, draw, self._process, quiet)
+        done = yield from attempt.transaction() if self._settings.txn else attempt.plain()
+        if done.type == FAIL:
+            self._reader.rewind()
+        if done.type == OK:
+            self._reader.reported()
+        return self._completed(done, done.type)
+
+    def _completed(self, op: Op, type_: str) -> Op:
+        extra = dict(op.extra)
+        rebalances = self._reader.rebalances()
+        if rebalances:
+            extra["rebalance_log"] = rebalances
+        if type_ == OK and op.f == "poll" and op.extra.get("final"):
+            extra["positions"] = [[key, at] for key, at in self._reader.positions()]
+            extra["ends"] = [[key, *self._ends(key)] for key, _ in self._reader.positions()]
+        return op.with_(type=type_, extra=extra)
+
+    def _ends(self, key: int) -> tuple[int, int]:
+        log = self._world.log
+        return log.start(key), log.end(key, self._settings.isolation_level)
+
+    def _facts(self, key: int) -> dict[str, Any]:
+        start, end = self._ends(key)
+        return {"leader": 1, "isr": [1, 2, 3], "start": start, "end": end}
+
+
+# --- clients in threads of one process -----------------------------------------------------------------
+
+_WORLDS: dict[str, World] = {}
+_WORLDS_LOCK: Final = threading.Lock()
+TRANSACTION_TIMEOUT_NS: Final = 1_000_000_000
+
+
+def _world(config: Mapping[str, Any]) -> World:
+    """The world of `config["run"]`, made by the first client that asks for it."""
+    with _WORLDS_LOCK:
+        run = str(config["run"])
+        if run not in _WORLDS:
+            told = dict(config.get("sim") or {})
+            settings = SimSettings(
+                seed=int(config.get("seed", 0)),
+                txn=bool(config.get("txn")),
+                isolation_level=str(config.get("isolation_level") or "read_committed"),
+                partitions_per_topic=int(config.get("partitions_per_topic") or 4),
+                records_max=int(config.get("records_max") or 500),
+                trouble=Trouble(float(told.get("lost_p", 0.02)), float(told.get("refused_p", 0.02))),
+                bugs=frozenset(told.get("bugs") or ()),
+            )
+            _WORLDS[run] = World(settings, time.monotonic_ns, TRANSACTION_TIMEOUT_NS)
+        return _WORLDS[run]
+
+
+def open_client(config: Mapping[str, Any]) -> SimClient:
+    """A client of `config["process"]`; all clients of one run must live in one operating system process.
+
+    Beside the settings of other clients: `seed`, and `sim` = {"bugs": [names], "lost_p": p, "refused_p": p}.
+    """
+    return SimClient(_world(config), int(config.get("process", 0)))
+
+
+class SimAdmin:
+    """The admin role of a simulated cluster: one node that leads everything."""
+
+    def create_topics(self, names: Sequence[str], **_: Any) -> list[str]:
+        return list(names)
+
+    def leaders(self, **_: Any) -> list[Any]:
+        return []
+
+    def partitions(self, **_: Any) -> list[Any]:
+        return []
+
+    def controller(self, **_: Any) -> int:
+        return 1
+
+    def brokers(self, **_: Any) -> list[Any]:
+        return [[1, "sim"]]
+
+
+def open_admin(config: Mapping[str, Any]) -> SimAdmin:
+    return SimAdmin()

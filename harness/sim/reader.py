@@ -1,0 +1,145 @@
+"""The consuming half of a simulated client: assignment, positions, rewinding, and the bugs of polls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from harness.sim.group import Group
+from harness.sim.log import SimLog
+
+
+class Reading(Protocol):
+    """The settings that matter here."""
+
+    @property
+    def isolation_level(self) -> str: ...
+    @property
+    def records_max(self) -> int: ...
+
+
+class Reader:
+    """Positions of one process, either assigned or subscribed. An op begins with `mark`."""
+
+    def __init__(self, log: SimLog, group: Group, process: int, settings: Reading) -> None:
+        self._log, self._group, self._process, self._settings = log, group, process, settings
+        self._positions: dict[int, int] = {}
+        self._origin: dict[int, int] = {}
+        self._generation = -1
+        self._rebalances: list[dict[str, Any]] = []
+        # The last record of each key in this op, and in the last ok op since the key was assigned.
+        self._now: dict[int, tuple[int, Any]] = {}
+        self._last: dict[int, tuple[int, Any]] = {}
+        self.subscribed = False
+
+    # --- what to read ---
+
+    def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
+        """Keys kept go on where they stand; new ones begin at the log's start."""
+        if self.subscribed:
+            self._revoke()
+            self._group.leave(self._process)
+        known = {} if seek_to_beginning else self._positions
+        self.subscribed = False
+        self._positions = {key: known.get(key, self._log.start(key)) for key in keys}
+        self._last = {key: last for key, last in self._last.items() if key in known and key in keys}
+
+    def subscribe(self, keys: Sequence[int]) -> None:
+        self._group.subscribe(self._process, keys)
+        if not self.subscribed:
+            self.subscribed, self._generation = True, -1
+            self._positions, self._last = {}, {}
+
+    def leave(self) -> None:
+        self._group.leave(self._process)
+
+    def _revoke(self) -> None:
+        if self._positions:
+            self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
+
+    def _sync(self) -> None:
+        """Find out about a new generation."""
+        if self._generation == self._group.generation:
+            return
+        self._revoke()
+        self._generation = self._group.generation
+        share = self._group.share(self._process)
+        self._rebalances.append({"event": "assigned", "keys": share})
+        self._positions, self._origin, self._last = {}, {}, {}
+        for key in share:
+            committed = self._group.committed(key)
+            self._positions[key] = self._log.start(key) if committed is None else committed
+
+    def rebalances(self) -> list[dict[str, Any]]:
+        """The rebalance events since the last call."""
+        events, self._rebalances = self._rebalances, []
+        return events
+
+    # --- reading ---
+
+    def mark(self) -> None:
+        """An op begins."""
+        self._origin, self._now = {}, {}
+
+    def reported(self) -> None:
+        """The op was ok: what it polled is what the process has seen."""
+        self._last |= self._now
+
+    def rewind(self) -> None:
+        """The op failed: back to where it found every key."""
+        self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
+
+    def poll(
+        self, own: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]
+    ) -> list[list[Any]]:
+        """[[key, [[offset, value], ...]], ...]. `own`: a transaction whose open records a bug shows."""
+        if self.subscribed:
+            self._sync()
+        found: list[list[Any]] = []
+        for key in sorted(self._positions):
+            at = self._positions[key]
+            records, after = self._log.read(
+                key, at, self._settings.records_max, self._settings.isolation_level, own
+            )
+            if not self.subscribed:
+                records = self._mangled(key, records, bug, ghosts)
+            self._positions[key] = after
+            if records:
+                self._origin.setdefault(key, at)
+                self._now[key] = records[-1]
+                found.append([key, [[offset, value] for offset, value in records]])
+        return found
+
+    def _mangled(
+        self,
+        key: int,
+        records: list[tuple[int, Any]],
+        bug: Callable[[str], bool],
+        ghosts: Mapping[int, list[int]],
+    ) -> list[tuple[int, Any]]:
+        first_time = key in self._last and key not in self._now
+        if first_time and len(records) > 1 and bug("skip-poll"):
+            records = records[1:]
+        if first_time and bug("repeat-poll"):
+            records = [self._last[key], *records]
+        if len(records) > 2 and bug("int-skip-poll"):
+            records = [records[0], *records[2:]]
+        if records and bug("int-repeat-poll"):
+            records = [records[0], *records]
+        if records and ghosts.get(key) and bug("diverge"):
+            records = [(records[0][0], ghosts[key].pop()), *records[1:]]
+        return records
+
+    def commit(self) -> bool:
+        """Commit what was read since `mark`; False when the group has moved on."""
+        if not self._origin:
+            return True
+        return self._group.commit(self._generation, {key: self._positions[key] for key in self._origin})
+
+    def current(self) -> bool:
+        """Whether a commit would be accepted."""
+        return not self._origin or self._generation == self._group.generation
+
+    def positions(self) -> list[tuple[int, int]]:
+        """(key, position) of every assigned key."""
+        return sorted(self._positions.items())

@@ -1,0 +1,117 @@
+"""What the harness costs against bare clients, on a real three-broker cluster.
+
+    python tests/bench/overhead.py [--pairs 5] [--seconds 10]
+
+Ten producers in ten processes, acks=all, one record at a time. Ours: generator, interpreter, write-ahead
+history, workers. Bare: the same library, processes, hosts, acks and record size in a plain loop. The two take
+turns in going first; the bar is a median ratio of 0.90 or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import store
+from harness.cluster import local
+from harness.crew import AdminLink, Crew
+from harness.generator import Clients, Fn, TimeLimit, op
+from harness.interpreter import Interpreter, Limits
+from harness.model.op import OK, Op
+from harness.roles import Topics
+
+CLIENTS, PARTITIONS = 10, 4
+KEYS = 12
+RECORD_BYTES = 64
+
+
+def config(bootstrap: str) -> dict[str, object]:
+    return {
+        "library": "confluent", "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
+        "partitions_per_topic": PARTITIONS, "acks": "all", "record_size": RECORD_BYTES,
+    }  # fmt: skip
+
+
+def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int) -> float:
+    """Acknowledged sends a second through the harness."""
+    crew = Crew(cluster, config(cluster.bootstrap), CLIENTS, 1, folder, dict(os.environ))
+    crew.start()
+    done, warm = [0], [0]
+    zero_ns = time.monotonic_ns()
+
+    def count(event: Op) -> None:
+        done[0] += event.type == OK
+
+    history = folder / f"history-{round_}"
+    history.mkdir()
+
+    def run(generator: object, log: store.HistoryLog) -> None:
+        interpreter = Interpreter(
+            crew, lambda fault: fault, log.append, concurrency=CLIENTS, seed=round_, zero_ns=zero_ns,
+            limits=Limits(), listener=count,
+        )  # fmt: skip
+        interpreter.run(generator)  # type: ignore[arg-type]
+
+    sends = Fn(lambda ctx, n: op("send", [["send", n % KEYS, n]]))
+    try:
+        with store.HistoryLog(history, "bench", zero_ns) as log:
+            run(Clients(TimeLimit(sends, 2_000_000_000)), log)  # connections and metadata first
+            warm[0] = done[0]
+            began = time.perf_counter()
+            run(Clients(TimeLimit(sends, int(seconds * 1e9))), log)
+            return (done[0] - warm[0]) / (time.perf_counter() - began)
+    finally:
+        crew.stop()
+
+
+def bare(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int) -> float:
+    """Acknowledged sends a second of bare clients."""
+    begin = time.time() + 4.0
+    children, logs = [], []
+    for slot in range(CLIENTS):
+        plan = {
+            "partitions": [[f"bench-{key // PARTITIONS}", key % PARTITIONS] for key in range(KEYS)],
+            "bytes": RECORD_BYTES, "begin": begin, "seconds": seconds, "offset": slot,
+            "config": {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0},
+        }  # fmt: skip
+        log = folder / f"bare-{round_}-{slot}.log"
+        argv = [sys.executable, str(Path(__file__).with_name("bare_client.py")), json.dumps(plan)]
+        children.append(cluster.spawn(f"w{slot}", argv, dict(os.environ), [], str(log)))
+        logs.append(log)
+    for child in children:
+        child.wait(seconds + 20.0)
+    return sum(int(log.read_text().split()[-1]) for log in logs) / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp())
+    cluster = local.make(work_dir=folder / "cluster")
+    cluster.up(print)
+    try:
+        admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))
+        Topics(admin.call, "bench", PARTITIONS, 3, {}).ensure(KEYS - 1)
+        bare(cluster, folder, args.seconds, args.pairs)  # the brokers' own warming up
+        ratios = []
+        for round_ in range(args.pairs):
+            first, second = (harnessed, bare) if round_ % 2 else (bare, harnessed)
+            rates = {side.__name__: side(cluster, folder, args.seconds, round_) for side in (first, second)}
+            ours, floor = rates["harnessed"], rates["bare"]
+            ratios.append(ours / floor)
+            print(f"harness {ours:7.0f} sends/s   bare clients {floor:7.0f} sends/s   ratio {ratios[-1]:.2f}")
+        print(f"median ratio {statistics.median(ratios):.2f}   (bar: 0.90)")
+    finally:
+        cluster.down()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Messages with descriptors, and the one Kafka request that is made by hand."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+
+import pytest
+
+from harness.cluster import kafka_wire, wire
+
+
+def test_descriptors_travel_with_their_message() -> None:
+    here, there = wire.pair()
+    with here, there:
+        read, write = os.pipe()
+        wire.send(here, {"n": 1}, [write])
+        wire.send(here, {"n": 2})
+        os.close(write)
+        message, fds = wire.receive(there)
+        assert message == {"n": 1} and len(fds) == 1
+        assert not os.get_inheritable(fds[0])
+        os.write(fds[0], b"through")
+        os.close(fds[0])
+        assert os.read(read, 100) == b"through"
+        os.close(read)
+        assert wire.receive(there) == ({"n": 2}, [])
+
+
+def test_the_end_is_an_error_of_its_own() -> None:
+    here, there = wire.pair()
+    with there:
+        here.close()
+        with pytest.raises(wire.Closed):
+            wire.receive(there)
+        with pytest.raises(wire.Closed):
+            wire.send(there, {})
+
+
+def test_a_message_that_is_too_large_is_refused() -> None:
+    here, there = wire.pair()
+    with here, there, pytest.raises(ValueError, match="too large"):
+        wire.send(here, {"x": "x" * wire.MAX_BYTES})
+
+
+def broker(node: int, host: bytes, rack: bytes | None = None) -> bytes:
+    tail = struct.pack(">h", -1) if rack is None else struct.pack(">h", len(rack)) + rack
+    return struct.pack(">ih", node, len(host)) + host + struct.pack(">i", 9092) + tail
+
+
+ANSWER = struct.pack(">ii", 0, 3) + broker(1, b"h") + broker(3, b"", b"rack") + broker(2, b"host.name")
+ANSWER += struct.pack(">ii", 1, 0)
+
+
+def test_registered_brokers_are_read_from_metadata() -> None:
+    assert kafka_wire.parse(ANSWER) == {1, 2, 3}
+
+
+def test_metadata_that_is_cut_short_is_an_error() -> None:
+    with pytest.raises(ValueError, match="cut short"):
+        kafka_wire.parse(ANSWER[:30])
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as connection:
+            request = connection.recv(4096)
+            assert struct.unpack(">ihh", request[:8]) == (len(kafka_wire.REQUEST), 3, 1)
+            framed = struct.pack(">i", len(ANSWER)) + ANSWER
+            for at in range(0, len(framed), pieces):
+                connection.sendall(framed[at : at + pieces])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    address, port = server.getsockname()
+    assert kafka_wire.registered(socket.socket(), address, port, 5.0) == {1, 2, 3}
+    thread.join(5)
+
+
+def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(OSError):
+        kafka_wire.registered(socket.socket(), *silent.getsockname(), 0.2)

@@ -1,0 +1,116 @@
+"""Plans: validation, YAML, and the command line's options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import plan, run_options
+from harness.cli import invoke
+from harness.model.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"txn": True, "acks": "1"}, "--txn needs --acks all"),
+        ({"idempotence": True, "acks": "0"}, "--idempotence needs --acks all"),
+        ({"acks": "2"}, "--acks 2"),
+        ({"rate_hz": -1}, "--rate -1"),
+        ({"time_limit_s": 0}, "--time-limit 0"),
+        ({"concurrency": 0}, "--concurrency 0"),
+        ({"min_txn_length": 5, "max_txn_length": 2}, "--min-txn-length 5"),
+        ({"delivery_timeout_s": 60}, "would outlive its op"),
+        ({"replication": 5}, "needs as many --nodes"),
+        ({"nodes": 1, "min_insync_replicas": 2}, "no acks=all send could succeed"),
+        ({"txn": True, "retries": 0}, "rest on retries"),
+        ({"nonsense": 1}, "--nonsense"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        plan.make(values)
+
+
+def test_defaults_adapt_to_fewer_nodes() -> None:
+    one = plan.make({"nodes": 1})
+    assert (one.replication_factor, one.min_isr) == (1, 1)
+
+
+def test_yaml_round_trip(tmp_path: Path) -> None:
+    first = plan.make({"txn": True, "nemesis": ("kill:leader",), "producer_config": {"linger.ms": "5"}})
+    (tmp_path / "plan.yaml").write_text(plan.dump(first))
+    assert plan.load(tmp_path / "plan.yaml") == first
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("acks: [", "plan.yaml:"),
+        ("acks: 1\nacks: all\n", "stands twice"),
+        ("!!python/object:os.system {}", "not a plan"),
+        ("- 1\n", "a mapping of options"),
+        ("schema: 99\n", "newer harness"),
+        ("nemesis_interval_s: fast\n", "--nemesis-interval fast"),
+    ],
+)
+def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=says):
+        plan.load(path)
+
+
+def test_every_option_is_a_field_of_the_plan() -> None:
+    assert {row[0] for row in run_options.OPTIONS} <= set(plan.TestPlan.model_fields)
+
+
+def test_options_override_a_plan_file() -> None:
+    base = {"acks": "1", "broker_config": {"a": "1"}}
+    values = run_options.plan_values(
+        {"acks": "all", "broker_config": ["b=2"], "nemesis": "none", "sub_via": "assign,subscribe"}, base
+    )
+    assert values["acks"] == "all"
+    assert values["broker_config"] == {"a": "1", "b": "2"}
+    assert values["nemesis"] == ()
+    assert values["sub_via"] == ("assign", "subscribe")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--nope"], "No such option"),
+        (["run", "--rate", "x"], "--rate"),
+        (["run", "--acks", "7"], "--acks 7"),
+        (["run", "--txn", "--acks", "1"], "--txn needs --acks all"),
+        (["run", "--nemesis", "leader-kil"], "did you mean leader-kill"),
+        (["run", "--workload", "knapsack"], "--workload knapsack"),
+        (["run", "--kafka-version", "four"], "four"),
+        (["run", "--cluster", "mock", "--nemesis", "leader-kill"], "needs Processes"),
+        (["run", "--network", "loopback", "--nemesis", "leader-isolate"], "needs Network"),
+        (["run", "--broker-config", "novalue"], "key=value"),
+        (["run", "--plan", "no-such-file.yaml"], "no-such-file.yaml"),
+        (["frobnicate"], "No such command"),
+        (["show", "no-such-run"], "no-such-run"),
+        (["check", "no-such-run"], "no-such-run"),
+    ],
+)
+def test_bad_arguments_are_one_message_and_254(
+    arguments: list[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke(arguments) == 254
+    heard = capsys.readouterr()
+    assert says in heard.err
+    assert "Traceback" not in heard.err + heard.out
+
+
+def test_help_exits_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["run"], ["check"], ["list"], ["show"], ["doctor"]):
+        assert invoke([*command, "--help"]) == 0
+    assert "leader-isolate" in capsys.readouterr().out

@@ -1,0 +1,203 @@
+"""Names of faults, targets, schedules, and what a fault says it hit."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.generator import Clients, Fn, TimeLimit, any_, op
+from harness.model.draw import Draw
+from harness.model.errors import BadInput
+from harness.model.op import NEMESIS, Op
+from harness.model.protocols import CommandResult, Env
+from nemesis import table, targets
+from nemesis.schedule import Timing
+from tests.unit.harness.simulated_time import simulate
+
+NODES = ("n1", "n2", "n3")
+SECOND = 1_000_000_000
+
+
+@dataclass
+class FakeCluster:
+    """Satisfies Cluster, Processes and Network; leadership moves when a leader is gone or cut off."""
+
+    nodes: tuple[str, ...] = NODES
+    bootstrap: str = "nowhere:1"
+    up_nodes: set[str] = field(default_factory=lambda: set(NODES))
+    done: list[tuple[str, ...]] = field(default_factory=list)
+    cut: set[str] = field(default_factory=set)
+
+    def up(self, progress: object) -> None: ...
+    def down(self) -> None: ...
+    def run(self, node: str, argv: object, timeout_s: float) -> CommandResult:
+        return CommandResult(0, "", "")
+
+    def kill(self, node: str) -> None:
+        self.done.append(("kill", node))
+        self.up_nodes.discard(node)
+
+    def start(self, node: str) -> None:
+        self.done.append(("start", node))
+        self.up_nodes.add(node)
+
+    def pause(self, node: str) -> None:
+        self.done.append(("pause", node))
+        self.cut.add(node)
+
+    def resume(self, node: str) -> None:
+        self.done.append(("resume", node))
+        self.cut.discard(node)
+
+    def running(self, node: str) -> bool:
+        return node in self.up_nodes
+
+    def drop(self, at: str, sources: object) -> None:
+        self.done.append(("drop", at, *sources))  # type: ignore[misc]
+        if len(list(sources)) > 1:  # type: ignore[call-overload]
+            self.cut.add(at)
+
+    def heal(self) -> None:
+        self.done.append(("heal",))
+        self.cut.clear()
+
+    def dropped(self, at: str) -> int:
+        return 3
+
+
+@dataclass
+class FakeRoles:
+    cluster: FakeCluster
+
+    def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
+        alive = [node for node in NODES if node in self.cluster.up_nodes - self.cluster.cut]
+        wanted = {("t", 0): "n2", ("t", 1): "n2", ("t", 2): "n1"}
+        return {at: node if node in alive else alive[0] for at, node in wanted.items()}
+
+    def unhealthy(self) -> str:
+        return "" if self.cluster.up_nodes == set(NODES) and not self.cluster.cut else "somebody is missing"
+
+
+@dataclass
+class FakeWorkers:
+    signalled: list[tuple[str, int]] = field(default_factory=list)
+
+    def names(self) -> tuple[str, ...]:
+        return ("w0", "w1")
+
+    def signal(self, name: str, number: int) -> bool:
+        self.signalled.append((name, number))
+        return True
+
+
+def env_of(cluster: FakeCluster, workers: FakeWorkers | None = None) -> Env:
+    return Env(cluster, FakeRoles(cluster), workers or FakeWorkers(), Draw.of(1, "test", 0))
+
+
+def test_aliases_and_canonical_names() -> None:
+    assert table.canonical("leader-kill, client-crash", NODES) == ("kill:leader", "kill:client")
+    assert table.canonical("none", NODES) == ()
+    assert table.canonical("pause:n3", NODES) == ("pause:n3",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("leader-kil", "did you mean leader-kill"),
+        ("kill:nobody", "no target 'nobody'"),
+        ("isolate:client", "no target 'client'"),
+        ("kill", "no such fault"),
+        ("kill:leader,leader-kill", "named twice"),
+    ],
+)
+def test_bad_names_are_refused_with_a_hint(text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        table.canonical(text, NODES)
+
+
+def test_leader_is_the_node_that_leads_most() -> None:
+    facts = targets.Facts(NODES, {("t", 0): "n2", ("t", 1): "n2", ("t", 2): "n1"}, ())
+    assert targets.leader(facts, Draw.of(1, "x", 0)) == ["n2"]
+    assert targets.follower(facts, Draw.of(1, "x", 0))[0] in ("n1", "n3")
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [("kill:leader", ("kill", "n2"), ("start", "n2")), ("pause:leader", ("pause", "n2"), ("resume", "n2"))],
+)
+def test_a_leader_is_broken_and_mended_and_the_effect_is_the_new_leaders(
+    name: str, first: tuple[str, str], last: tuple[str, str]
+) -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults([name], Timing())
+    begin, end = sorted(fault.nemesis.fs, key=lambda f: f in ("restart", "resume"))
+    started = fault.nemesis.invoke(env_of(cluster), op(begin))
+    assert started.value["nodes"] == ["n2"]
+    assert started.value["took_effect"]
+    assert started.value["new_leaders"] == {"t-0": "n1", "t-1": "n1"}
+    stopped = fault.nemesis.invoke(env_of(cluster), op(end))
+    assert stopped.value == {"nodes": ["n2"]}
+    assert cluster.done == [first, last]
+
+
+def test_isolate_cuts_both_ways_between_brokers_only() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["isolate:leader"], Timing())
+    started = fault.nemesis.invoke(env_of(cluster), op("isolate"))
+    assert started.value["took_effect"]
+    assert cluster.done == [("drop", "n2", "n1", "n3"), ("drop", "n1", "n2"), ("drop", "n3", "n2")]
+    stopped = fault.nemesis.invoke(env_of(cluster), op("heal-network"))
+    assert stopped.value["dropped_packets"] == {"n1": 3, "n2": 3, "n3": 3}
+    assert not cluster.cut
+
+
+def test_a_kill_that_moves_no_leader_did_not_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    cluster = FakeCluster()
+    monkeypatch.setattr(cluster, "kill", lambda node: None)
+    (fault,) = table.faults(["kill:leader"], Timing())
+    assert not fault.nemesis.invoke(env_of(cluster), op("kill")).value["took_effect"]
+
+
+def test_client_kill() -> None:
+    workers = FakeWorkers()
+    (fault,) = table.faults(["kill:client"], Timing())
+    done = fault.nemesis.invoke(env_of(FakeCluster(), workers), op("kill"))
+    assert done.value["took_effect"]
+    assert workers.signalled == [(done.value["clients"][0], signal.SIGKILL)]
+
+
+def test_a_fault_that_the_cluster_cannot_do_is_refused() -> None:
+    class Bare:
+        nodes, bootstrap = NODES, ""
+
+        def up(self, progress: object) -> None: ...
+        def down(self) -> None: ...
+        def run(self, node: str, argv: object, timeout_s: float) -> CommandResult:
+            return CommandResult(0, "", "")
+
+    chosen = table.faults(["isolate:leader"], Timing())
+    with pytest.raises(BadInput, match="needs Network, which is not there"):
+        table.refuse_unsupported(chosen, Bare(), "is not there")
+
+
+def test_schedule_starts_stops_and_always_heals() -> None:
+    chosen = table.faults(["kill:leader"], Timing(first_s=5.0, interval_s=10.0))
+    under_load = table.under_load(chosen)
+    assert under_load is not None
+    load = TimeLimit(any_(under_load, Clients(Fn(lambda ctx, n: op("a")))), 30 * SECOND)
+    events = simulate(load, concurrency=1, latency_ns=100_000_000)
+    faults = [(event.f, round(event.time_ns / SECOND)) for event in events if event.process == NEMESIS][::2]
+    assert faults == [("kill", 5), ("restart", 10), ("kill", 15), ("restart", 20), ("kill", 25)]
+    healing = [event.f for event in simulate(table.healing(chosen)) if event.process == NEMESIS][::2]
+    assert healing == ["restart", "heal"]
+
+
+def test_heal_says_what_is_still_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.effects.HEALTHY_TIMEOUT_S", 0.1)
+    cluster = FakeCluster(up_nodes={"n1"})
+    healed: Op = table.invoke((), env_of(cluster), op("heal"))
+    assert healed.error == "somebody is missing"

@@ -1,0 +1,149 @@
+"""The plain rules of the anomalies, in as few lines as they take: an oracle for the simulated log.
+
+Quadratic where that is shorter, in memory, no options. It is no checker: excuses are the simplest that are
+right for simulated histories (a rebalance excuses the key from then until the process next reports it).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from harness.model.history import history
+from harness.model.op import FAIL, INFO, INVOKE, OK, Op, polls, sends
+
+
+def anomalies(ops: Sequence[Op]) -> set[str]:
+    """Names of the anomalies in a run with final polls, under read_committed."""
+    joined = history(ops)
+    done: list[Op] = []
+    for position, op in enumerate(joined):
+        if op.type != INVOKE:
+            done.append(op)
+        elif joined.completion(position) is None:
+            done.append(op.with_(type=INFO))
+    return Oracle(done).found
+
+
+class Oracle:
+    def __init__(self, done: Sequence[Op]) -> None:
+        self.done = done
+        self.found: set[str] = set()
+        self.writer = {(k, v): op for op in done for k, _, v in sends(op)}
+        self.read_ok = {(k, v) for op in done if op.type == OK for k, _, v in polls(op)}
+        self.committed = [
+            op
+            for op in done
+            if op.type == OK
+            or (op.type == INFO and any((k, v) in self.read_ok for k, _, v in sends(op)))
+        ]
+        self.index = self._versions()
+        self._values()
+        self._losses()
+        self._within_ops()
+        self._between_ops()
+
+    def _versions(self) -> dict[tuple[int, int], int]:
+        log: defaultdict[int, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for op in self.committed:
+            for k, offset, v in sends(op):
+                if offset is not None:
+                    log[k][offset].add(v)
+        for op in self.done:
+            for k, offset, v in polls(op):
+                log[k][offset].add(v)
+        index: dict[tuple[int, int], int] = {}
+        for k, offsets in log.items():
+            for at, offset in enumerate(sorted(offsets)):
+                if len(offsets[offset]) > 1:
+                    self.found.add("inconsistent-offsets")
+                for v in offsets[offset]:
+                    if (k, v) in index:
+                        self.found.add("duplicate")
+                    index[k, v] = at
+        return index
+
+    def _values(self) -> None:
+        for op in self.done:
+            own = {(k, v) for k, _, v in sends(op)}
+            for k, _, v in polls(op):
+                if (k, v) not in self.writer:
+                    self.found.add("phantom-read")
+                elif op.type == OK and self.writer[k, v].type == FAIL:
+                    self.found.add("G1a")
+                if (k, v) in own:
+                    self.found.add("precommitted-read")
+
+    def _losses(self) -> None:
+        for op in self.committed:
+            wrote = {(k, v) for k, _, v in sends(op)}
+            lost = wrote - self.read_ok
+            if lost:
+                # Final polls have read every log to its end, so what nobody has read is not there.
+                self.found.add("lost-write")
+                if op.type == OK:
+                    self.found.add("unseen")
+                if len(wrote) > len(lost):
+                    self.found.add("torn-transaction")
+
+    def _delta(self, k: int, first: int, second: int) -> int:
+        if (k, first) not in self.index or (k, second) not in self.index:
+            return 1
+        return self.index[k, second] - self.index[k, first]
+
+    def _compare(self, prefix: str, kind: str, pairs: Iterable[tuple[int, int, int]]) -> None:
+        for k, first, second in pairs:
+            delta = self._delta(k, first, second)
+            if delta > 1 and not (kind == "send" and not prefix):
+                self.found.add(f"{prefix}{kind}-skip")
+            if delta < 1:
+                self.found.add(f"{prefix}nonmonotonic-{kind}")
+
+    def _within_ops(self) -> None:
+        for op in self.done:
+            rebalanced = _rebalanced(op)
+            self._compare("int-", "poll", _neighbours(polls(op), rebalanced))
+            if op.type != FAIL:
+                self._compare("int-", "send", _neighbours(sends(op), set()))
+
+    def _between_ops(self) -> None:
+        polled: defaultdict[object, dict[int, int]] = defaultdict(dict)
+        sent: defaultdict[object, dict[int, int]] = defaultdict(dict)
+        for op in self.done:
+            last, wrote = polled[op.process], sent[op.process]
+            if op.f in ("assign", "subscribe") and op.type == OK:
+                for k in [k for k in last if k not in op.value]:
+                    del last[k]
+            rebalanced = _rebalanced(op)
+            for k in rebalanced:
+                last.pop(k, None)
+            if op.f == "subscribe":
+                last.clear()
+            ends: dict[int, int] = {}
+            for k, _, v in polls(op):
+                if k not in ends and k in last:
+                    self._compare("", "poll", [(k, last[k], v)])
+                ends[k] = v
+            if op.type == OK:
+                last.update({k: v for k, v in ends.items() if k not in rebalanced})
+            if op.type != FAIL:
+                ends = {}
+                for k, _, v in sends(op):
+                    if k not in ends and k in wrote:
+                        self._compare("", "send", [(k, wrote[k], v)])
+                    ends[k] = v
+                wrote.update(ends)
+
+
+def _rebalanced(op: Op) -> set[int]:
+    return {key for event in op.extra.get("rebalance_log", ()) for key in event["keys"]}
+
+
+def _neighbours(
+    rows: Sequence[tuple[int, int | None, int]], without: set[int]
+) -> Iterable[tuple[int, int, int]]:
+    last: dict[int, int] = {}
+    for k, _, v in rows:
+        if k in last and k not in without:
+            yield k, last[k], v
+        last[k] = v
