@@ -138,7 +138,7 @@ class Data:
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
 
     def visible_info(self) -> Ints:
-        """Pre-pass: ids of `info` ops a write of which, in this bucket, was polled by an `ok` op; ascending."""
+        """Pre-pass: ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
         rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
         return np.unique(self.sends.op[rows])
 
@@ -183,13 +183,15 @@ class Bucket:
 
     @cached_property
     def _committed_rows(self) -> Bools:
-        return (self.sends.type == INFO) & member(self.sends.op, self.committed)
+        result: Bools = (self.sends.type == INFO) & member(self.sends.op, self.committed)
+        return result
 
     @cached_property
     def must_exist(self) -> Bools:
         """Per pair: its writer must have committed."""
         kind = self.data.writer_type
-        return (kind == OK) | ((kind == INFO) & member(self.data.writer, self.committed))
+        result: Bools = (kind == OK) | ((kind == INFO) & member(self.data.writer, self.committed))
+        return result
 
     @cached_property
     def ends(self) -> Ends:

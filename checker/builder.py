@@ -22,7 +22,17 @@ from checker.schema import MICRO, OK, TYPE_CODES
 from harness.model.errors import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
-_OP_COLUMNS: Final = ("index", "invoke_index", "process", "type", "f", "invoke_ns", "complete_ns", "error", "final")
+_OP_COLUMNS: Final = (
+    "index",
+    "invoke_index",
+    "process",
+    "type",
+    "f",
+    "invoke_ns",
+    "complete_ns",
+    "error",
+    "final",
+)
 
 
 class _Broken(Exception):
@@ -69,7 +79,7 @@ class Builder:
             raise BadHistory(f"{line.where}: not an op (no field {error})") from None
         if type(index) is not int or index <= self.last_index:
             raise BadHistory(
-                f"{line.where}: index {index!r} after {self.last_index}; each op needs an index of its own, ascending"
+                f"{line.where}: index {index!r} after {self.last_index}; indices ascend, one for each op"
             )
         if kind not in TYPES:
             raise BadHistory(f"{line.where}: unknown op type {kind!r}; one of {', '.join(TYPES)}")
@@ -90,7 +100,7 @@ class Builder:
             if kind == INVOKE:
                 if process in self.open:
                     raise _Broken(
-                        f"process {process} invokes again, and its op {self.open[process][0]} is not completed"
+                        f"process {process} invokes again while its op {self.open[process][0]} is open"
                     )
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
@@ -100,13 +110,17 @@ class Builder:
             elif began[2] != f:
                 raise _Broken(f"completes {f!r}, but process {process} had invoked {began[2]!r}")
             else:
-                self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
+                self._op(
+                    index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value
+                )
         except _Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
 
     def finish(self) -> None:
         """Every invocation that is still open counts as `info`."""
-        for process, (index, time_ns, f, value, extra) in sorted(self.open.items(), key=lambda item: item[1][0]):
+        for process, (index, time_ns, f, value, extra) in sorted(
+            self.open.items(), key=lambda item: item[1][0]
+        ):
             try:
                 self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
             except _Broken as error:
@@ -158,7 +172,9 @@ class Builder:
         if value is None:
             return
         if not isinstance(value, list):
-            raise _Broken(f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}")
+            raise _Broken(
+                f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}"
+            )
         for number, mop in enumerate(value):
             try:
                 if mop[0] == "poll":
@@ -172,7 +188,9 @@ class Builder:
                     if offset is not None and type(offset) is not int:
                         raise _Broken(f"offset {offset!r} of a send is not an integer")
                     for column, cell in zip(
-                        self._s.values(), (row, number, key, sent, -1 if offset is None else offset), strict=True
+                        self._s.values(),
+                        (row, number, key, sent, -1 if offset is None else offset),
+                        strict=True,
                     ):
                         column.append(cell)
                 else:
@@ -192,7 +210,9 @@ class Builder:
             for column, cell in zip(self._p.values(), (row, mop, key, len(values)), strict=True):
                 column.append(cell)
 
-    def _assign(self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any) -> None:
+    def _assign(
+        self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any
+    ) -> None:
         seek = bool(extra.get("seek_to_beginning", False))
         if not isinstance(value, list):
             raise _Broken("the value of an assign or subscribe is a list of keys")
@@ -206,7 +226,9 @@ class Builder:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
                 start, end = entry[1].get("start"), entry[1].get("end")
                 if type(start) is int and type(end) is int:
-                    self._small["ends"].append((op, process, final, self.coder.code(entry[0]), -1, start, end))
+                    self._small["ends"].append(
+                        (op, process, final, self.coder.code(entry[0]), -1, start, end)
+                    )
 
     def _deletion(self, op: int, code: int, value: Any) -> None:
         try:
@@ -223,13 +245,17 @@ class Builder:
             for event in log:
                 if isinstance(event, dict):
                     name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self._small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
+                    self._small["rebalances"].extend(
+                        (op, process, name, self.coder.code(key)) for key in keys
+                    )
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {self.coder.code(key): position for key, position in extra.get("positions") or ()}
                 self._small["ends"].extend(
                     (op, process, final, code, positions.get(code, -1), start, end)
-                    for code, start, end in ((self.coder.code(key), start, end) for key, start, end in extra["ends"])
+                    for code, start, end in (
+                        (self.coder.code(key), start, end) for key, start, end in extra["ends"]
+                    )
                 )
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
@@ -246,7 +272,9 @@ class Builder:
         result = {"ops": ops, "sends": self._sends_table(), "polls": self._polls_table()}
         for name, form in schema.SMALL.items():
             columns = list(zip(*self._small[name], strict=True)) or [()] * len(form)
-            result[name] = pa.table([pa.array(list(c), f.type) for c, f in zip(columns, form, strict=True)], schema=form)
+            result[name] = pa.table(
+                [pa.array(list(c), f.type) for c, f in zip(columns, form, strict=True)], schema=form
+            )
         self._clear()
         return result
 
@@ -254,7 +282,9 @@ class Builder:
         columns = dict(self._ops)
         complete = np.array(columns["complete_ns"], np.int64)
         arrays = [
-            pa.array(complete, mask=complete < 0) if field.name == "complete_ns" else pa.array(columns[field.name], field.type)
+            pa.array(complete, mask=complete < 0)
+            if field.name == "complete_ns"
+            else pa.array(columns[field.name], field.type)
             for field in schema.OPS
         ]
         return pa.table(arrays, schema=schema.OPS)
@@ -294,9 +324,15 @@ class Builder:
     def _polls_table(self) -> pa.Table:
         polls, empties = self._p, self._empties
         counts = np.array(polls["count"], np.int64)
-        row = np.concatenate([np.repeat(np.array(polls["row"], np.int64), counts), np.array(empties["row"], np.int64)])
-        mop = np.concatenate([np.repeat(np.array(polls["mop"], np.int64), counts), np.array(empties["mop"], np.int64)])
-        key = np.concatenate([np.repeat(self.coder.codes(polls["key"]), counts), self.coder.codes(empties["key"])])
+        row = np.concatenate(
+            [np.repeat(np.array(polls["row"], np.int64), counts), np.array(empties["row"], np.int64)]
+        )
+        mop = np.concatenate(
+            [np.repeat(np.array(polls["mop"], np.int64), counts), np.array(empties["mop"], np.int64)]
+        )
+        key = np.concatenate(
+            [np.repeat(self.coder.codes(polls["key"]), counts), self.coder.codes(empties["key"])]
+        )
         hollow = len(empties["row"])
         value = np.concatenate([self.coder.codes(self._p_value), np.full(hollow, EMPTY, np.int64)])
         offset = np.concatenate([self._offsets(), np.full(hollow, -1, np.int64)])
@@ -305,5 +341,3 @@ class Builder:
             by = np.argsort(row, kind="stable")
             columns = {name: column[by] for name, column in columns.items()}
         return pa.table([pa.array(columns[field.name]) for field in schema.POLLS], schema=schema.POLLS)
-
-

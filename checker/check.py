@@ -55,14 +55,14 @@ def _run_folder(path: Path) -> Path | None:
     return path if path.is_dir() else None
 
 
-def _tables(path: Path, folder: Path, options: CheckOptions, progress: Callable[[str], None]) -> Mapping[str, Any]:
+def _tables(
+    path: Path, folder: Path, options: CheckOptions, progress: Callable[[str], None]
+) -> Mapping[str, Any]:
     meta = ingest.ready(path, folder, options.buckets)
     return meta if meta is not None else ingest.make(path, folder, options.buckets, progress)
 
 
-def check(
-    spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print
-) -> Result:
+def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
     """The verdict, through Spark.
 
     Tables are made where they are missing or not those of the history as it is now. Raises BadHistory when
@@ -78,7 +78,7 @@ def check(
 
 
 def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
-    """The verdict, in this process and without Spark: with tables and results in a run folder, else in memory."""
+    """The verdict, in this process and without Spark; a single file is held in memory."""
     run = _run_folder(Path(path))
     if run is None:
         return judge(in_memory(ingest.collect(Path(path))), options)

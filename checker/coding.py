@@ -22,7 +22,9 @@ EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothin
 def text_of(value: Any) -> str:
     """Canonical JSON text of a value; foreign types that JSON lacks are wrapped by `repr`."""
     return orjson.dumps(
-        value, default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+        value,
+        default=repr,
+        option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS,
     ).decode()
 
 
@@ -54,7 +56,7 @@ class Coder:
                 plain = np.array(values, dtype=np.int64)
             except OverflowError:
                 plain = None
-            if plain is not None and (len(plain) == 0 or (-BASE < plain.min() and plain.max() < BASE)):
+            if plain is not None and (len(plain) == 0 or (plain.min() > -BASE and plain.max() < BASE)):
                 return plain
         return np.array([self.code(value) for value in values], dtype=np.int64)
 

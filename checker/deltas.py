@@ -1,8 +1,8 @@
 """Steps from one value of a key to the next that a process polled or sent, and how far apart they stand.
 
-The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more for
-a skip, less for going back or staying. An unknown index counts as 1, so that nothing is claimed. Shared by the
-eight skip and nonmonotonic anomalies; the rules are document 000's.
+The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more
+for a skip, less for going back or staying. An unknown index counts as 1, so that nothing is claimed. Shared
+by the seven skip and nonmonotonic anomalies; the rules are document 000's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def inside(bucket: Bucket, rows: Columns) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class _Visits:
-    """One row per (process, key, op): the first and last pair, ordered so; -1 for a poll that held nothing."""
+    """One row per (process, key, op), ordered so: first and last pair; -1 for a poll that held nothing."""
 
     process: Ints
     key: Ints

@@ -23,7 +23,7 @@ from checker.schema import FAIL
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """By key code, ascending: where the log begins, where it ends (-1: not known), whether it was read to there."""
+    """By key code, ascending: where the log begins and ends (-1: not known), whether it was read to there."""
 
     keys: Ints
     log_start: Ints
@@ -33,7 +33,11 @@ class Ends:
     def of(self, codes: Ints) -> tuple[Ints, Ints, Bools]:
         """(log start, end, complete) of each key code; 0, -1 and False where nothing is known."""
         if len(self.keys) == 0:
-            return np.zeros(len(codes), np.int64), np.full(len(codes), -1, np.int64), np.zeros(len(codes), np.bool_)
+            return (
+                np.zeros(len(codes), np.int64),
+                np.full(len(codes), -1, np.int64),
+                np.zeros(len(codes), np.bool_),
+            )
         place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
         known = self.keys[place] == codes
         return (

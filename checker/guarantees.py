@@ -1,9 +1,9 @@
 """What settings promise: from client and broker settings to the anomalies that they forbid.
 
 One literal table. A guarantee holds when each of its conditions does; a condition on a setting that is not
-known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation of
-producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6); document
-004, the delivery study.
+known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation
+of producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6);
+document 004, the delivery study.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ GUARANTEES: Final = (
         ("lost-write", "unseen", "inconsistent-offsets"),
         DURABLE,
         "an acknowledged record stays where it is while one in-sync replica lives",
-        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; document 004, tests 1 and 2",
+        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; document 004, tests 1, 2",
     ),
     Guarantee(
         ("duplicate",),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
 
 
 def buckets_for(files: list[Path]) -> int:
-    """How many buckets a history of this size is spread over: one for small ones, so that one task does it all."""
+    """How many buckets a history of this size is spread over; one task does it all for small ones."""
     size = sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
     return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
 
@@ -107,7 +108,9 @@ class _Writer:
             for bucket, rows in enumerate(self._spread(table)):
                 if rows.num_rows:
                     pq.write_table(
-                        rows, self.folder / kind / f"{bucket:05d}" / name, use_dictionary=["key", "process", "type"]
+                        rows,
+                        self.folder / kind / f"{bucket:05d}" / name,
+                        use_dictionary=["key", "process", "type"],
                     )
         for kind in schema.SMALL:
             self.small[kind].append(tables[kind])
@@ -120,7 +123,7 @@ class _Writer:
         by = np.argsort(bucket, kind="stable")
         cuts = np.searchsorted(bucket[by], np.arange(self.buckets + 1))
         spread = table.take(pa.array(by))
-        return [spread.slice(low, high - low) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [spread.slice(low, high - low) for low, high in pairwise(cuts)]
 
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
         for kind, form in schema.SMALL.items():
@@ -133,7 +136,7 @@ class _Writer:
 def make(
     path: Path, folder: Path, buckets: int | None = None, progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Make the tables of a history below `folder`, replacing what is there; gives the meta. Raises BadHistory."""
+    """Make the tables of a history below `folder`, replacing what is there. Raises BadHistory."""
     files = sources(path)
     count = buckets or buckets_for(files)
     if folder.exists():
@@ -194,7 +197,9 @@ def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Smal
         )
         small = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in schema.SMALL}
     except (OSError, pa.ArrowInvalid, ValueError) as error:
-        raise BadHistory(f"{folder}: the tables are damaged ({error}); remove the folder and check again") from None
+        raise BadHistory(
+            f"{folder}: the tables are damaged ({error}); remove the folder and check again"
+        ) from None
     return Data.of(sends, polls), small_of(small, meta)
 
 

@@ -123,7 +123,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
         return False
     if not isinstance(data["schema"], int) or data["schema"] > codec.SCHEMA:
         raise BadHistory(
-            f"{where}: written with log schema {data['schema']}, this version reads up to {codec.SCHEMA}; upgrade"
+            f"{where}: log schema {data['schema']}, but this version reads up to {codec.SCHEMA}; upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
     return True
@@ -195,5 +195,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(held) for held in value]
     return value
-
-

@@ -26,7 +26,7 @@ TROUBLE: Final = frozenset({"trouble", "interrupted"})
 
 
 def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> bool:
-    """Whether an anomaly that was found counts against the verdict. `rows`: witnesses as the kernel gives them."""
+    """Whether an anomaly counts against the verdict. `rows`: witnesses as the kernel gives them."""
     if name in ALWAYS_ALLOWED:
         return False
     if name in UNCOMMITTED and options.settings.isolation_level == "read_uncommitted":
@@ -38,7 +38,9 @@ def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> 
 
 def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
     took: set[str] = set()
-    for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
+    for fault, value in zip(
+        nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True
+    ):
         data = orjson.loads(value)
         if isinstance(data, dict) and data.get("took_effect") is True:
             took.add(fault)
@@ -59,7 +61,9 @@ def trouble(run: Path) -> list[str]:
         if isinstance(event, dict) and event.get("event") in TROUBLE:
             detail = event.get("detail") or ""
             text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
-            found.append("the run was interrupted" if event["event"] == "interrupted" else "the run had trouble")
+            found.append(
+                "the run was interrupted" if event["event"] == "interrupted" else "the run had trouble"
+            )
             if text:
                 found[-1] += f": {text}"
     return list(dict.fromkeys(found))
@@ -92,7 +96,10 @@ def reasons(
         if behind:
             found.append(behind)
         elif statistics["keys_not_read_to_end"]:
-            found.append(f"{statistics['keys_not_read_to_end']} keys with acknowledged records were not read to the end")
+            left = statistics["keys_not_read_to_end"]
+            found.append(f"{left} keys with acknowledged records were not read to their end")
     if unseen and statistics["keys_not_read_to_end"]:
-        found.append(f"{unseen} acknowledged records were never read, and their logs were not read to the end")
+        found.append(
+            f"{unseen} acknowledged records were never read, and their logs were not read to the end"
+        )
     return found

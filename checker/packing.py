@@ -114,7 +114,7 @@ def joint_ranks(left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> tuple[Ints
     packed = pack(first, second)
     if packed is None:  # the second column holds codes far apart: rank it first
         distinct, rank = ranks(second)
-        firsts, first_rank = ranks(first)
+        _, first_rank = ranks(first)
         _, ids = ranks(first_rank * len(distinct) + rank)
     else:
         _, ids = ranks(packed)

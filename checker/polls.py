@@ -23,7 +23,9 @@ def inside_op(bucket: Bucket) -> Steps:
 
 def between_ops(bucket: Bucket) -> Steps:
     """Steps between ops of a process."""
-    nothing = bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
+    nothing = (
+        bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
+    )
     steps = between(bucket, bucket.polls, nothing, any_type=False)
     if len(steps.delta) == 0:
         return steps

@@ -49,7 +49,9 @@ def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, An
     folder = run / "results" / ".parts" / name
     folder.mkdir(parents=True, exist_ok=True)
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
-    table = pa.table([pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM)
+    table = pa.table(
+        [pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM
+    )
     pq.write_table(table, folder / f"{bucket:05d}.parquet")
 
 
@@ -81,7 +83,10 @@ def _worst_lag(lag: pa.Table) -> dict[str, Any] | None:
 
 
 def series(
-    source: Source, unseen: Sequence[pa.Table | None], lag: Sequence[pa.Table | None], original: Mapping[int, Any]
+    source: Source,
+    unseen: Sequence[pa.Table | None],
+    lag: Sequence[pa.Table | None],
+    original: Mapping[int, Any],
 ) -> dict[str, Any]:
     """Join the buckets' series, write them to the run folder, and say what the worst lag was."""
     lags = pa.concat_tables([table for table in lag if table is not None])

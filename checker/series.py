@@ -36,7 +36,7 @@ def _first_ok(bucket: Bucket, rows: Columns) -> tuple[Ints, Ints]:
 
 
 def unseen(bucket: Bucket, points: int) -> pa.Table:
-    """{key (code), time_ns, unseen}: per key and cell of time, the most values acknowledged and not yet polled.
+    """{key (code), time_ns, unseen}: per key and cell of time, the most values sent and not yet polled.
 
     The last cell of a key holds its last value. `points`: how many rows there may be, roughly.
     """
@@ -82,7 +82,9 @@ class Reads:
     @classmethod
     def of(cls, ops: pa.Table) -> Reads:
         """From the table of ops."""
-        wanted = pc.and_(pc.equal(ops.column("type"), "ok"), pc.is_in(ops.column("f"), pa.array(["poll", "txn"])))
+        wanted = pc.and_(
+            pc.equal(ops.column("type"), "ok"), pc.is_in(ops.column("f"), pa.array(["poll", "txn"]))
+        )
         chosen = ops.filter(wanted)
         process, op = _column(chosen, "process"), _column(chosen, "index")
         by = order(process, op)
@@ -196,9 +198,9 @@ class _Stretches:
 def _stretches(bucket: Bucket, processes: Ints) -> _Stretches:
     sends = bucket.sends.where((bucket.sends.type == OK) & bucket.data.send_txn & (bucket.sends.offset >= 0))
     polls = bucket.polls.where(bucket.polls.type == OK)
-    process, key, op, offset = (
-        np.concatenate([getattr(sends, name), getattr(polls, name)]) for name in ("process", "key", "op", "offset")
-    )
+    process = np.concatenate([sends.process, polls.process])
+    key, op = np.concatenate([sends.key, polls.key]), np.concatenate([sends.op, polls.op])
+    offset = np.concatenate([sends.offset, polls.offset])
     top = max(int(bucket.polls.op.max(initial=0)), int(bucket.sends.op.max(initial=0)))
     assigned = _column(bucket.small.assigns, "op")
     bits = (max(top, int(assigned.max(initial=0))) + 1).bit_length()
@@ -208,13 +210,14 @@ def _stretches(bucket: Bucket, processes: Ints) -> _Stretches:
     offset = np.concatenate([offset, np.full(len(assign_op), -1, np.int64)])
     epoch = holds.epoch(place, key, op)
     by = order(place, key, epoch, op)
-    place, key, op, offset, epoch = (column[by] for column in (place, key, op, offset, epoch))
-    segment = np.cumsum(begins(place, key, epoch)) if len(op) else op
+    place, key, op, offset = place[by], key[by], op[by], offset[by]
+    segment: Ints = np.cumsum(begins(place, key, epoch[by]), dtype=np.int64)
     width = int(offset.max(initial=0) + 2).bit_length()
     reached = (np.maximum.accumulate((segment << width) | (offset + 1)) & ((1 << width) - 1)) - 1
     last_of_op = np.ones(len(op), np.bool_)
     last_of_op[:-1] = begins(segment, op)[1:]
-    place, key, op, segment, reached = (column[last_of_op] for column in (place, key, op, segment, reached))
+    place, key, op, segment = place[last_of_op], key[last_of_op], op[last_of_op], segment[last_of_op]
+    reached = reached[last_of_op]
     until = holds.dropped_at(place, key, op)
     same = ~begins(segment)[1:] if len(op) else np.zeros(0, np.bool_)
     until[:-1] = np.where(same, op[1:], until[:-1])
@@ -222,7 +225,7 @@ def _stretches(bucket: Bucket, processes: Ints) -> _Stretches:
 
 
 def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:
-    """{time_ns, process, key (code), lag_ns}: per process, key and cell of time, the poll with the highest lag.
+    """{time_ns, process, key (code), lag_ns}: per process, key and cell of time, the poll that lags most.
 
     The lag of a key at a poll is the poll's invocation time minus the completion time of the first known send
     newer than what the poller has read; 0 if there is none. Exact maxima: within a stretch in which a process

@@ -6,11 +6,16 @@ Starting the JVM takes 6-7 s, so a run starts the session while it heals. Import
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, Final
+
+from harness.model.errors import Missing
 
 _LOG4J: Final = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -45,18 +50,50 @@ def _use_everything(_: int) -> int:
     return len(table.CHECKS)
 
 
+def _launch(settings: dict[str, str], noise: Path) -> None:
+    """Start the JVM with its standard error in a file: it chatters in a way that no setting silences."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf().setAll(list(settings.items()))
+    try:
+        with noise.open("ab") as stream:
+            gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": stream})
+    except (PySparkRuntimeError, OSError) as error:
+        said = noise.read_text(errors="replace").strip().splitlines() if noise.exists() else []
+        raise Missing(
+            f"Spark's JVM did not start ({said[-1] if said else error}); "
+            "it needs Java 17 or newer: `harness doctor` looks for one"
+        ) from None
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
 def start(master: str = "local[*]", app: str = "harness", warm: bool = True) -> Any:
-    """A SparkSession, the one that exists already if there is one. `warm` makes every worker import the kernels."""
+    """A SparkSession: the one that exists already, if any. `warm` makes every worker import the kernels.
+
+    Raises Missing when there is no Java that Spark can use.
+    """
+    # About versions of pandas, which the checker does not use.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    log4j = Path(tempfile.mkdtemp(prefix="harness-spark-")) / "log4j2.properties"
-    log4j.write_text(_LOG4J)
+    if SparkContext._gateway is None:
+        folder = Path(tempfile.mkdtemp(prefix="harness-spark-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        log4j = folder / "log4j2.properties"
+        log4j.write_text(_LOG4J)
+        _launch(_settings(master, log4j), folder / "jvm.log")
+        settings = _settings(master, log4j)
+    else:
+        settings = {}
     builder = SparkSession.builder.master(master).appName(app)
-    for name, value in _settings(master, log4j).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -2,7 +2,7 @@
 
 sent, acknowledged, seen   distinct (key, value)s that were sent at all, that an `ok` op sent, and of the
                            acknowledged those that an `ok` op polled
-consumed                   polls by `ok` ops while subscribed, per value: how many values were consumed n times
+consumed                   polls by `ok` ops while subscribed: how many values were consumed n times
 intermediate reads         polls that see a part of one op's sends to one key
 Source: checker.md, "Statistics are defined so".
 """
@@ -39,7 +39,7 @@ def _subscribed(bucket: Bucket) -> Bools:
     by = order(process, op)
     op, process, how = op[by], process[by], how[by]
     bits = (int(max(int(op.max()), int(polls.op.max()))) + 1).bit_length()
-    processes, rank = ranks(np.concatenate([process, polls.process]))
+    _, rank = ranks(np.concatenate([process, polls.process]))
     packed = (rank[: len(op)] << bits) | op
     place = np.searchsorted(packed, (rank[len(op) :] << bits) | polls.op) - 1
     inside = np.maximum(place, 0)
@@ -55,7 +55,9 @@ def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
     distribution = Counter({n: int(count) for n, count in enumerate(np.bincount(times)) if n and count})
     several = np.flatnonzero(times > 1)
     top = several[np.argsort(-times[several], kind="stable")][:LISTED]
-    listed = zip(bucket.key_codes(top).tolist(), bucket.values(top).tolist(), times[top].tolist(), strict=True)
+    listed = zip(
+        bucket.key_codes(top).tolist(), bucket.values(top).tolist(), times[top].tolist(), strict=True
+    )
     return distribution, list(listed)
 
 
@@ -113,7 +115,7 @@ def _rate(part: int, whole: int) -> float | None:
 
 
 def latencies(ops: pa.Table) -> dict[str, dict[str, float]]:
-    """Milliseconds from invocation to completion of `ok` ops by f: median, 95th and 99th percentile, maximum."""
+    """Milliseconds from invocation to completion of `ok` ops by f: quantiles and the maximum."""
     result: dict[str, dict[str, float]] = {}
     kinds = ops.column("type").to_numpy(zero_copy_only=False)
     fs = ops.column("f").to_numpy(zero_copy_only=False)
@@ -132,12 +134,23 @@ def latencies(ops: pa.Table) -> dict[str, dict[str, float]]:
 
 
 def of_history(
-    meta: Mapping[str, Any], sums: Sequence[Mapping[str, Any]], counts: Mapping[str, int], original: Mapping[int, Any]
+    meta: Mapping[str, Any],
+    sums: Sequence[Mapping[str, Any]],
+    counts: Mapping[str, int],
+    original: Mapping[int, Any],
 ) -> dict[str, Any]:
     """Statistics over all buckets. `counts`: how many witnesses each anomaly has."""
     total = {
         name: sum(part[name] for part in sums)
-        for name in ("keys", "keys_not_read_to_end", "sent", "acknowledged", "seen", "polled_records", "intermediate_reads")
+        for name in (
+            "keys",
+            "keys_not_read_to_end",
+            "sent",
+            "acknowledged",
+            "seen",
+            "polled_records",
+            "intermediate_reads",
+        )
     }
     distribution: Counter[int] = Counter()
     listed: list[tuple[int, int, int]] = []

@@ -70,7 +70,8 @@ class Subscriptions:
         """Whether an assign or subscribe between the ops `before` and `op` left the key out."""
         every = self.assigns.between(self._process(process), before, op)
         listed = self.listings.between(self._keyed(key, process), before, op)
-        return every != listed
+        result: Bools = every != listed
+        return result
 
     def reset(self, process: Ints, before: Ints, op: Ints) -> Bools:
         """Whether something between the ops dropped every reference (native rules)."""
@@ -98,10 +99,25 @@ def subscriptions(bucket: Bucket) -> Subscriptions:
     small: Small = bucket.small
     assigns = small.assigns
     done = _column(assigns, "type") != FAIL
-    op, process, key, how, seek = (_column(assigns, name)[done] for name in ("op", "process", "key", "how", "seek"))
-    moved_op, moved_process, moved_key = (_column(small.rebalances, name) for name in ("op", "process", "key"))
-    processes = np.unique(np.concatenate([process, moved_process])) if len(process) + len(moved_process) else empty()
-    top = max([0, *(int(column.max()) for column in (op, moved_op, bucket.polls.op, bucket.sends.op) if len(column))])
+    op, process, key, how, seek = (
+        _column(assigns, name)[done] for name in ("op", "process", "key", "how", "seek")
+    )
+    moved_op, moved_process, moved_key = (
+        _column(small.rebalances, name) for name in ("op", "process", "key")
+    )
+    processes = (
+        np.unique(np.concatenate([process, moved_process])) if len(process) + len(moved_process) else empty()
+    )
+    top = max(
+        [
+            0,
+            *(
+                int(column.max())
+                for column in (op, moved_op, bucket.polls.op, bucket.sends.op)
+                if len(column)
+            ),
+        ]
+    )
     bits = (top + 1).bit_length()
     place = np.searchsorted(processes, process)
     moved_place = np.searchsorted(processes, moved_process)

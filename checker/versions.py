@@ -26,7 +26,8 @@ class Versions:
     """The logs of one bucket's keys.
 
     entry_pair, entry_offset, entry_slot   one row per distinct (key, offset, value), ascending
-    slot_key, slot_offset, slot_pick, slot_values   per slot: key rank, offset, pair that has the index, number of values
+    slot_key, slot_offset         per slot: key rank, offset
+    slot_pick, slot_values        per slot: the pair that has the index, and how many values there are
     key_start    first slot of each key rank, and the number of slots at the end
     index        per pair: slot that counts as its index, -1 when unknown
     first, last  per pair: first and last slot where it stands at all, -1 when nowhere
@@ -51,7 +52,7 @@ class Versions:
 
 
 def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
-    """Distinct (pair, offset) rows. Nearly every pair stands at one offset, so that is settled by a scatter."""
+    """Distinct (pair, offset) rows. Nearly every pair stands at one offset: a scatter settles those."""
     where = np.full(pairs, -1, np.int64)
     where[pair] = offset
     odd = where[pair] != offset

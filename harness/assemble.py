@@ -28,10 +28,10 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
-from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Workload
+from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Roles, Workload
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
-from harness.roles import AdminRoles, Topics
+from harness.roles import AdminRoles, Topics, ViewRoles
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
 from workloads import queue
@@ -104,7 +104,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "partitions_per_topic": plan.partitions_per_topic,
         "acks": plan.acks,
         "retries": plan.retries,
-        "idempotence": plan.idempotence,
+        "idempotence": plan.idempotent,
         "txn": plan.txn,
         "isolation_level": plan.isolation_level,
         "auto_offset_reset": plan.auto_offset_reset,
@@ -301,7 +301,12 @@ def _record(
     topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
     topics.ensure(plan.key_count - 1)
     crew.start()
-    roles = AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
+    views = getattr(cluster, "views", None)
+    roles: Roles = (
+        ViewRoles(views, plan.run, cluster.nodes, plan.replication_factor)
+        if views is not None
+        else AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
+    )
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)

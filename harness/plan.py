@@ -75,7 +75,7 @@ class TestPlan(BaseModel):
     client: Literal["confluent", "noop"] = "confluent"
     acks: Literal["0", "1", "all"] = "all"
     retries: int | None = Field(None, ge=0)
-    idempotence: bool = False
+    idempotence: bool | None = None  # None: as Kafka's own producers since 3.0, see `idempotent`
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     auto_commit: bool = False
@@ -107,6 +107,10 @@ class TestPlan(BaseModel):
             raise ValueError(f"--idempotence needs --acks all (it is {self.acks})")
         if (self.txn or self.idempotence) and self.retries == 0:
             raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
+        if self.txn and self.idempotence is False:
+            raise ValueError(
+                "--no-idempotence does not go with --txn: a transactional producer is idempotent"
+            )
         if self.min_txn_length > self.txn_length_max:
             raise ValueError(f"--min-txn-length {self.min_txn_length} is above --max-txn-length")
         if not self.sub_via:
@@ -136,6 +140,14 @@ class TestPlan(BaseModel):
         return min(self.min_insync_replicas, self.replication_factor)
 
     @property
+    def idempotent(self) -> bool:
+        """Unless the plan says: on with acks=all and retries, where a retry would otherwise make duplicates
+        (KIP-679 made that the default of Kafka's producers), off elsewhere."""
+        if self.idempotence is not None:
+            return self.idempotence or self.txn
+        return self.txn or (self.acks == "all" and self.retries != 0)
+
+    @property
     def txn_length_max(self) -> int:
         """4 micro-ops in transactions and 1 outside, unless the plan says."""
         if self.max_txn_length is not None:
@@ -145,12 +157,12 @@ class TestPlan(BaseModel):
     def settings(self) -> Settings:
         """What the guarantees follow from."""
         producer = {**self.producer_config}
-        idempotent = self.idempotence or self.txn or producer.get("enable.idempotence") == "true"
+        said = producer.get("enable.idempotence", str(self.idempotent)).lower()
         return Settings(
             acks=str(producer.get("acks", self.acks)),
             retries=int(producer["retries"]) if "retries" in producer else self.retries,
             max_in_flight=int(producer.get("max.in.flight.requests.per.connection", 0)) or None,
-            idempotence=idempotent,
+            idempotence=said == "true",
             txn=self.txn,
             isolation_level=self.isolation_level,
             auto_offset_reset=self.auto_offset_reset,

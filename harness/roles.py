@@ -1,10 +1,12 @@
-"""What the cluster says of itself, and the run's topics: both through the admin worker."""
+"""Who leads what, as the cluster says, and the run's topics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from harness.cluster.views import View, newest
+from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
 
 AHEAD: Final = 2  # topics made before a key needs them
@@ -14,28 +16,62 @@ Call = Callable[..., Any]
 
 
 class AdminRoles:
-    """`harness.model.protocols.Roles` over admin calls. Broker id n is the node named by `node_of`."""
+    """`harness.model.protocols.Roles` over admin calls, where brokers cannot be asked one by one.
+
+    Broker id n is the n-th node.
+    """
 
     def __init__(self, call: Call, nodes: tuple[str, ...], replication: int) -> None:
         self._call, self._nodes, self._replication = call, nodes, replication
 
-    def _node(self, broker: int | None) -> str | None:
-        return self._nodes[broker - 1] if broker is not None and 1 <= broker <= len(self._nodes) else None
-
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         rows = self._call("partitions", timeout_s + 2.0, timeout_s=timeout_s)
-        return {(row["topic"], row["partition"]): self._node(row["leader"]) for row in rows}
+        return {(row["topic"], row["partition"]): _node(self._nodes, row["leader"]) for row in rows}
 
     def unhealthy(self) -> str:
         brokers = self._call("brokers", 7.0, timeout_s=5.0)
-        if len(brokers) < len(self._nodes):
-            return f"{len(brokers)} of {len(self._nodes)} brokers are registered"
         rows = self._call("partitions", 7.0, timeout_s=5.0)
-        leaderless = [row for row in rows if row["leader"] is None]
-        if leaderless:
-            return f"{len(leaderless)} of {len(rows)} partitions have no leader"
-        behind = [row for row in rows if len(row["isr"]) < self._replication]
-        return f"{len(behind)} of {len(rows)} partitions have replicas out of sync" if behind else ""
+        replicas = [(row["leader"], len(row["isr"])) for row in rows]
+        return _unhealthy(len(brokers), len(self._nodes), replicas, self._replication)
+
+
+class ViewRoles:
+    """`harness.model.protocols.Roles` from every broker's own view, the newest of which counts."""
+
+    def __init__(
+        self, views: Callable[[], list[View]], run: str, nodes: tuple[str, ...], replication: int
+    ) -> None:
+        self._views, self._run, self._nodes, self._replication = views, run, nodes, replication
+
+    def _now(self) -> View:
+        views = self._views()
+        if not views:
+            raise ClusterTrouble("no broker answers a metadata request")
+        now = newest(views)
+        ours = {at: said for at, said in now.partitions.items() if at[0].startswith(f"{self._run}-")}
+        return View(now.brokers, ours)
+
+    def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
+        return {at: _node(self._nodes, said.leader) for at, said in self._now().partitions.items()}
+
+    def unhealthy(self) -> str:
+        now = self._now()
+        replicas = [(said.leader, len(said.isr)) for said in now.partitions.values()]
+        return _unhealthy(len(now.brokers), len(self._nodes), replicas, self._replication)
+
+
+def _node(nodes: tuple[str, ...], broker: int | None) -> str | None:
+    return nodes[broker - 1] if broker is not None and 1 <= broker <= len(nodes) else None
+
+
+def _unhealthy(brokers: int, nodes: int, replicas: list[tuple[int | None, int]], replication: int) -> str:
+    if brokers < nodes:
+        return f"{brokers} of {nodes} brokers are registered"
+    leaderless = sum(1 for leader, _ in replicas if leader is None)
+    if leaderless:
+        return f"{leaderless} of {len(replicas)} partitions have no leader"
+    behind = sum(1 for _, in_sync in replicas if in_sync < replication)
+    return f"{behind} of {len(replicas)} partitions have replicas out of sync" if behind else ""
 
 
 class Topics:

@@ -59,7 +59,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("client", CLIENTS, "Client library: confluent."),
     ("acks", CLIENTS, "0, 1 or all."),
     ("retries", CLIENTS, "Producer retries. [default: the library's]"),
-    ("idempotence", CLIENTS, "Idempotent producer."),
+    ("idempotence", CLIENTS, "Idempotent producer. [default: on with acks=all and retries]"),
     ("isolation_level", CLIENTS, "read_committed or read_uncommitted."),
     ("auto_offset_reset", CLIENTS, "earliest or latest."),
     ("auto_commit", CLIENTS, "Consumers commit by themselves."),
@@ -81,7 +81,7 @@ def _kind(annotation: Any) -> Any:
     if get_origin(annotation) is dict:
         return list[str]
     optional = [part for part in get_args(annotation) if part is not type(None)]
-    if type(None) in get_args(annotation) and optional[0] in (int, float):
+    if type(None) in get_args(annotation) and optional[0] in (int, float, bool):
         return optional[0]
     return str
 
@@ -97,7 +97,7 @@ def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
     elif kind not in (int, float, bool, str) or not isinstance(value, kind):
         value = None
     name = option_name(field)
-    flags = f"{name}/--no-{name[2:]}" if value is True else name
+    flags = f"{name}/--no-{name[2:]}" if kind is bool and value is not False else name
     option = typer.Option(flags, help=text, rich_help_panel=panel, show_default=value is not None)
     annotation = kind if value is not None else kind | None
     return inspect.Parameter(

@@ -77,7 +77,7 @@ def lost_pairs(bucket: Bucket) -> Ints:
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
-    """Per key rank: the first op that polled the (smallest) value whose last slot is the bound; -1 for none."""
+    """Per key rank: the first op that polled the (smallest) value that ends at the bound; -1 for none."""
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]

@@ -74,5 +74,3 @@ def reduce(tables: list[pa.Table]) -> pa.Table:
     visible, lost = summed.column("visible").to_numpy(), summed.column("lost").to_numpy()
     aborted = summed.column("aborted").to_numpy().astype(np.bool_)
     return summed.filter(pa.array((visible > 0) & ((lost > 0) | aborted)))
-
-

@@ -21,7 +21,7 @@ from checker.witness import int_lists, table
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:
-    """Per pair: polled by the last `ok` op, which is the first to poll its key, of which nothing was acknowledged."""
+    """Per pair: polled by the last `ok` op, the first to poll its key, of which nothing was acknowledged."""
     data = bucket.data
     last = bucket.small.meta["last_ok_op"]
     read = bucket.polls.type == OK

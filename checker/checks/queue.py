@@ -57,7 +57,9 @@ def visible_info(part: Part) -> Ints:
     return part.load()[0].visible_info()
 
 
-def kernels(part: Part, options: CheckOptions, committed: Ints | None, run: str | None, buckets: int) -> Answer:
+def kernels(
+    part: Part, options: CheckOptions, committed: Ints | None, run: str | None, buckets: int
+) -> Answer:
     """All anomalies, statistics and series of one bucket."""
     data, small = part.load()
     bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
@@ -97,9 +99,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     if source.run is not None:
         results.clear(source.run)
     buckets = len(source.parts)
-    answers = source.map(
-        partial(kernels, options=options, committed=committed, run=run, buckets=buckets)
-    )
+    answers = source.map(partial(kernels, options=options, committed=committed, run=run, buckets=buckets))
     found = _joined(answers)
     if not options.jepsen_compatible:
         suspects = np.unique(np.concatenate([answer.suspects for answer in answers]))
@@ -134,11 +134,15 @@ def _one_per_op(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(first))
 
 
-def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool) -> list[Any]:
+def _witnesses(
+    name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool
+) -> list[Any]:
     if name != "unseen":
         return plain(worst(name, rows, None if full else SHOWN), original)
     listed = plain(rows, original)
-    messages = {str(row["key"]): sorted(row["messages"], key=str) if not full else row["messages"] for row in listed}
+    messages = {
+        str(row["key"]): sorted(row["messages"], key=str) if not full else row["messages"] for row in listed
+    }
     witness: dict[str, Any] = {
         "time": source.meta["last_ok_ns"],
         "unseen": {str(row["key"]): row["count"] for row in listed},

@@ -5,6 +5,9 @@ How librdkafka behaves where it matters here, read in its source (2.16) and seen
   event with `poll`, then takes the rest.
 - With `enable.partition.eof` the end of a partition is an event whose offset is the position there: the last
   stable offset under read_committed, transaction markers included. `position()` stops at the last record.
+- A logical offset is looked up at the partition's leader, and when the leader is not known yet the look-up is
+  tried again only after 500 ms. So metadata is asked for before an assignment.
+- A seek or a new partition waits for the fetch that is under way: `fetch.wait.max.ms` is that delay.
 - A consumer that is dropped without `close()` does not leave its group and commits nothing; a producer that
   is dropped leaves its transaction open. Both only stop their threads, which may take a while.
 - `commit(asynchronous=False)`, `seek` and `close` have no timeout of their own: see `bounded`.
@@ -35,6 +38,8 @@ from harness.model.errors import BadInput
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
 CLOSE_TIMEOUT_S: Final = 5.0
+METADATA_TIMEOUT_S: Final = 1.0
+FETCH_WAIT_MS: Final = 100
 
 
 def converted(error: Any) -> ClientError:
@@ -100,6 +105,7 @@ def consumer_config(made: Settings) -> dict[str, Any]:
             "enable.auto.commit": made.auto_commit,
             "enable.partition.eof": True,
             "check.crcs": True,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
             "queued.max.messages.kbytes": 16384,
@@ -149,7 +155,10 @@ class ConfluentProducer:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     raise ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s")
-                self._producer.poll(left_s)
+                try:
+                    self._producer.poll(left_s)
+                except ck.KafkaException as error:  # a fatal error, fenced for one, comes this way
+                    raise converted(error) from None
 
     def _call(self, name: str, *args: Any) -> None:
         try:
@@ -190,8 +199,19 @@ class ConfluentConsumer:
 
     def __init__(self, made: Settings) -> None:
         self._consumer: Any = _made(ck.Consumer, consumer_config(made), "consumer")
+        self._known: set[str] = set()
+
+    def _learn(self, topics: set[str]) -> None:
+        """Have the library know where new topics are; without an answer it finds out by itself, later."""
+        for topic in sorted(topics - self._known):
+            try:
+                self._consumer.list_topics(topic, timeout=METADATA_TIMEOUT_S)
+            except ck.KafkaException:
+                return
+            self._known.add(topic)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._learn({topic for topic, _ in positions})
         try:
             self._consumer.assign(_list(positions))
         except ck.KafkaException as error:

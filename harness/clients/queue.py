@@ -50,10 +50,8 @@ class QueueClient:
         self._producer: Transactions | None = None
         self._admin: Admin | None = None
         self.broken = False
-
-    def invoke(self, op: Op) -> Op:
-        """The completion of `op`: ok, fail or info, with what is known in its value and extra."""
-        handler: Mapping[str, Callable[[Op, float], Op]] = {
+        self._patience_s = settings.patience_s
+        self._handlers: Mapping[str, Callable[[Op, float], Op]] = {
             "send": self._micro_ops,
             "poll": self._micro_ops,
             "txn": self._micro_ops,
@@ -62,14 +60,18 @@ class QueueClient:
             "crash": self._crash,
             "debug-topic-partitions": self._debug,
         }
-        if op.f not in handler:
+
+    def invoke(self, op: Op) -> Op:
+        """The completion of `op`: ok, fail or info, with what is known in its value and extra."""
+        handler = self._handlers.get(op.f)
+        if handler is None:
             return op.with_(type=FAIL, error=f"unknown: the queue client has no op {op.f!r}")
         if self.broken:
             return op.with_(
                 type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
             )
         self._reader.mark()
-        done = handler[op.f](op, time.monotonic() + self._settings.patience_s)
+        done = handler(op, time.monotonic() + self._patience_s)
         self.broken = self.broken or done.type == INFO
         return self._with_extra(done)
 
@@ -94,7 +96,7 @@ class QueueClient:
             producer.close()
 
     def _with_extra(self, op: Op) -> Op:
-        extra = dict(op.extra)
+        extra: dict[str, Any] = {}
         rebalances = self._reader.rebalances()
         if rebalances:
             extra["rebalance_log"] = rebalances
@@ -102,7 +104,7 @@ class QueueClient:
             extra |= self._ends()
         if self._reader.notes:
             extra["notes"] = self._reader.notes
-        return op if extra == op.extra else op.with_(extra=extra)
+        return op.with_(extra={**op.extra, **extra}) if extra else op
 
     # --- ops without micro-ops ---
 
@@ -162,11 +164,12 @@ class QueueClient:
     # --- micro-ops ---
 
     def _micro_ops(self, op: Op, deadline: float) -> Op:
-        value = [list(mop) for mop in op.value]
-        # Polls of assigned partitions alone have nothing that a transaction could hold.
-        sends = any(mop[0] == "send" for mop in op.value)
-        if self._settings.txn and (sends or self._reader.subscribed or op.extra.get("abort")):
-            return self._transaction(op, value, deadline)
+        value = list(op.value)
+        if self._settings.txn:
+            # Polls of assigned partitions alone have nothing that a transaction could hold.
+            sends = any(mop[0] == "send" for mop in value)
+            if sends or self._reader.subscribed or op.extra.get("abort"):
+                return self._transaction(op, value, deadline)
         sent: list[Delivery] = []
         try:
             for at, mop in enumerate(op.value):
@@ -232,7 +235,7 @@ class QueueClient:
     # --- transactions ---
 
     def _transaction(self, op: Op, value: list[Any], deadline: float) -> Op:
-        soft = deadline - ABORT_SHARE * self._settings.patience_s
+        soft = deadline - ABORT_SHARE * self._patience_s
         try:
             self._begin(soft)
         except Stopped as stopped:
@@ -248,7 +251,7 @@ class QueueClient:
         producer = self._producer
         assert producer is not None
         try:
-            _retried(producer.commit, soft)
+            _retried(producer.commit, deadline)
         except ClientError as error:
             why = describe("commit", error)
             if error.kind == "abortable":

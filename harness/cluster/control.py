@@ -56,7 +56,7 @@ class Control:
         self._next = 0
         self._waiting: dict[int, SimpleQueue[Answer]] = {}
         self._exits: dict[int, int] = {}
-        self._over = False  # nothing more may be asked
+        self._closed = False  # nothing more may be asked
         self._gone = False  # nothing more will be heard
         self._reader = threading.Thread(target=self._read, name="supervisor-reader", daemon=True)
         self._reader.start()
@@ -95,8 +95,9 @@ class Control:
         """Send a request and wait for its answer. Raises ClusterTrouble on refusal, silence or the end."""
         answers: SimpleQueue[Answer] = SimpleQueue()
         with self._lock:
-            if self._over:
-                raise ClusterTrouble("the cluster has been taken down")
+            if self._closed or self._gone:
+                what = "has been taken down" if self._closed else "is gone: its supervisor has ended"
+                raise ClusterTrouble(f"the cluster {what}")
             number = self._next
             self._next += 1
             self._waiting[number] = answers
@@ -140,7 +141,7 @@ class Control:
         with suppress(ClusterTrouble):
             self.ask("end", {}, timeout_s=_END_TIMEOUT_S)
         with self._lock:
-            self._over = True
+            self._closed = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         try:
@@ -170,8 +171,7 @@ class Control:
                 for fd in fds:
                     os.close(fd)
         with self._changed:
-            self._over = True
+            self._gone = True
             for waiting in self._waiting.values():
                 waiting.put(({"error": "the cluster's supervisor has ended"}, []))
-            self._gone = True
             self._changed.notify_all()

@@ -16,12 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cluster import broker, control, jars, java, kafka_wire, namespaces, remote, storage
+from harness.cluster import broker, control, jars, java, kafka_wire, namespaces, remote, storage, views
 from harness.cluster.broker import Node
 from harness.cluster.control import Control
 from harness.cluster.jars import Jars
 from harness.cluster.java import Java
 from harness.cluster.remote import RemoteChild
+from harness.cluster.views import View
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.model.protocols import CommandResult
 
@@ -29,6 +30,7 @@ FORWARD_PORT = 9094
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _PROBE_TIMEOUT_S = 1.0
+_VIEW_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,15 @@ class Fleet:
         except (OSError, ValueError):
             return frozenset()
         return frozenset(other.name for other in self.spec.nodes if other.id in ids)
+
+    def views(self) -> list[View]:
+        """What every node that answers believes about leaders and replicas."""
+        found = []
+        for node in self._nodes.values():
+            connection = remote.new_socket(self._up().control)
+            with suppress(OSError, ValueError):
+                found.append(views.ask(connection, node.address, node.port, _VIEW_TIMEOUT_S))
+        return found
 
     def _await_registered(self, timeout_s: float, progress: Callable[[str], None]) -> None:
         """Return when every node says that all are registered. Raises ClusterTrouble."""

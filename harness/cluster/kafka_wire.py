@@ -27,10 +27,10 @@ def registered(connection: socket.socket, address: str, port: int, timeout_s: fl
         connection.settimeout(timeout_s)
         connection.connect((address, port))
         connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
-        (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
+        (size,) = struct.unpack(">i", exactly(connection, 4, deadline))
         if not 8 <= size <= _MAX_BYTES:
             raise ValueError(f"{address}:{port} does not speak Kafka's protocol")
-        return parse(_exactly(connection, size, deadline))
+        return parse(exactly(connection, size, deadline))
 
 
 def parse(answer: bytes) -> frozenset[int]:
@@ -53,7 +53,7 @@ def _after_string(data: bytes, at: int) -> int:
     return at + 2 + max(length, 0)
 
 
-def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
+def exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
     data = bytearray()
     while len(data) < size:
         connection.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -19,6 +19,7 @@ from harness.cluster.fleet import Fleet, Spec
 from harness.cluster.jars import DEFAULT_VERSION, Jars
 from harness.cluster.java import Java
 from harness.cluster.remote import RemoteChild
+from harness.cluster.views import View
 from harness.model.errors import BadInput, Missing
 from harness.model.protocols import CommandResult
 
@@ -100,6 +101,10 @@ class LoopbackCluster:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
         return self._fleet.seen_by(node)
 
+    def views(self) -> list[View]:
+        """What every node that answers believes about leaders and replicas."""
+        return self._fleet.views()
+
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
@@ -165,6 +170,10 @@ class LocalCluster:
     def seen_by(self, node: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
         return self._fleet.seen_by(node)
+
+    def views(self) -> list[View]:
+        """What every node that answers believes about leaders and replicas."""
+        return self._fleet.views()
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str

@@ -28,7 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PROBE_TIMEOUT_S = 20.0
 HINT = "; to allow it: "
 
-# Where a system says that it refuses user namespaces: file, the value that means so, the setting that does not.
+# Where a system says that it refuses user namespaces: file, value that means so, setting that allows them.
 SWITCHES = (
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",

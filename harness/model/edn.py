@@ -6,8 +6,8 @@
     #tag value                        Tagged(tag, value)
     17N 1.5M                          int; Decimal
 
-Tags are data: nothing is constructed from them. Nesting is capped at MAX_DEPTH, duplicate map keys are refused,
-and errors name line and column. A map key that is a collection becomes a Frozen, which keeps its original.
+Tags are data: nothing is constructed from them. Nesting is capped at MAX_DEPTH, duplicate map keys are
+refused, and errors name line and column. A map key that is a collection becomes a Frozen, which keeps it.
 Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specification.
 """
 
@@ -138,7 +138,7 @@ def _map(items: list[Any]) -> dict[Any, Any]:
     return result
 
 
-_BUILD: Final = {"[": list, "(": tuple, "#{": Bag, "{": _map}
+_BUILD: Final[dict[str, Any]] = {"[": list, "(": tuple, "#{": Bag, "{": _map}
 _DISCARD: Final = object()
 
 

@@ -114,7 +114,7 @@ def test_an_unknown_version_is_told_from_no_network() -> None:
         "\t\t:: org.apache.kafka#kafka_2.13;4.1.1: not found",
         "\t\t:: org.apache.logging.log4j#log4j-slf4j-impl;2.24.3: not found",
     ]
-    with pytest.raises(Missing, match="Host repo.example not found.*HARNESS_IVY_SETTINGS"):
+    with pytest.raises(Missing, match=r"Host repo\.example not found.*HARNESS_IVY_SETTINGS"):
         jars._explain("4.1.1", nothing)
 
 

@@ -27,7 +27,7 @@ def fake(folder: Path, specification: str, full: str = "x") -> Path:
 
 
 def test_a_modern_version_is_read() -> None:
-    text = "Property settings:\n    java.home = /opt/j\n    java.specification.version = 21\n    java.version = 21.0.2\n"
+    text = "    java.home = /opt/j\n    java.specification.version = 21\n    java.version = 21.0.2\n"
     assert java.parse("/opt/j/bin/java", text) == java.Java("/opt/j/bin/java", 21, "/opt/j", "21.0.2")
 
 

@@ -25,6 +25,7 @@ from harness.model.errors import BadInput
         ({"replication": 5}, "needs as many --nodes"),
         ({"nodes": 1, "min_insync_replicas": 2}, "no acks=all send could succeed"),
         ({"txn": True, "retries": 0}, "rest on retries"),
+        ({"txn": True, "idempotence": False}, "a transactional producer is idempotent"),
         ({"nonsense": 1}, "--nonsense"),
     ],
 )
@@ -36,6 +37,14 @@ def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object]
 def test_defaults_adapt_to_fewer_nodes() -> None:
     one = plan.make({"nodes": 1})
     assert (one.replication_factor, one.min_isr) == (1, 1)
+
+
+def test_idempotence_is_on_where_a_retry_would_make_duplicates() -> None:
+    assert plan.make({}).idempotent
+    assert not plan.make({"idempotence": False}).idempotent
+    assert not plan.make({"acks": "1"}).idempotent
+    assert not plan.make({"retries": 0}).idempotent
+    assert plan.make({"txn": True}).settings().idempotence
 
 
 def test_yaml_round_trip(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Runs of the real command, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HARNESS = [sys.executable, "-m", "harness.cli"]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A `harness run` that ended."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    @property
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
+        return found
+
+    @property
+    def anomalies(self) -> set[str]:
+        return {found["name"] for found in self.result["anomalies"] if found["bad"]}
+
+    @property
+    def nemesis(self) -> list[dict[str, Any]]:
+        return [op for op in ops(self.folder) if op["process"] == "nemesis"]
+
+
+def harness(*arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*HARNESS, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def run(runs: Path, *arguments: str, timeout_s: float = 240) -> Ran:
+    done = harness("run", "--runs", str(runs), "--quiet", *arguments, timeout_s=timeout_s)
+    folder = (runs / "latest").resolve()
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(done.returncode, done.stdout, done.stderr, folder)
+
+
+def ops(folder: Path) -> list[dict[str, Any]]:
+    """Every whole op line of a run's history."""
+    found = []
+    for path in sorted((folder / "history").glob("*.jsonl")):
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            op = json.loads(line)
+            if "index" in op:
+                found.append(op)
+    return found
+
+
+def footprint() -> dict[str, set[str]]:
+    """What a run could leave on the machine: processes of brokers and workers, namespaces, links, mounts."""
+    processes, namespaces = set(), set()
+    for proc in Path("/proc").iterdir():
+        if not proc.name.isdigit():
+            continue
+        try:
+            line = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            for kind in ("net", "mnt", "pid", "user"):
+                namespaces.add(str((proc / "ns" / kind).readlink()))
+        except OSError:
+            continue  # it ended meanwhile, or is not ours to read
+        if "kafka.Kafka" in line or "harness.worker" in line or "harness.cluster" in line:
+            processes.add(f"{proc.name} {line[:120]}")
+    links = {path.name for path in Path("/sys/class/net").iterdir()}
+    mounts = set(Path("/proc/self/mounts").read_text().splitlines())
+    return {"processes": processes, "namespaces": namespaces, "links": links, "mounts": mounts}
+
+
+def left_behind(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What is there now and was not before."""
+    now = footprint()
+    return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}

@@ -1,0 +1,145 @@
+"""The main job for real: brokers, faults, histories, verdicts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import HARNESS, footprint, harness, left_behind, ops, run
+
+pytestmark = pytest.mark.cluster
+
+
+def test_killing_leaders_with_acks_all_is_valid(tmp_path: Path) -> None:
+    before = footprint()
+    ran = run(tmp_path, "--nemesis", "leader-kill", "--acks", "all", "--time-limit", "20", "--seed", "7")
+    kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
+    assert any(kill["took_effect"] and kill["new_leaders"] for kill in kills), kills
+    assert ran.code in (0, 1), ran.out + ran.err
+    assert ran.anomalies <= {"duplicate", "int-nonmonotonic-send", "nonmonotonic-send", "nonmonotonic-poll",
+                             "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"}  # fmt: skip
+    assert (ran.code == 0) == (not ran.anomalies)
+    for path in (
+        "plan.yaml",
+        "results.json",
+        "tables",
+        "logs/n1/server.log",
+        "plots/rate.png",
+        "harness.log",
+    ):
+        assert (ran.folder / path).exists(), path
+    assert str(ran.folder) in ran.out
+    assert left_behind(before) == {}
+    plan = (ran.folder / "plan.yaml").read_text()
+    assert "seed: 7" in plan
+
+
+@pytest.mark.repeat(2, 10)
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_isolated_leaders_lose_acks_1_records(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path,
+        "--nemesis",
+        "leader-isolate",
+        "--acks",
+        "1",
+        "--time-limit",
+        "60",
+        "--seed",
+        str(repetition),
+    )
+    assert ran.code == 1, ran.out + ran.err
+    assert "lost-write" in ran.anomalies
+    assert ran.result["promised"] is False
+
+
+@pytest.mark.repeat(2, 10)
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_isolated_leaders_lose_nothing_of_idempotent_acks_all(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--nemesis", "leader-isolate", "--acks", "all", "--idempotence", "--time-limit", "60",
+        "--seed", str(repetition),
+    )  # fmt: skip
+    assert ran.code != 1, ran.out + ran.err
+    assert ran.anomalies == set()
+
+
+def test_the_mock_cluster_does_not_isolate_transactions(tmp_path: Path) -> None:
+    before = footprint()
+    ran = run(tmp_path, "--cluster", "mock", "--txn", "--time-limit", "10")
+    assert ran.code == 1, ran.out + ran.err
+    assert ran.anomalies & {"G1a", "precommitted-read"}
+    assert left_behind(before) == {}
+
+
+@pytest.mark.repeat(3, 20)
+@pytest.mark.long
+def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetition: int) -> None:
+    before = footprint()
+    command = [
+        *HARNESS,
+        "run",
+        "--runs",
+        str(tmp_path),
+        "--nemesis",
+        "leader-isolate,client-crash",
+        "--time-limit",
+        "60",
+    ]
+    with (tmp_path / "out").open("wb") as out:
+        victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    try:
+        folder = wait_for_load(tmp_path, ops_min=900 + 400 * repetition)
+    finally:
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+    wait_until_gone(before)
+    dispatched = sum(1 for op in ops(folder) if op["type"] == "invoke")
+    done = harness("check", str(folder))
+    assert done.returncode in (1, 2), done.stdout + done.stderr
+    again = harness("show", "--json", str(folder))
+    assert again.returncode == 0
+    counts = json.loads(again.stdout)["statistics"]["ops"]
+    assert sum(sum(by_type.values()) for by_type in counts.values()) == dispatched
+
+
+def wait_for_load(runs: Path, ops_min: int) -> Path:
+    """The run's folder, once so many lines are in its history."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for path in runs.glob("*/history/00000.jsonl"):
+            if path.read_bytes().count(b"\n") > ops_min:
+                return path.parent.parent
+        time.sleep(0.2)
+    raise AssertionError(f"no load in 90 s: {(runs / 'out').read_text()}")
+
+
+def wait_until_gone(before: dict[str, set[str]]) -> None:
+    """The kernel may need a moment to take processes and namespaces down."""
+    deadline = time.monotonic() + 15
+    while left_behind(before) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left_behind(before) == {}
+
+
+def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:
+    before = footprint()
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]
+    with (tmp_path / "out").open("wb") as out:
+        asked = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    folder = wait_for_load(tmp_path, ops_min=2000)
+    asked.send_signal(signal.SIGINT)
+    assert asked.wait(timeout=90) == 130
+    faults = [op["f"] for op in ops(folder) if op["process"] == "nemesis"]
+    assert faults[-1] == "heal"
+    assert (folder / "results.json").exists()
+    assert "interrupted" in (tmp_path / "out").read_text()
+    assert left_behind(before) == {}

@@ -1,0 +1,22 @@
+"""Every anomaly case through the plain kernels, and that each anomaly has its cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.anomalies.table import ANOMALIES
+from checker.check import check_plain
+from tests.unit.checker.cases import Case, cases, differences
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    assert differences(case, check_plain(case.path, case.options)) == []
+
+
+@pytest.mark.parametrize("name", [*ANOMALIES, "torn-transaction"])
+def test_every_anomaly_has_a_positive_a_negative_and_a_variant(name: str) -> None:
+    mine = {case.path.stem: case for case in cases() if case.path.parent.name == name}
+    assert name in mine["positive"].expect["anomalies"]
+    assert name not in mine["negative"].expect["anomalies"]
+    assert any("info" in stem or "fail" in stem for stem in mine)
