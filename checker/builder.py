@@ -166,7 +166,7 @@ class Builder:
         elif f == "delete-records":
             self._deletion(op, code, value)
         if extra:
-            self._extras(op, process, kind, final, extra)
+            self._extras(op, process, kind, f, final, extra)
 
     def _micro_ops(self, row: int, value: Any) -> None:
         if value is None:
@@ -237,8 +237,10 @@ class Builder:
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
         self._small["deletions"].extend(rows)
 
-    def _extras(self, op: int, process: int, kind: str, final: bool, extra: Mapping[str, Any]) -> None:
-        if final:
+    def _extras(
+        self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]
+    ) -> None:
+        if final and (f != "debug-topic-partitions" or kind == "info"):
             self.final_processes[process] = kind
         log = extra.get("rebalance_log") or extra.get("rebalance-log")
         if log:

@@ -12,7 +12,7 @@ those of its history as it is now. The tables are described in checker.schema; m
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +27,10 @@ from checker import schema
 from checker.bucket import Data, Small
 from checker.builder import Builder
 from checker.coding import Coder
-from checker.lines import Notes, read, sources
+from checker.lines import Line, Notes, read, sources
+from harness.model import codec
 from harness.model.errors import BadHistory
+from harness.model.op import Op
 
 CHUNK_ROWS: Final = 2_000_000
 BUCKET_BYTES: Final = 48 << 20
@@ -68,13 +70,24 @@ def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> di
 
 def collect(path: Path) -> Tables:
     """A small history, in memory. Raises BadHistory."""
-    notes, builder = Notes(), Builder(Coder())
-    for line in read(path, notes):
+    notes = Notes()
+    return _in_memory(read(path, notes), notes, sources(path))
+
+
+def of_ops(ops: Iterable[Op]) -> Tables:
+    """Ops in index order that are already in memory (a simulated run, say). Raises BadHistory."""
+    lines = (Line(codec.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
+    return _in_memory(lines, Notes(), [])
+
+
+def _in_memory(lines: Iterable[Line], notes: Notes, files: list[Path]) -> Tables:
+    builder = Builder(Coder())
+    for line in lines:
         builder.add(line)
     builder.finish()
     made = builder.tables()
     small = {name: made[name] for name in schema.SMALL}
-    meta = _meta(builder, notes, sources(path), 1)
+    meta = _meta(builder, notes, files, 1)
     return Tables(made["ops"], made["sends"], made["polls"], small, meta, tuple(builder.coder.texts))
 
 

@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.running import HARNESS, footprint, harness, left_behind, ops, run
+from tests.e2e.waiting import wait_for_load, wait_until_gone
 
 pytestmark = pytest.mark.cluster
 
@@ -109,25 +109,6 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
     assert again.returncode == 0
     counts = json.loads(again.stdout)["statistics"]["ops"]
     assert sum(sum(by_type.values()) for by_type in counts.values()) == dispatched
-
-
-def wait_for_load(runs: Path, ops_min: int) -> Path:
-    """The run's folder, once so many lines are in its history."""
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        for path in runs.glob("*/history/00000.jsonl"):
-            if path.read_bytes().count(b"\n") > ops_min:
-                return path.parent.parent
-        time.sleep(0.2)
-    raise AssertionError(f"no load in 90 s: {(runs / 'out').read_text()}")
-
-
-def wait_until_gone(before: dict[str, set[str]]) -> None:
-    """The kernel may need a moment to take processes and namespaces down."""
-    deadline = time.monotonic() + 15
-    while left_behind(before) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left_behind(before) == {}
 
 
 def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:

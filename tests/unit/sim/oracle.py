@@ -34,8 +34,7 @@ class Oracle:
         self.committed = [
             op
             for op in done
-            if op.type == OK
-            or (op.type == INFO and any((k, v) in self.read_ok for k, _, v in sends(op)))
+            if op.type == OK or (op.type == INFO and any((k, v) in self.read_ok for k, _, v in sends(op)))
         ]
         self.index = self._versions()
         self._values()

@@ -1,0 +1,27 @@
+"""Waiting for a run that another process carries out; every wait has a deadline."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.e2e.running import left_behind
+
+
+def wait_for_load(runs: Path, ops_min: int) -> Path:
+    """The run's folder, once so many lines are in its history."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for path in runs.glob("*/history/00000.jsonl"):
+            if path.read_bytes().count(b"\n") > ops_min:
+                return path.parent.parent
+        time.sleep(0.2)
+    raise AssertionError(f"no load in 90 s: {(runs / 'out').read_text()}")
+
+
+def wait_until_gone(before: dict[str, set[str]]) -> None:
+    """The kernel may need a moment to take processes and namespaces down."""
+    deadline = time.monotonic() + 15
+    while left_behind(before) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left_behind(before) == {}

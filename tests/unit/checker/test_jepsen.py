@@ -1,0 +1,43 @@
+"""The plain kernels give Jepsen's answers on every row of tests/histories/jepsen."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+
+from checker import ingest
+from checker.check import judge
+from checker.source import in_memory
+from harness.model.result import to_data
+from tests.unit.checker import jepsen
+
+ROWS = {name: list(rows) for name, rows in groupby(jepsen.rows(), key=lambda row: row["history"])}
+
+
+def test_every_history_is_there() -> None:
+    assert len(ROWS) == 177
+    assert sum(map(len, ROWS.values())) == 708
+    crashes = {row.get("jepsen_crashes_with") for rows in ROWS.values() for row in rows} - {None}
+    assert crashes == set(jepsen.CRASHES)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_same_answers(name: str) -> None:
+    rows = ROWS[name]
+    source = in_memory(ingest.collect(jepsen.history(rows[0])))
+    for row in rows:
+        result = judge(source, jepsen.options(row))
+        assert jepsen.differences(row, to_data(result)) == [], (row["ww_deps"], row["sub_via"])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_worst_realtime_lag(name: str) -> None:
+    """The size and time of the worst lag; which of several equal ones is named is left open."""
+    row = ROWS[name][0]
+    if not row.get("worst_realtime_lag", {}).get("lag"):
+        return
+    result = judge(in_memory(ingest.collect(jepsen.history(row))), jepsen.options(row))
+    lag = result.statistics["worst_realtime_lag"]
+    assert lag["lag_ns"] / 1e9 == pytest.approx(row["worst_realtime_lag"]["lag"], abs=1e-9)
+    assert lag["time_ns"] / 1e9 == pytest.approx(row["worst_realtime_lag"]["time"], abs=1e-9)
