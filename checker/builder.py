@@ -9,30 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from checker import schema
 from checker.coding import EMPTY, Coder, text_of
+from checker.held import Held
 from checker.lines import Line
-from checker.packing import Ints
 from checker.schema import MICRO, OK, TYPE_CODES
 from harness.model.errors import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
-
-_OP_COLUMNS: Final = (
-    "index",
-    "invoke_index",
-    "process",
-    "type",
-    "f",
-    "invoke_ns",
-    "complete_ns",
-    "error",
-    "final",
-)
 
 
 class _Broken(Exception):
@@ -49,23 +36,12 @@ class Builder:
         self.final_processes: dict[int, str] = {}
         self.last_ok_op, self.last_ok_ns = -1, -1
         self.lines, self.last_index, self.max_ns = 0, -1, 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._ops: dict[str, list[Any]] = {name: [] for name in _OP_COLUMNS}
-        self._type_codes: list[int] = []
-        # Sends, one entry each; polls, one entry per (poll, key) and per record.
-        self._s: dict[str, list[Any]] = {name: [] for name in ("row", "mop", "key", "value", "offset")}
-        self._p: dict[str, list[Any]] = {name: [] for name in ("row", "mop", "key", "count")}
-        self._p_offset: list[Any] = []
-        self._p_value: list[Any] = []
-        self._empties: dict[str, list[Any]] = {name: [] for name in ("row", "mop", "key")}
-        self._small: dict[str, list[tuple[Any, ...]]] = {name: [] for name in schema.SMALL}
+        self.held = Held()
 
     @property
     def rows(self) -> int:
         """A measure of what is held: ops and records."""
-        return len(self._type_codes) + len(self._p_value)
+        return len(self.held.type_codes) + len(self.held.poll_value)
 
     # --- lines ----------------------------------------------------------------------------------------
 
@@ -144,11 +120,12 @@ class Builder:
     ) -> None:
         code = TYPE_CODES[kind]
         final = bool(extra.get("final", False)) if extra else False
-        row = len(self._type_codes)
-        self._type_codes.append(code)
+        held = self.held
+        row = len(held.type_codes)
+        held.type_codes.append(code)
         error_text = None if error is None else error if isinstance(error, str) else text_of(error)
         cells = (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
-        for column, cell in zip(self._ops.values(), cells, strict=True):
+        for column, cell in zip(held.ops.values(), cells, strict=True):
             column.append(cell)
         counter = self.counts.get(f)
         if counter is None:
@@ -188,7 +165,7 @@ class Builder:
                     if offset is not None and type(offset) is not int:
                         raise _Broken(f"offset {offset!r} of a send is not an integer")
                     for column, cell in zip(
-                        self._s.values(),
+                        self.held.sends.values(),
                         (row, number, key, sent, -1 if offset is None else offset),
                         strict=True,
                     ):
@@ -201,13 +178,13 @@ class Builder:
     def _poll(self, row: int, mop: int, polled: Any) -> None:
         for key, pairs in polled:
             if not pairs:
-                for column, cell in zip(self._empties.values(), (row, mop, key), strict=True):
+                for column, cell in zip(self.held.empties.values(), (row, mop, key), strict=True):
                     column.append(cell)
                 continue
             offsets, values = zip(*pairs, strict=True)
-            self._p_offset.extend(offsets)
-            self._p_value.extend(values)
-            for column, cell in zip(self._p.values(), (row, mop, key, len(values)), strict=True):
+            self.held.poll_offset.extend(offsets)
+            self.held.poll_value.extend(values)
+            for column, cell in zip(self.held.polls.values(), (row, mop, key, len(values)), strict=True):
                 column.append(cell)
 
     def _assign(
@@ -217,7 +194,7 @@ class Builder:
         if not isinstance(value, list):
             raise _Broken("the value of an assign or subscribe is a list of keys")
         keys = [self.coder.code(key) for key in value] or [EMPTY]
-        self._small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
+        self.held.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
 
     def _debug(self, op: int, process: int, final: bool, value: Any) -> None:
         if not isinstance(value, list):
@@ -226,7 +203,7 @@ class Builder:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
                 start, end = entry[1].get("start"), entry[1].get("end")
                 if type(start) is int and type(end) is int:
-                    self._small["ends"].append(
+                    self.held.small["ends"].append(
                         (op, process, final, self.coder.code(entry[0]), -1, start, end)
                     )
 
@@ -235,7 +212,7 @@ class Builder:
             rows = [(op, code, self.coder.code(key), int(before)) for key, before in value or ()]
         except (TypeError, ValueError):
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
-        self._small["deletions"].extend(rows)
+        self.held.small["deletions"].extend(rows)
 
     def _extras(
         self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]
@@ -247,13 +224,13 @@ class Builder:
             for event in log:
                 if isinstance(event, dict):
                     name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self._small["rebalances"].extend(
+                    self.held.small["rebalances"].extend(
                         (op, process, name, self.coder.code(key)) for key in keys
                     )
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {self.coder.code(key): position for key, position in extra.get("positions") or ()}
-                self._small["ends"].extend(
+                self.held.small["ends"].extend(
                     (op, process, final, code, positions.get(code, -1), start, end)
                     for code, start, end in (
                         (self.coder.code(key), start, end) for key, start, end in extra["ends"]
@@ -264,82 +241,9 @@ class Builder:
 
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
-        self._small["nemesis"].append((index, time_ns, f, *cells))
-
-    # --- tables ---------------------------------------------------------------------------------------
+        self.held.small["nemesis"].append((index, time_ns, f, *cells))
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""
-        ops = self._ops_table()
-        result = {"ops": ops, "sends": self._sends_table(), "polls": self._polls_table()}
-        for name, form in schema.SMALL.items():
-            columns = list(zip(*self._small[name], strict=True)) or [()] * len(form)
-            result[name] = pa.table(
-                [pa.array(list(c), f.type) for c, f in zip(columns, form, strict=True)], schema=form
-            )
-        self._clear()
-        return result
-
-    def _ops_table(self) -> pa.Table:
-        columns = dict(self._ops)
-        complete = np.array(columns["complete_ns"], np.int64)
-        arrays = [
-            pa.array(complete, mask=complete < 0)
-            if field.name == "complete_ns"
-            else pa.array(columns[field.name], field.type)
-            for field in schema.OPS
-        ]
-        return pa.table(arrays, schema=schema.OPS)
-
-    def _op_level(self, rows: Ints) -> dict[str, Any]:
-        ops = self._ops
-        return {
-            "op": np.array(ops["index"], np.int64)[rows],
-            "process": np.array(ops["process"], np.int64)[rows],
-            "type": np.array(self._type_codes, np.int8)[rows],
-            "invoke_ns": np.array(ops["invoke_ns"], np.int64)[rows],
-            "complete_ns": np.array(ops["complete_ns"], np.int64)[rows],
-        }
-
-    def _sends_table(self) -> pa.Table:
-        sends = self._s
-        rows = np.array(sends["row"], np.int64)
-        is_txn = np.array([f == "txn" for f in self._ops["f"]], np.bool_)
-        columns = {
-            **self._op_level(rows),
-            "key": self.coder.codes(sends["key"]),
-            "value": self.coder.codes(sends["value"]),
-            "offset": np.array(sends["offset"], np.int64),
-            "mop": np.array(sends["mop"], np.int64),
-            "txn": is_txn[rows],
-        }
-        return pa.table([pa.array(columns[field.name]) for field in schema.SENDS], schema=schema.SENDS)
-
-    def _offsets(self) -> Ints:
-        kinds = set(map(type, self._p_offset))
-        if kinds <= {int}:
-            return np.array(self._p_offset, np.int64)
-        if kinds <= {int, type(None)}:
-            return np.array([-1 if offset is None else offset for offset in self._p_offset], np.int64)
-        raise BadHistory("a polled offset is not an integer; mend the history or the client that wrote it")
-
-    def _polls_table(self) -> pa.Table:
-        polls, empties = self._p, self._empties
-        counts = np.array(polls["count"], np.int64)
-        row = np.concatenate(
-            [np.repeat(np.array(polls["row"], np.int64), counts), np.array(empties["row"], np.int64)]
-        )
-        mop = np.concatenate(
-            [np.repeat(np.array(polls["mop"], np.int64), counts), np.array(empties["mop"], np.int64)]
-        )
-        key = np.concatenate(
-            [np.repeat(self.coder.codes(polls["key"]), counts), self.coder.codes(empties["key"])]
-        )
-        hollow = len(empties["row"])
-        value = np.concatenate([self.coder.codes(self._p_value), np.full(hollow, EMPTY, np.int64)])
-        offset = np.concatenate([self._offsets(), np.full(hollow, -1, np.int64)])
-        columns = {**self._op_level(row), "key": key, "value": value, "offset": offset, "mop": mop}
-        if hollow:
-            by = np.argsort(row, kind="stable")
-            columns = {name: column[by] for name, column in columns.items()}
-        return pa.table([pa.array(columns[field.name]) for field in schema.POLLS], schema=schema.POLLS)
+        held, self.held = self.held, Held()
+        return held.tables(self.coder)

@@ -14,18 +14,24 @@ import numpy as np
 import orjson
 
 from checker.packing import Ints
+from harness.model import edn
 
 BASE: Final = 1 << 61
 EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothing
 
 
+def _foreign(value: Any) -> str:
+    """EDN text of what JSON lacks, `repr` of what both lack."""
+    try:
+        return edn.dumps(value)
+    except TypeError:
+        return repr(value)
+
+
 def text_of(value: Any) -> str:
-    """Canonical JSON text of a value; foreign types that JSON lacks are wrapped by `repr`."""
-    return orjson.dumps(
-        value,
-        default=repr,
-        option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS,
-    ).decode()
+    """Canonical JSON text of a value."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+    return orjson.dumps(value, default=_foreign, option=options).decode()
 
 
 class Coder:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checker.bucket import Bucket, Columns
-from checker.packing import Bools, Ints, begins, empty, expand, order, tails
+from checker.packing import Bools, Ints, begins, empty, expand, member, order, tails
 from checker.schema import ASSIGN, OK
 
 UNSEEN_POINTS = 2000
@@ -53,12 +53,14 @@ def unseen(bucket: Bucket, points: int) -> pa.Table:
     at = np.concatenate([sent_at[was], polled_at[ended]])
     step = np.concatenate([np.ones(len(was), np.int64), -np.ones(len(ended), np.int64)])
     by = order(key, op)
-    key, at, step = key[by], at[by], step[by]
+    key, op, at, step = key[by], op[by], at[by], step[by]
     total = np.cumsum(step)
     heads = begins(key)
     base = np.maximum.accumulate(np.where(heads, np.arange(len(key)), 0))
     level = total - (total[base] - step[base])
-    last = np.append(heads[1:], True)
+    whole = np.append(begins(key, op)[1:], True)  # an op counts as a whole, where it sends and polls
+    key, at, level = key[whole], at[whole], level[whole]
+    last = np.append(begins(key)[1:], True)
     bins = int(np.clip(points // max(1, len(data.keys)), 10, 500))
     cell = at * bins // (int(bucket.small.meta["max_ns"]) + 1)
     groups = np.flatnonzero(begins(key, np.where(last, bins, cell)))
@@ -197,7 +199,7 @@ class _Stretches:
 
 def _stretches(bucket: Bucket, processes: Ints) -> _Stretches:
     sends = bucket.sends.where((bucket.sends.type == OK) & bucket.data.send_txn & (bucket.sends.offset >= 0))
-    polls = bucket.polls.where(bucket.polls.type == OK)
+    polls = bucket.polls.where((bucket.polls.type == OK) & member(bucket.polls.process, processes))
     process = np.concatenate([sends.process, polls.process])
     key, op = np.concatenate([sends.key, polls.key]), np.concatenate([sends.op, polls.op])
     offset = np.concatenate([sends.offset, polls.offset])

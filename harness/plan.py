@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions, Settings
+from harness.sim.bugs import BUGS
 
 SCHEMA: Final = 1
 CLUSTERS: Final = ("local", "mock", "sim")
@@ -49,6 +50,7 @@ class TestPlan(BaseModel):
     replication: int = Field(3, ge=1, le=15)
     min_insync_replicas: int = Field(2, ge=1, le=15)
     partitions_per_topic: int = Field(4, ge=1, le=1000)
+    sim_bugs: tuple[str, ...] = ()
 
     # the load
     workload: Literal["queue"] = "queue"
@@ -113,6 +115,13 @@ class TestPlan(BaseModel):
             )
         if self.min_txn_length > self.txn_length_max:
             raise ValueError(f"--min-txn-length {self.min_txn_length} is above --max-txn-length")
+        if self.sim_bugs and self.cluster != "sim":
+            raise ValueError("--sim-bugs goes with --cluster sim")
+        unknown = sorted(set(self.sim_bugs) - BUGS.keys())
+        if unknown:
+            raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
+        if self.cluster == "sim" and self.nemesis:
+            raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
         if not self.sub_via:
             raise ValueError("--sub-via needs assign, subscribe, or both")
         if self.delivery_timeout_s > self.op_timeout_s:
@@ -128,6 +137,16 @@ class TestPlan(BaseModel):
                 f"{self.replication_factor}: no acks=all send could succeed"
             )
         return self
+
+    @property
+    def library(self) -> str:
+        """Name of the client in the workers."""
+        return "sim" if self.cluster == "sim" else self.client
+
+    @property
+    def clients_per_worker(self) -> int:
+        """The simulated log lives in one worker, with every client."""
+        return self.concurrency if self.cluster == "sim" else self.clients_per_process
 
     @property
     def replication_factor(self) -> int:

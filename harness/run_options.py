@@ -37,6 +37,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("replication", CLUSTER, "Replication factor of the topics; at most --nodes."),
     ("min_insync_replicas", CLUSTER, "min.insync.replicas; capped by the replication factor."),
     ("partitions_per_topic", CLUSTER, "Partitions of each topic."),
+    ("sim_bugs", CLUSTER, "With --cluster sim: bugs to switch on, comma-separated."),
     ("workload", LOAD, "What the clients do: queue."),
     ("time_limit_s", LOAD, "Seconds of load."),
     ("rate_hz", LOAD, "Ops a second over all clients; 0 for as fast as possible."),

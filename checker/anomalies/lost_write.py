@@ -77,11 +77,18 @@ def lost_pairs(bucket: Bucket) -> Ints:
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
-    """Per key rank: the first op that polled the (smallest) value that ends at the bound; -1 for none."""
+    """Per key rank: the first op that polled the (smallest) value at the bound; -1 for none.
+
+    Jepsen takes a value whose last index is the bound, read or not; ours is one that was read there.
+    """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
-    at = np.flatnonzero((orders.last >= 0) & (orders.last == bound[data.pair_key]))
+    if bucket.options.jepsen_compatible:
+        there = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+    else:
+        there = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
+    at = np.flatnonzero(there)
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found

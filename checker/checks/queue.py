@@ -134,15 +134,19 @@ def _one_per_op(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(first))
 
 
+def _in_order(value: Any) -> tuple[bool, int, str]:
+    """Integers by size, then the rest by text."""
+    plain_int = type(value) is int
+    return not plain_int, value if plain_int else 0, "" if plain_int else str(value)
+
+
 def _witnesses(
     name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool
 ) -> list[Any]:
     if name != "unseen":
         return plain(worst(name, rows, None if full else SHOWN), original)
     listed = plain(rows, original)
-    messages = {
-        str(row["key"]): sorted(row["messages"], key=str) if not full else row["messages"] for row in listed
-    }
+    messages = {str(row["key"]): sorted(row["messages"], key=_in_order) for row in listed}
     witness: dict[str, Any] = {
         "time": source.meta["last_ok_ns"],
         "unseen": {str(row["key"]): row["count"] for row in listed},

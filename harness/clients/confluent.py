@@ -10,7 +10,9 @@ How librdkafka behaves where it matters here, read in its source (2.16) and seen
 - A seek or a new partition waits for the fetch that is under way: `fetch.wait.max.ms` is that delay.
 - A consumer that is dropped without `close()` does not leave its group and commits nothing; a producer that
   is dropped leaves its transaction open. Both only stop their threads, which may take a while.
-- `commit(asynchronous=False)`, `seek` and `close` have no timeout of their own: see `bounded`.
+- `commit(asynchronous=False)`, `seek` and `close` have no timeout of their own, and transactional calls do
+  not always keep theirs: `send_offsets_to_transaction` blocks for good when the group's coordinator is lost
+  during it (confluentinc/librdkafka#5456; seen with a killed broker). See `bounded`.
 """
 
 from __future__ import annotations
@@ -27,98 +29,18 @@ from harness.clients.api import (
     ClientError,
     Consumer,
     Delivery,
-    Kind,
     Rebalanced,
     Record,
     TopicPartition,
 )
 from harness.clients.bounded import bounded
+from harness.clients.confluent_config import common, consumer_config, converted, made_with, producer_config
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
 CLOSE_TIMEOUT_S: Final = 5.0
+GRACE_S: Final = 0.2  # for a call to return by itself after its timeout
 METADATA_TIMEOUT_S: Final = 1.0
-FETCH_WAIT_MS: Final = 100
-
-
-def converted(error: Any) -> ClientError:
-    """A ClientError from a KafkaException, KafkaError, or what `produce` raises when its queue is full."""
-    found = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
-    if not isinstance(found, ck.KafkaError):
-        code = "_QUEUE_FULL" if isinstance(error, BufferError) else "_FAIL"
-        return ClientError(code, str(error))
-    kind: Kind = "plain"
-    if found.fatal():
-        kind = "fatal"
-    elif found.txn_requires_abort():
-        kind = "abortable"
-    elif found.retriable():
-        kind = "retriable"
-    return ClientError(found.name(), found.str(), kind)
-
-
-def _common(made: Settings) -> dict[str, Any]:
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
-    return {
-        "bootstrap.servers": made.bootstrap,
-        "client.id": f"{made.run}-{made.process}",
-        # Longer than the broker may take to answer a produce request, or its answer would never be heard.
-        "socket.timeout.ms": int(request_timeout_s * 1000) + 1000,
-        "socket.connection.setup.timeout.ms": 3000,
-        "reconnect.backoff.max.ms": 1000,
-        "log.connection.close": False,
-        "enable.metrics.push": False,
-    }
-
-
-def producer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a producer; the user's own come last and win."""
-    timeout_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
-    if made.txn:
-        timeout_s = min(timeout_s, made.transaction_timeout_s)
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
-    config = _common(made) | {
-        "acks": made.acks,
-        "linger.ms": 0,
-        "message.timeout.ms": max(1, int(timeout_s * 1000)),
-        "request.timeout.ms": max(1, int(request_timeout_s * 1000)),
-        "enable.idempotence": made.idempotence or made.txn,
-    }
-    if made.retries is not None:
-        config["message.send.max.retries"] = made.retries
-    if made.txn:
-        config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction.timeout.ms"] = int(made.transaction_timeout_s * 1000)
-    return config | dict(made.producer_config)
-
-
-def consumer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a consumer; the user's own come last and win."""
-    session_ms = int(made.session_timeout_s * 1000)
-    return (
-        _common(made)
-        | {
-            "group.id": made.group_id,
-            "isolation.level": made.isolation_level,
-            "auto.offset.reset": made.auto_offset_reset,
-            "enable.auto.commit": made.auto_commit,
-            "enable.partition.eof": True,
-            "check.crcs": True,
-            "fetch.wait.max.ms": FETCH_WAIT_MS,
-            "session.timeout.ms": session_ms,
-            "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
-            "queued.max.messages.kbytes": 16384,
-        }
-        | dict(made.consumer_config)
-    )
-
-
-def _made(make: Callable[[dict[str, Any]], Any], config: dict[str, Any], what: str) -> Any:
-    try:
-        return make(config)
-    except (ck.KafkaException, ValueError, TypeError) as error:
-        raise BadInput(f"{what} settings: {converted(error).text}; see --{what}-config") from None
 
 
 def _dropped(holder: list[Any]) -> None:
@@ -130,7 +52,7 @@ class ConfluentProducer:
     """`api.Transactions` over `confluent_kafka.Producer`."""
 
     def __init__(self, made: Settings) -> None:
-        self._producer: Any = _made(ck.Producer, producer_config(made), "producer")
+        self._producer: Any = made_with(ck.Producer, producer_config(made), "producer")
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
         delivery = Delivery()
@@ -160,29 +82,35 @@ class ConfluentProducer:
                 except ck.KafkaException as error:  # a fatal error, fenced for one, comes this way
                     raise converted(error) from None
 
-    def _call(self, name: str, *args: Any) -> None:
+    def _within(self, name: str, timeout_s: float, *args: Any) -> None:
+        """A transactional call, held to its timeout."""
+        left_s = max(0.0, timeout_s)
+        call = getattr(self._producer, name)
         try:
-            getattr(self._producer, name)(*args)
+            bounded(lambda: call(*args, left_s), left_s + GRACE_S, name)
         except ck.KafkaException as error:
             raise converted(error) from None
 
     def init(self, timeout_s: float) -> None:
-        self._call("init_transactions", max(0.0, timeout_s))
+        self._within("init_transactions", timeout_s)
 
     def begin(self) -> None:
-        self._call("begin_transaction")
+        try:
+            self._producer.begin_transaction()
+        except ck.KafkaException as error:
+            raise converted(error) from None
 
     def send_offsets(
         self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
     ) -> None:
         assert isinstance(consumer, ConfluentConsumer)
-        self._call("send_offsets_to_transaction", _list(positions), consumer.group(), max(0.0, timeout_s))
+        self._within("send_offsets_to_transaction", timeout_s, _list(positions), consumer.group())
 
     def commit(self, timeout_s: float) -> None:
-        self._call("commit_transaction", max(0.0, timeout_s))
+        self._within("commit_transaction", timeout_s)
 
     def abort(self, timeout_s: float) -> None:
-        self._call("abort_transaction", max(0.0, timeout_s))
+        self._within("abort_transaction", timeout_s)
 
     def close(self) -> None:
         # Not Producer.close(): it would flush without a bound.
@@ -198,7 +126,7 @@ class ConfluentConsumer:
     """`api.Consumer` over `confluent_kafka.Consumer`."""
 
     def __init__(self, made: Settings) -> None:
-        self._consumer: Any = _made(ck.Consumer, consumer_config(made), "consumer")
+        self._consumer: Any = made_with(ck.Consumer, consumer_config(made), "consumer")
         self._known: set[str] = set()
 
     def _learn(self, topics: set[str]) -> None:
@@ -301,7 +229,7 @@ class Confluent:
     def admin(self, made: Settings) -> Any:
         from harness.clients.confluent_admin import ConfluentAdmin
 
-        return ConfluentAdmin(_common(made))
+        return ConfluentAdmin(common(made))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent import converted
+from harness.clients.confluent_config import converted
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)

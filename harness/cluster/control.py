@@ -154,24 +154,29 @@ class Control:
 
     def _read(self) -> None:
         """Hand answers to those who wait and note exits, until the supervisor is gone."""
-        with suppress(OSError):  # Closed is one; a socket closed under us is another
-            while True:
-                message, fds = wire.receive(self._socket)
-                with self._changed:
-                    if "id" in message:
-                        # The kernel may give the pid of a child that ended long ago to a new one.
-                        self._exits.pop(message.get("ok", {}).get("pid"), None)
-                        waiting = self._waiting.get(message["id"])
-                        if waiting is not None:
-                            waiting.put((message, fds))
-                            continue
-                    elif message.get("event") == "exit":
-                        self._exits[message["pid"]] = message["code"]
-                        self._changed.notify_all()
-                for fd in fds:
-                    os.close(fd)
+        try:
+            with suppress(OSError):  # Closed is one; a socket closed under us is another
+                while True:
+                    self._hear(*wire.receive(self._socket))
+        finally:
+            with self._changed:
+                self._gone = True
+                for waiting in self._waiting.values():
+                    waiting.put(({"error": "the cluster's supervisor has ended"}, []))
+                self._changed.notify_all()
+
+    def _hear(self, message: Mapping[str, Any], fds: list[int]) -> None:
+        """One answer or notice."""
         with self._changed:
-            self._gone = True
-            for waiting in self._waiting.values():
-                waiting.put(({"error": "the cluster's supervisor has ended"}, []))
-            self._changed.notify_all()
+            if message.get("event") == "exit":
+                self._exits[message["pid"]] = message["code"]
+                self._changed.notify_all()
+            if "id" in message:
+                # The kernel may give the pid of a child that ended long ago to a new one.
+                self._exits.pop(message.get("ok", {}).get("pid"), None)
+                waiting = self._waiting.get(message["id"])
+                if waiting is not None:
+                    waiting.put((dict(message), fds))
+                    return
+        for fd in fds:
+            os.close(fd)

@@ -27,6 +27,7 @@ from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.model.protocols import CommandResult
 
 FORWARD_PORT = 9094
+_LOGS = ("supervisor.log", "forward.log")
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
 _PROBE_TIMEOUT_S = 1.0
@@ -115,6 +116,8 @@ class Fleet:
         if state is not None:
             state.control.close()
             shutil.rmtree(self.spec.work_dir / "nodes", ignore_errors=True)
+            for name in _LOGS:
+                (self.spec.work_dir / name).unlink(missing_ok=True)
 
     def seen_by(self, name: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
@@ -283,6 +286,11 @@ class Fleet:
 
     def collect(self, folder: str) -> None:
         """Copy each node's logs and configuration into `folder`/<node>/, as they are now."""
+        for log in _LOGS:
+            path = self.spec.work_dir / log
+            if path.exists() and path.stat().st_size:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, Path(folder) / log)
         for name in self.nodes:
             source, target = self._folder(name), Path(folder) / name
             if source.is_dir():

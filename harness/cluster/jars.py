@@ -15,6 +15,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,8 @@ from threading import Timer
 
 from harness.cluster import cache
 from harness.cluster.cache import Progress
-from harness.cluster.java import Java
-from harness.model.errors import BadInput, Missing
+from harness.cluster.java import Java, find
+from harness.model.errors import BadInput, HarnessError, Missing
 
 DEFAULT_VERSION = "4.1.1"
 _TIMEOUT_S = 900.0
@@ -136,10 +137,9 @@ def ivy_module(version: str) -> str:
     """
     if parse_version(version) >= (4, 0, 0):
         # Two bindings: SLF4J 1.7 takes the first and does not see the second, SLF4J 2 the other way round.
-        bindings = [
-            ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3", 'transitive="false"'),
-            ("org.apache.logging.log4j", "log4j-slf4j2-impl", "2.24.3", 'transitive="false"'),
-        ]
+        # The rest is what they bind to, which 4.0 does not bring; a newer one that Kafka asks for wins.
+        names = ("log4j-slf4j-impl", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
+        bindings = [("org.apache.logging.log4j", name, "2.24.3", 'transitive="false"') for name in names]
     else:
         bindings = [("org.slf4j", "slf4j-reload4j", "1.7.36", "")]
     wanted = [("org.apache.kafka", "kafka_2.13", version, ""), *bindings]
@@ -243,3 +243,19 @@ def _ivy_jar() -> Path:
         for path in sorted((Path(folder) / "jars").glob("ivy-*.jar")):
             return path
     raise Missing("PySpark's Ivy (pyspark/jars/ivy-*.jar) was not found: install pyspark in this environment")
+
+
+def main(argv: list[str]) -> int:
+    """`python -m harness.cluster.jars [VERSION ...]`: fill the cache; exit code 254 when that fails."""
+    try:
+        found = find()
+        for version in argv or [DEFAULT_VERSION]:
+            print(f"Kafka {version}: {ensure(version, found, print).folder}")
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,12 +12,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster import cache
-from harness.model.errors import Missing
+from harness.model.errors import HarnessError, Missing
 
 MINIMUM = 17
 _FIX = (
@@ -138,3 +139,18 @@ def _wrapped_home(real: Path, full: str) -> Path:
             (folder / "bin" / "java").write_text(text)
             (folder / "bin" / "java").chmod(0o755)
     return home
+
+
+def main() -> int:
+    """`python -m harness.cluster.java`: say which Java runs will use; exit code 254 when there is none."""
+    try:
+        found = find()
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(f"Java {found.full} ({found.path})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,99 +15,68 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import store
-from harness.cluster import children
+from harness.cluster.sim import SimCluster
 from harness.crew import Crew
 from harness.generator import Clients, Limit
 from harness.interpreter import Interpreter, Limits
 from harness.model import codec
 from harness.model.op import Op
-from workloads.queue import Options, txns
+from workloads.queue import Options, workload
 
 CONCURRENCY, PROCESSES = 10, 2
 
 
-class PlainChild:
-    """A child of this process."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-    def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
-
-    def poll(self) -> int | None:
-        return self.wait(0.0)
-
-    def wait(self, timeout_s: float) -> int | None:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(0.01)
-
-
-class PlainHosts:
-    """Workers as plain children; descriptor 3 is the socket."""
-
-    def spawn(
-        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
-    ) -> PlainChild:
-        with Path(log).open("ab") as out:
-            return PlainChild(children.spawn(argv, env, None, [out.fileno(), out.fileno(), *fds], None))
-
-
-def crew_of(folder: Path) -> Crew:
+def crew_of(cluster: SimCluster, folder: Path) -> Crew:
     client = {"library": "noop", "concurrency": CONCURRENCY, "inline": True}
-    crew = Crew(PlainHosts(), client, CONCURRENCY, CONCURRENCY // PROCESSES, folder, dict(os.environ))
+    crew = Crew(cluster, client, CONCURRENCY, CONCURRENCY // PROCESSES, folder, dict(os.environ))
     crew.start()
     return crew
 
 
-def interpreted(ops: int) -> float:
+def interpreted(crew: Crew, folder: Path, ops: int) -> float:
     """Ops a second through the interpreter."""
-    folder = Path(tempfile.mkdtemp())
-    crew = crew_of(folder)
     zero_ns = time.monotonic_ns()
-    try:
-        with store.HistoryLog(folder, "bench", zero_ns) as history:
-            interpreter = Interpreter(
-                crew, lambda op: op, history.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
-                limits=Limits(),
-            )  # fmt: skip
-            began = time.perf_counter()
-            interpreter.run(Clients(Limit(txns(Options()), ops)))
-            return ops / (time.perf_counter() - began)
-    finally:
-        crew.stop()
-        shutil.rmtree(folder)
-
-
-def bare(ops: int) -> float:
-    """Ops a second of a loop that sends one op's line again and again."""
-    folder = Path(tempfile.mkdtemp())
-    crew = crew_of(folder)
-    try:
-        lines = [codec.encode(Op(n, 0, n, "invoke", "send", [["send", 1, 1]])) for n in range(CONCURRENCY)]
-        began, done = time.perf_counter(), 0
-        for slot, line in enumerate(lines):
-            crew.send(slot, line)
-        while done < ops:
-            crew.flush()
-            for _, line in crew.receive(1.0):
-                done += 1
-                if line is not None:
-                    slot = int(line.split(b'"process":', 1)[1].split(b",", 1)[0])
-                    crew.send(slot, lines[slot])
+    with store.HistoryLog(folder, "bench", zero_ns) as history:
+        interpreter = Interpreter(
+            crew, lambda op: op, history.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
+            limits=Limits(),
+        )  # fmt: skip
+        began = time.perf_counter()
+        interpreter.run(Clients(Limit(workload(Options()).generator, ops)))
         return ops / (time.perf_counter() - began)
+
+
+def bare(crew: Crew, folder: Path, ops: int) -> float:
+    """Ops a second of a loop that sends one op's line again and again."""
+    lines = [codec.encode(Op(n, 0, n, "invoke", "send", [["send", 1, 1]])) for n in range(CONCURRENCY)]
+    began, done = time.perf_counter(), 0
+    for slot, line in enumerate(lines):
+        crew.send(slot, line)
+    while done < ops:
+        crew.flush()
+        for _, line in crew.receive(1.0):
+            done += 1
+            if line is not None:
+                slot = int(line.split(b'"process":', 1)[1].split(b",", 1)[0])
+                crew.send(slot, lines[slot])
+    return ops / (time.perf_counter() - began)
+
+
+def measured(side: Callable[[Crew, Path, int], float], ops: int) -> float:
+    """One side's rate, with workers and a folder of its own."""
+    folder = Path(tempfile.mkdtemp())
+    cluster = SimCluster(folder / "cluster")
+    cluster.up(lambda text: None)
+    crew = crew_of(cluster, folder)
+    try:
+        return side(crew, folder, ops)
     finally:
         crew.stop()
+        cluster.down()
         shutil.rmtree(folder)
 
 
@@ -116,7 +85,7 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=100_000)
     parser.add_argument("--pairs", type=int, default=5)
     args = parser.parse_args()
-    pairs = [(interpreted(args.ops), bare(args.ops)) for _ in range(args.pairs)]
+    pairs = [(measured(interpreted, args.ops), measured(bare, args.ops)) for _ in range(args.pairs)]
     for ours, floor in pairs:
         print(f"interpreter {ours:8.0f} ops/s   bare loop {floor:8.0f} ops/s   ratio {ours / floor:.2f}")
     ours = statistics.median(pair[0] for pair in pairs)

@@ -1,0 +1,93 @@
+"""Properties and errors of confluent-kafka (librdkafka): settings in, ClientError out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from harness.clients.api import ClientError, Kind
+from harness.clients.settings import Settings
+from harness.model.errors import BadInput
+
+FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait
+
+
+def converted(error: Any) -> ClientError:
+    """A ClientError from a KafkaException, KafkaError, or what `produce` raises when its queue is full."""
+    found = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
+    if not isinstance(found, ck.KafkaError):
+        code = "_QUEUE_FULL" if isinstance(error, BufferError) else "_FAIL"
+        return ClientError(code, str(error))
+    kind: Kind = "plain"
+    if found.fatal():
+        kind = "fatal"
+    elif found.txn_requires_abort():
+        kind = "abortable"
+    elif found.retriable():
+        kind = "retriable"
+    return ClientError(found.name(), found.str(), kind)
+
+
+def common(made: Settings) -> dict[str, Any]:
+    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+    return {
+        "bootstrap.servers": made.bootstrap,
+        "client.id": f"{made.run}-{made.process}",
+        # Longer than the broker may take to answer a produce request, or its answer would never be heard.
+        "socket.timeout.ms": int(request_timeout_s * 1000) + 1000,
+        "socket.connection.setup.timeout.ms": 3000,
+        "reconnect.backoff.max.ms": 1000,
+        "log.connection.close": False,
+        "enable.metrics.push": False,
+    }
+
+
+def producer_config(made: Settings) -> dict[str, Any]:
+    """The library's properties for a producer; the user's own come last and win."""
+    timeout_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
+    if made.txn:
+        timeout_s = min(timeout_s, made.transaction_timeout_s)
+    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+    config = common(made) | {
+        "acks": made.acks,
+        "linger.ms": 0,
+        "message.timeout.ms": max(1, int(timeout_s * 1000)),
+        "request.timeout.ms": max(1, int(request_timeout_s * 1000)),
+        "enable.idempotence": made.idempotence or made.txn,
+    }
+    if made.retries is not None:
+        config["message.send.max.retries"] = made.retries
+    if made.txn:
+        config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
+        config["transaction.timeout.ms"] = int(made.transaction_timeout_s * 1000)
+    return config | dict(made.producer_config)
+
+
+def consumer_config(made: Settings) -> dict[str, Any]:
+    """The library's properties for a consumer; the user's own come last and win."""
+    session_ms = int(made.session_timeout_s * 1000)
+    return (
+        common(made)
+        | {
+            "group.id": made.group_id,
+            "isolation.level": made.isolation_level,
+            "auto.offset.reset": made.auto_offset_reset,
+            "enable.auto.commit": made.auto_commit,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
+            "queued.max.messages.kbytes": 16384,
+        }
+        | dict(made.consumer_config)
+    )
+
+
+def made_with(make: Callable[[dict[str, Any]], Any], config: dict[str, Any], what: str) -> Any:
+    try:
+        return make(config)
+    except (ck.KafkaException, ValueError, TypeError) as error:
+        raise BadInput(f"{what} settings: {converted(error).text}; see --{what}-config") from None

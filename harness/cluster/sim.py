@@ -1,0 +1,51 @@
+"""The simulated log as a target: no broker, no JVM, up at once, with bugs that can be switched on.
+
+The log lives in the one worker process that all clients share (`harness.sim.client`), so this cluster only
+gives that worker a place. It has nothing to kill, pause or cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.cluster import remote
+from harness.cluster.control import Control
+from harness.cluster.remote import RemoteChild
+from harness.model.errors import ClusterTrouble
+from harness.model.protocols import CommandResult
+
+
+class SimCluster:
+    """Satisfies Cluster and Hosts."""
+
+    nodes: tuple[str, ...] = ("n1",)
+    bootstrap = "simulated"
+
+    def __init__(self, work_dir: Path) -> None:
+        self._work_dir = work_dir
+        self._control: Control | None = None
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        self._work_dir.mkdir(parents=True, exist_ok=True)
+        self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
+        progress("a simulated log: no broker")
+
+    def down(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        return remote.run(self._up(), node, argv, timeout_s)
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process on this machine; `env` is added to this process's environment."""
+        return remote.spawn(self._up(), host, argv, env, fds, log)
+
+    def _up(self) -> Control:
+        if self._control is None:
+            raise ClusterTrouble("the simulated cluster is not up")
+        return self._control

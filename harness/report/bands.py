@@ -1,0 +1,109 @@
+"""Faults on a plot: a tint behind the data while one is on, and a labelled bar above."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.transforms import blended_transform_factory
+
+from harness.report.spans import Span
+
+# Tints per fault: told apart by their lane and label too, so they may be faint.
+COLOURS: Final = ("#B0455A", "#3E7CB1", "#6B8E23", "#8E5EA2", "#C98A1B", "#4C9A8F")
+LANES_MAX: Final = 4
+LANE: Final = 0.044  # of the figure's height
+CHARACTER: Final = 0.0067  # of the axes' width: how wide a character of a label is, generously
+SHORTEST: Final = 0.0015  # of the axes' width: a moment must be seen
+PIXELS: Final = 900
+
+Lanes = Mapping[str, Sequence[Span]]
+
+
+def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
+    """Spans by fault, in the order in which the faults first struck; the last lane takes what is too many."""
+    found: dict[str, list[Span]] = {}
+    for span in spans:
+        name = span.fault
+        if name not in found and len(found) >= LANES_MAX:
+            name = list(found)[-1]
+        found.setdefault(name, []).append(span)
+    return found
+
+
+def height(held: Lanes) -> float:
+    """What the labels need above the axes, of the figure's height."""
+    return LANE * len(held) + (0.012 if held else 0.0)
+
+
+def colour(names: Sequence[str], name: str) -> str:
+    """The colour of a fault."""
+    return COLOURS[names.index(name) % len(COLOURS)]
+
+
+def _extent(span: Span, end_s: float) -> tuple[float, float]:
+    begin = span.begin_ns / 1e9
+    end = end_s if span.end_ns is None else span.end_ns / 1e9
+    return begin, max(end - begin, SHORTEST * end_s)
+
+
+def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
+    """Tint the time while each fault was on."""
+    held = lanes(spans)
+    names = list(held)
+    for name, mine in held.items():
+        for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
+            ax.axvspan(begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5)
+
+
+def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
+    """(begin, width)s joined where less than `gap` apart, so that a long run has no more than a screen shows."""
+    joined: list[tuple[float, float]] = []
+    for begin, width in sorted(extents):
+        if joined and begin <= joined[-1][0] + joined[-1][1] + gap:
+            first, old = joined[-1]
+            joined[-1] = (first, max(old, begin + width - first))
+        else:
+            joined.append((begin, width))
+    return joined
+
+
+def label(ax: Axes, held: Lanes, end_s: float) -> None:
+    """A bar per span above the axes, one lane per fault, with as much of the label as there is room for."""
+    axes_height = ax.get_position().height
+    blended = blended_transform_factory(ax.transData, ax.transAxes)
+    unit = LANE / axes_height
+    names = list(held)
+    for row, (name, mine) in enumerate(held.items()):
+        bottom = 1.0 + (len(held) - 1 - row) * unit + 0.012 / axes_height
+        shown = colour(names, name)
+        for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
+            ax.add_patch(
+                Rectangle(
+                    (begin, bottom), width, unit * 0.16, transform=blended, facecolor=shown, alpha=0.85,
+                    linewidth=0, clip_on=False,
+                )  # fmt: skip
+            )
+        _texts(ax, mine, end_s, bottom + unit * 0.22, shown, blended)
+
+
+def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: str, blended: object) -> None:
+    """Full labels where there is room to the next bar's label, then only what was hit, then nothing."""
+    free = 0.0
+    for number, span in enumerate(mine):
+        begin = span.begin_ns / 1e9 / end_s
+        following = mine[number + 1].begin_ns / 1e9 / end_s if number + 1 < len(mine) else 1.12
+        short = "+".join(span.hit)
+        doubt = " (no effect)" if span.took_effect is False else ""
+        choices = [span.label + doubt, span.label, *([short + doubt, short] if number and short else [])]
+        text = next((one for one in choices if begin + len(one) * CHARACTER <= following), "")
+        if not text and number == 0:  # the first one names its fault, whatever else has to give way
+            text = span.label
+        if text and begin >= free - 1e-9:
+            ax.text(
+                span.begin_ns / 1e9, bottom, text, transform=blended, fontsize=9, color=shown,
+                ha="left", va="bottom", clip_on=False,
+            )  # fmt: skip
+            free = begin + (len(text) + 1) * CHARACTER

@@ -1,0 +1,111 @@
+"""Latencies: every op as a point, and quantiles over time, one panel for each f."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from harness.report import readings, style
+from harness.report.readings import Readings
+from harness.report.spans import Span
+
+PANELS_MAX: Final = 3
+QUANTILES: Final = (0.5, 0.95, 0.99, 1.0)
+QUANTILE_COLOURS: Final = ("#56B4E9", "#0072B2", "#E69F00", "#C4308A")
+QUANTILE_NAMES: Final = ("median", "95%", "99%", "longest")
+RARE: Final = 0.005
+
+
+def shown(data: Readings) -> list[str]:
+    """The fs that get a panel: the most frequent, without the rare ones that ask for nothing of the log."""
+    total = sum(reading.count for reading in data.by_f.values())
+    fs = [
+        f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")
+    ] or data.fs
+    return fs[:PANELS_MAX]
+
+
+def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
+    """latency-points: time of invocation against latency, coloured by outcome."""
+    fs = shown(data)
+    axes = style.panels("Latency of every operation", subtitle, fs or [""], spans, data.end_s)
+    if not fs:
+        style.no_data(axes[0])
+        return style.save(axes, folder, "latency-points")
+    used: set[str] = set()
+    limit = readings.POINTS_MAX // (len(fs) * 2)
+    for ax, f in zip(axes, fs, strict=True):
+        lows, highs = [], []
+        for outcome in readings.OUTCOMES:
+            screen = data.by_f[f].screen.get(outcome)
+            if screen is None:
+                continue
+            used.add(outcome)
+            x, y = readings.points(screen, data.end_s, limit)
+            lows.append(y.min())
+            highs.append(y.max())
+            rare = len(x) < 400
+            ax.scatter(
+                x, y, s=14 if rare else 4, marker=_marker(outcome), linewidths=0, alpha=0.9 if rare else 0.55,
+                color=style.OUTCOMES[outcome], zorder=3 if outcome == "ok" else 4, rasterized=True,
+            )  # fmt: skip
+        style.log_durations(ax, min(lows), max(highs))
+    style.y_label(axes, "latency")
+    final_line(axes, data)
+    names = [outcome for outcome in readings.OUTCOMES if outcome in used]
+    handles = [
+        Line2D([], [], linestyle="", marker=_marker(name), markersize=7, color=style.OUTCOMES[name], markeredgewidth=0)
+        for name in names
+    ]
+    style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
+    return style.save(axes, folder, "latency-points")
+
+
+def _marker(outcome: str) -> str:
+    return {"ok": "o", "info": "D", "fail": "s"}.get(outcome, "^")
+
+
+def final_line(axes: Sequence[Axes], data: Readings) -> None:
+    """Where the final polls began."""
+    if data.final_s is None:
+        return
+    for ax in axes:
+        ax.axvline(data.final_s, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
+    axes[0].annotate(
+        "final polls", (data.final_s, 0.98), xycoords=("data", "axes fraction"), xytext=(-4, 0), fontsize=8.5,
+        textcoords="offset points", ha="right", va="top", color=style.FAINT, rotation=90, zorder=6,
+    )  # fmt: skip
+
+
+def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
+    """latency-quantiles: of the ops that completed in each window of time, whatever their outcome."""
+    fs = shown(data)
+    width = data.end_s / readings.WINDOWS
+    title = f"Latency quantiles, per {style.duration(round(width, 2))}"
+    axes = style.panels(title, subtitle, fs or [""], spans, data.end_s)
+    if not fs:
+        style.no_data(axes[0])
+        return style.save(axes, folder, "latency-quantiles")
+    times = (np.arange(readings.WINDOWS) + 0.5) * width
+    for ax, f in zip(axes, fs, strict=True):
+        found = readings.quantiles(data.by_f[f], QUANTILES)
+        for q, colour in zip(QUANTILES, QUANTILE_COLOURS, strict=True):
+            ax.plot(
+                times, found[q], color=colour, linewidth=1.5, marker=".", markersize=3.5,
+                zorder=3 + q,
+            )  # fmt: skip
+        held = np.concatenate(list(found.values()))
+        if np.isnan(held).all():
+            style.no_data(ax, "none completed")
+        else:
+            style.log_durations(ax, float(np.nanmin(held)), float(np.nanmax(held)))
+    style.y_label(axes, "latency")
+    final_line(axes, data)
+    handles = [Line2D([], [], color=colour, linewidth=2) for colour in reversed(QUANTILE_COLOURS)]
+    style.legend(axes[0], handles, QUANTILE_NAMES[::-1])
+    return style.save(axes, folder, "latency-quantiles")

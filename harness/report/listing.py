@@ -1,0 +1,193 @@
+"""The runs of a folder: listing them, and finding the one that a user names.
+
+Reads plan.yaml, results.json and the size of the history; a run that is still going, was cut short or was
+never judged is listed with what there is of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from harness.model.errors import BadInput
+from harness.model.result import Result, from_data
+
+LATEST: Final = "latest"
+CANDIDATES: Final = 8
+PLAN_BYTES_MAX: Final = 1 << 20
+SCHEMA: Final = 1
+NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run. `seconds`: the time limit of its load; empty strings and None: not known."""
+
+    id: str
+    path: Path
+    started: str
+    verdict: str
+    workload: str
+    nemesis: tuple[str, ...]
+    acks: str
+    seconds: float | None
+    anomalies: tuple[tuple[str, int], ...]
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is one of a run: it has a plan or a history."""
+    return folder.is_dir() and ((folder / "history").is_dir() or (folder / "plan.yaml").is_file())
+
+
+def plan_of(folder: Path) -> Mapping[str, Any]:
+    """What plan.yaml says, empty where it is missing or damaged: what is shown must not hang on it."""
+    try:
+        with (folder / "plan.yaml").open("rb") as file:
+            raw = file.read(PLAN_BYTES_MAX + 1)
+        data = yaml.safe_load(raw) if len(raw) <= PLAN_BYTES_MAX else None
+    except (OSError, yaml.YAMLError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def result_of(folder: Path) -> Result | None:
+    """The result of a judged run, or None without results.json. Raises BadInput when it cannot be used."""
+    path = folder / "results.json"
+    if not path.is_file():
+        return None
+    again = f"judge the run again: harness check {folder}"
+    try:
+        data = orjson.loads(path.read_bytes())
+        newer = data.get("schema", SCHEMA)
+        if not isinstance(newer, int) or newer > SCHEMA:
+            raise BadInput(
+                f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness, or {again}"
+            )
+        return from_data(data)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); {again}") from None
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"{path}: not JSON ({error}); {again}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path}: not the result of a check (missing or wrong: {error}); {again}") from None
+
+
+def rows(runs: Path) -> list[RunRow]:
+    """The runs in a folder, the newest first; none where the folder is missing."""
+    if not runs.is_dir():
+        return []
+    folders = [folder for folder in runs.iterdir() if not folder.is_symlink() and is_run(folder)]
+    found = [_row(folder) for folder in folders]
+    return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
+
+
+def _row(folder: Path) -> RunRow:
+    plan = plan_of(folder)
+    try:
+        result = result_of(folder)
+        verdict = "not judged" if result is None else result.valid
+    except BadInput:
+        result, verdict = None, "unreadable"
+    nemesis = plan.get("nemesis")
+    seconds = plan.get("time_limit_s")
+    return RunRow(
+        id=folder.name,
+        path=folder,
+        started=str(plan.get("started") or ""),
+        verdict=verdict,
+        workload=str(plan.get("workload") or ""),
+        nemesis=tuple(map(str, nemesis)) if isinstance(nemesis, list) else (),
+        acks=str(plan.get("acks") or ""),
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad) if result else (),
+    )
+
+
+HEAD: Final = ("run", "verdict", "workload", "nemesis", "acks", "seconds", "anomalies")
+
+
+def table(listed: Sequence[RunRow], limit: int = 30) -> str:
+    """The rows as text in columns, the first `limit` of them."""
+    if not listed:
+        return "no runs yet; make one: harness run --nemesis leader-kill"
+    lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)]
+    text = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        for line in lines
+    ]
+    if len(listed) > limit:
+        text.append(f"... and {len(listed) - limit} older ones; --limit shows more")
+    return "\n".join(text)
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    return (
+        row.id,
+        row.verdict,
+        row.workload or NONE,
+        ",".join(row.nemesis) or NONE,
+        row.acks or NONE,
+        NONE if row.seconds is None else f"{row.seconds:g}",
+        ", ".join(f"{name} {count:,}" for name, count in row.anomalies) or NONE,
+    )
+
+
+def resolve(runs: Path, name: str) -> Path:
+    """The run folder that a user names: a path, an id, `latest`, or an unambiguous prefix of an id.
+
+    Raises BadInput: unknown, ambiguous (with the candidates), or not a run folder (with what is missing).
+    """
+    if not name.strip():
+        raise BadInput("an empty name of a run; give a run folder, an id, or latest")
+    plain = "/" not in name and name not in (".", "..")
+    if plain and name == LATEST:
+        return _latest(runs)
+    if plain and is_run(runs / name):
+        return runs / name
+    path = Path(name)
+    if path.is_dir():
+        return _run_at(path)
+    if path.exists():
+        raise BadInput(f"{path}: a file, not a run folder; give the folder that holds plan.yaml and history/")
+    if not plain:
+        raise BadInput(f"{path}: no such folder; `harness list` shows the runs in {runs}")
+    return _by_prefix(runs, name)
+
+
+def _run_at(path: Path) -> Path:
+    if not is_run(path):
+        inside = f" ({path / LATEST} is one)" if is_run(path / LATEST) else ""
+        raise BadInput(
+            f"{path}: not a run folder: it has neither plan.yaml nor history/{inside}; "
+            "give a folder that `harness list` shows"
+        )
+    return path.resolve() if path.is_symlink() else path
+
+
+def _latest(runs: Path) -> Path:
+    pointer = runs / LATEST
+    if is_run(pointer):
+        return runs / pointer.resolve().name if pointer.is_symlink() else pointer
+    newest = rows(runs)  # the pointer can be broken, when its run was removed, or was not copied along
+    if not newest:
+        raise BadInput(f"{runs}: no runs yet; make one: harness run --nemesis leader-kill")
+    return newest[0].path
+
+
+def _by_prefix(runs: Path, name: str) -> Path:
+    ids = sorted(row.name for row in runs.iterdir() if is_run(row) and not row.is_symlink()) if runs.is_dir() else []
+    starts = [one for one in ids if one.startswith(name)]
+    if len(starts) == 1:
+        return runs / starts[0]
+    if starts:
+        listed = ", ".join(starts[:CANDIDATES]) + (", ..." if len(starts) > CANDIDATES else "")
+        raise BadInput(f"{name}: {len(starts)} runs in {runs} begin so: {listed}; give more of the name")
+    if not ids:
+        raise BadInput(f"{name}: there are no runs in {runs}; make one, or say where with --runs")
+    raise BadInput(f"{name}: no run in {runs} begins so; `harness list` shows the {len(ids)} that there are")

@@ -1,0 +1,32 @@
+"""All plots of a run: PNG and SVG each, from its tables and results.
+
+Missing or empty tables make plots that say so; nothing here decides anything about the run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.report import latency, listing, rate, readings, series, spans
+
+
+def draw(run: Path) -> list[Path]:
+    """Draw the plots of a run folder into its plots/; the files written, PNG and SVG of each."""
+    folder = run / "plots"
+    folder.mkdir(parents=True, exist_ok=True)
+    data = readings.read(run)
+    faults = spans.of_run(run)
+    subtitle = _subtitle(run)
+    return [
+        *latency.points(data, faults, subtitle, folder),
+        *latency.quantiles(data, faults, subtitle, folder),
+        *rate.draw(data, faults, subtitle, folder),
+        *series.unseen(run, data, faults, subtitle, folder),
+        *series.lag(run, data, faults, subtitle, folder),
+    ]
+
+
+def _subtitle(run: Path) -> str:
+    plan = listing.plan_of(run)
+    acks = f"   acks={plan['acks']}" if plan.get("acks") is not None else ""
+    return f"{plan.get('run') or run.resolve().name}{acks}"

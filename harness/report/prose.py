@@ -1,0 +1,216 @@
+"""The summary of a run on one screen: the verdict first, then why, what was found, and where to look on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.result import AnomalyFound, Result
+from harness.report import listing, lookup, spans
+from harness.report.lookup import Lookup
+from harness.report.witnesses import text as witness_text
+
+WIDTH: Final = 100
+TABLED: Final = 6
+
+
+def summary(run: Path, result: Result, witnesses: int = 3) -> str:
+    """A run's result in plain text. `run`: its folder, or a history file, of which there is less to say.
+
+    `witnesses`: how many witnesses of each bad anomaly to tell, at most as many as results.json holds.
+    """
+    folder = run if run.is_dir() else None
+    plan = listing.plan_of(folder) if folder is not None else {}
+    facts = lookup.of_run(folder) if folder is not None else None
+    blocks = [
+        [_verdict(result, plan), _about(run, plan)],
+        _reasons(result),
+        _anomalies(result),
+        *_witnesses(result, facts, witnesses),
+        _faults(facts.spans if facts is not None else []),
+        _statistics(result.statistics),
+        _where(folder, result),
+    ]
+    return "\n\n".join("\n".join(line for line in block if line) for block in blocks if any(block))
+
+
+def witness(found: Mapping[str, Any], anomaly: str, facts: Lookup | None = None) -> str:
+    """One witness in prose, without line breaks."""
+    return witness_text(anomaly, found, facts)
+
+
+def _wrap(text: str, first: str = "  ", rest: str = "    ") -> str:
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _settings(plan: Mapping[str, Any]) -> str:
+    """The settings that guarantees hang on, those that are not the default."""
+    said = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
+    if plan.get("txn"):
+        said.append("transactions")
+    elif plan.get("idempotence") is not None:
+        said.append(f"idempotence {'on' if plan['idempotence'] else 'off'}")
+    if plan.get("isolation_level") == "read_uncommitted":
+        said.append("read_uncommitted")
+    return ", ".join(said)
+
+
+PROMISE: Final[Mapping[bool | None, str]] = {
+    True: "The settings{} promise that this does not happen.",
+    False: "The settings{} do not promise otherwise.",
+    None: "Whether the settings{} promise otherwise is not known.",
+}
+
+
+def _verdict(result: Result, plan: Mapping[str, Any]) -> str:
+    bad = [found for found in result.anomalies if found.bad]
+    if result.valid == "invalid":
+        names = ", ".join(f"{found.name} ({found.count:,})" for found in bad)
+        settings = _settings(plan)
+        promise = PROMISE[result.promised].format(f" ({settings})" if settings else "")
+        return _wrap(f"INVALID: {names}. {promise}", "", "  ")
+    if result.valid == "unknown":
+        first = result.reasons[0] if result.reasons else "nothing was checked"
+        more = f" (and {_count(len(result.reasons) - 1, 'more reason')})" if len(result.reasons) > 1 else ""
+        return _wrap(f"UNKNOWN: {first}{more}", "", "  ")
+    return f"VALID: nothing wrong in {_count(int(result.statistics.get('ops', 0)), 'operation')}"
+
+
+def _about(run: Path, plan: Mapping[str, Any]) -> str:
+    if not plan:
+        return f"history {run}"
+    nemesis = plan.get("nemesis")
+    limit = plan.get("time_limit_s")
+    versions = plan.get("versions")
+    kafka = versions.get("kafka") if isinstance(versions, dict) else None
+    said = [
+        str(plan.get("workload") or ""),
+        f"nemesis {', '.join(map(str, nemesis))}" if isinstance(nemesis, list) and nemesis else "no nemesis",
+        _settings(plan),
+        f"{limit:g} s of load" if isinstance(limit, int | float) else "",
+        "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
+    ]
+    return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in said if part)}", "", "  ")
+
+
+def _reasons(result: Result) -> list[str]:
+    if not result.reasons or (result.valid == "unknown" and len(result.reasons) == 1):
+        return []
+    head = "why" if result.valid == "unknown" else "also: it could not have been called valid, because"
+    return [head, *(_wrap(reason, "  - ") for reason in result.reasons)]
+
+
+def _anomalies(result: Result) -> list[str]:
+    if not result.anomalies:
+        return []
+    bad = [found for found in result.anomalies if found.bad]
+    fine = [found for found in result.anomalies if not found.bad]
+    width = max(len(found.name) for found in result.anomalies)
+    lines = ["anomalies"] if bad else []
+    lines += [_anomaly(found, width) for found in bad]
+    if fine:
+        lines += ["seen, and allowed", *(_anomaly(found, width) for found in fine)]
+    return lines
+
+
+def _anomaly(found: AnomalyFound, width: int) -> str:
+    head = f"  {found.name:{width}} {found.count:>8,}  "
+    promise = {True: " (Promised not to happen.)", False: "", None: ""}[found.promised if found.bad else None]
+    return _wrap(found.summary + promise, head, " " * len(head))
+
+
+def _witnesses(result: Result, facts: Lookup | None, count: int) -> list[list[str]]:
+    blocks = []
+    for found in result.anomalies:
+        if not found.bad or count <= 0 or not found.witnesses:
+            continue
+        shown = found.witnesses[:count]
+        head = found.name if len(shown) == found.count else f"{found.name}, {len(shown)} of {found.count:,}"
+        if found.name == "unseen":
+            head = found.name
+        blocks.append([head, *(_wrap(witness_text(found.name, each, facts), "  - ") for each in shown)])
+    return blocks
+
+
+def _faults(found: Sequence[spans.Span]) -> list[str]:
+    if not found:
+        return []
+    lines = []
+    for name in dict.fromkeys(span.fault for span in found):
+        mine = [span for span in found if span.fault == name]
+        took = sum(span.took_effect is True for span in mine)
+        lines.append(f"  {name}: {_count(len(mine), 'time')}, {took} took effect")
+        lines += [_wrap(_span(span), "    ", "      ") for span in mine[:TABLED]]
+        if len(mine) > TABLED:
+            lines.append(f"    ... and {len(mine) - TABLED} more")
+    return ["faults", *lines]
+
+
+def _span(span: spans.Span) -> str:
+    begin = f"{span.begin_ns / 1e9:.1f}"
+    when = f"{begin} s to the end" if span.end_ns is None else f"{begin}-{span.end_ns / 1e9:.1f} s"
+    text = f"{when}  {', '.join(span.hit) or 'nothing was hit'}"
+    if span.took_effect is False:
+        return f"{text}: no effect"
+    if span.new_leaders:
+        nodes = ", ".join(sorted(set(span.new_leaders.values())))
+        return f"{text}: {_count(len(span.new_leaders), 'partition')} got a new leader ({nodes})"
+    return text
+
+
+def _statistics(figures: Mapping[str, Any]) -> list[str]:
+    sent = figures.get("sent")
+    if not isinstance(sent, int):
+        return []
+    acknowledged = int(figures.get("acknowledged", 0))
+
+    def share(name: str, of: int) -> str:
+        n = int(figures.get(name, 0))
+        return f"{n:,} {name}" + (f" ({_percent(n, of)})" if n and of else "")
+
+    records = [f"{sent:,} sent", share("acknowledged", sent)]
+    records += [share(name, acknowledged) for name in ("seen", "lost", "duplicated")]
+    if figures.get("phantom"):
+        records.append(f"{figures['phantom']:,} phantom")
+    lines = [_wrap(f"records: {', '.join(records)}", "", "  ")]
+    outcomes = _outcomes(figures.get("by_f"))
+    if outcomes:
+        lines.append(_wrap(f"operations: {outcomes}", "", "  "))
+    if figures.get("truncated"):
+        lines.append(_wrap(f"the history was cut short: {figures['truncated']}", "", "  "))
+    return lines
+
+
+def _percent(part: int, whole: int) -> str:
+    """At no rounding is a part of something shown as all or nothing of it."""
+    value = 100 * part / whole
+    if part == whole:
+        return "100%"
+    return "< 0.1%" if value < 0.1 else "> 99.9%" if value > 99.9 else f"{value:.1f}%"
+
+
+def _outcomes(by_f: Any) -> str:
+    if not isinstance(by_f, dict):
+        return ""
+    return "; ".join(
+        f"{f} {', '.join(f'{kinds[kind]:,} {kind}' for kind in ('ok', 'fail', 'info') if kinds.get(kind))}"
+        for f, kinds in sorted(by_f.items(), key=lambda item: -sum(item[1].values()))
+    )
+
+
+def _where(folder: Path | None, result: Result) -> list[str]:
+    if folder is None:
+        return []
+    lines = []
+    if any(found.count for found in result.anomalies):
+        lines.append(f"all witnesses: {folder / 'results' / 'witnesses'}")
+    lines.append(f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}")
+    return lines

@@ -1,0 +1,40 @@
+"""How many operations completed per second, by f and outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from harness.report import latency, readings, style
+from harness.report.readings import Readings
+from harness.report.spans import Span
+
+
+def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
+    """rate: one panel for each f, one line for each outcome that occurred."""
+    fs = latency.shown(data)
+    axes = style.panels("Operations completed per second", subtitle, fs or [""], spans, data.end_s)
+    if not fs:
+        style.no_data(axes[0])
+        return style.save(axes, folder, "rate")
+    width = data.end_s / readings.WINDOWS
+    edges = np.arange(readings.WINDOWS + 1) * width
+    used: set[str] = set()
+    for ax, f in zip(axes, fs, strict=True):
+        for outcome, counts in data.by_f[f].rates.items():
+            used.add(outcome)
+            ax.stairs(
+                counts / width, edges, color=style.OUTCOMES.get(outcome, style.OTHERS), linewidth=1.4,
+                zorder=3 if outcome == "ok" else 4, fill=False, baseline=None,
+            )  # fmt: skip
+        ax.set_ylim(bottom=0)
+        ax.margins(y=0.15)
+    style.y_label(axes, "operations per second")
+    latency.final_line(axes, data)
+    names = [outcome for outcome in readings.OUTCOMES if outcome in used]
+    handles = [Line2D([], [], color=style.OUTCOMES[name], linewidth=2) for name in names]
+    style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
+    return style.save(axes, folder, "rate")

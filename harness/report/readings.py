@@ -1,0 +1,166 @@
+"""What the plots need of tables/ops, read in one pass and reduced as it is read.
+
+Memory does not grow with the history: latencies go into a bitmap of a screen and into histograms, and only
+those are kept. A screen is COLUMNS x ROWS cells of time and of the logarithm of the latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+OUTCOMES: Final = ("ok", "info", "fail", "open")
+COLUMNS: Final = 1000
+ROWS: Final = 240
+WINDOWS: Final = 120
+BINS: Final = 1080  # of latencies, 120 a decade: a quantile is right to 2 percent
+LOW_S: Final = 1e-6
+DECADES: Final = 9
+POINTS_MAX: Final = 20_000
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Counts = np.ndarray[Any, np.dtype[np.int64]]
+Bits = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(slots=True)
+class Reading:
+    """One f.
+
+    screen  per outcome: cells [column, row] that hold a point
+    bins    [window, bin]: how many latencies
+    most    [window]: the longest latency, seconds; -1 for none
+    rates   per outcome: [window]: how many completed
+    """
+
+    screen: dict[str, Bits] = field(default_factory=dict)
+    bins: Counts = field(default_factory=lambda: np.zeros((WINDOWS, BINS), np.int64))
+    most: Floats = field(default_factory=lambda: np.full(WINDOWS, -1.0))
+    rates: dict[str, Counts] = field(default_factory=dict)
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """All ops of a run. `end_s`: when the last one ended; `final_s`: when the final polls began, if they did."""
+
+    end_s: float
+    final_s: float | None
+    by_f: dict[str, Reading]
+
+    @property
+    def fs(self) -> list[str]:
+        """The fs, the most frequent first."""
+        return sorted(self.by_f, key=lambda f: (-self.by_f[f].count, f))
+
+
+NEEDED: Final = ("f", "type", "invoke_ns", "complete_ns", "final")
+
+
+def _batches(files: list[Path], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        yield from pq.ParquetFile(file).iter_batches(batch_size=1 << 19, columns=list(columns))
+
+
+def _span(files: list[Path]) -> tuple[float, float | None]:
+    """(end, begin of the final phase) in seconds."""
+    end, final = 0, None
+    for batch in _batches(files, ("invoke_ns", "complete_ns", "final")):
+        invoked, completed = batch.column("invoke_ns"), batch.column("complete_ns")
+        for column in (invoked, completed):
+            end = max(end, pc.max(column).as_py() or 0)
+        first = pc.min(invoked.filter(pc.fill_null(batch.column("final"), False))).as_py()
+        final = first if final is None else final if first is None else min(first, final)
+    return end / 1e9, None if final is None else final / 1e9
+
+
+def read(run: Path) -> Readings:
+    """The ops of a run folder's tables; no fs at all where there is none."""
+    files = sorted((run / "tables" / "ops").glob("*.parquet"))
+    end_s, final_s = _span(files)
+    by_f: dict[str, Reading] = {}
+    if end_s > 0:
+        for batch in _batches(files, NEEDED):
+            _add(by_f, batch, end_s)
+    return Readings(end_s, final_s, by_f)
+
+
+def _add(by_f: dict[str, Reading], batch: pa.RecordBatch, end_s: float) -> None:
+    completed = batch.column("complete_ns")
+    invoke_s = batch.column("invoke_ns").to_numpy(zero_copy_only=False) / 1e9
+    is_open = completed.is_null().to_numpy(zero_copy_only=False)
+    complete_s = np.where(is_open, end_s, pc.fill_null(completed, 0).to_numpy(zero_copy_only=False) / 1e9)
+    fs = batch.column("f").dictionary_encode()
+    types = batch.column("type").dictionary_encode()
+    f_codes, type_codes = fs.indices.to_numpy(), types.indices.to_numpy()
+    for f_code, f in enumerate(fs.dictionary.to_pylist()):
+        reading = by_f.setdefault(f, Reading())
+        of_f = f_codes == f_code
+        reading.count += int(np.count_nonzero(of_f))
+        for type_code, type_ in enumerate(types.dictionary.to_pylist()):
+            done = of_f & (type_codes == type_code) & ~is_open
+            _outcome(reading, type_, invoke_s[done], complete_s[done], end_s)
+        still = of_f & is_open
+        _outcome(reading, "open", invoke_s[still], complete_s[still], end_s)
+
+
+def _outcome(reading: Reading, outcome: str, invoke_s: Floats, complete_s: Floats, end_s: float) -> None:
+    if len(invoke_s) == 0:
+        return
+    latency = np.maximum(complete_s - invoke_s, LOW_S)
+    level = np.log10(latency / LOW_S) / DECADES  # 0 to 1
+    screen = reading.screen.setdefault(outcome, np.zeros((COLUMNS, ROWS), np.bool_))
+    screen[_cell(invoke_s / end_s, COLUMNS), _cell(level, ROWS)] = True
+    window = _cell(complete_s / end_s, WINDOWS)
+    if outcome == "open":
+        return
+    rate = reading.rates.setdefault(outcome, np.zeros(WINDOWS, np.int64))
+    rate += np.bincount(window, minlength=WINDOWS)
+    packed = window * BINS + _cell(level, BINS)
+    reading.bins += np.bincount(packed, minlength=WINDOWS * BINS).reshape(WINDOWS, BINS)
+    np.maximum.at(reading.most, window, latency)
+
+
+def _cell(part: Floats, cells: int) -> Counts:
+    """Cells of numbers from 0 to 1."""
+    result: Counts = np.clip((part * cells).astype(np.int64), 0, cells - 1)
+    return result
+
+
+def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
+    """(time, latency) in seconds of the cells that hold a point.
+
+    Above `limit` the inner ones are thinned out; the lowest and highest of each column stay.
+    """
+    column, row = np.nonzero(screen)
+    if len(column) > limit:
+        first = np.r_[True, column[1:] != column[:-1]]
+        last = np.r_[first[1:], True]
+        keep = first | last
+        inner = np.flatnonzero(~keep)
+        keep[inner[:: max(1, -(-len(inner) // max(limit - int(keep.sum()), 1)))]] = True
+        column, row = column[keep], row[keep]
+    return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
+
+
+def quantiles(reading: Reading, wanted: tuple[float, ...]) -> dict[float, Floats]:
+    """Per quantile and window: the latency in seconds, NaN for a window without completions; 1.0 is exact."""
+    total = reading.bins.sum(axis=1)
+    running = np.cumsum(reading.bins, axis=1)
+    centres = LOW_S * 10 ** ((np.arange(BINS) + 0.5) / BINS * DECADES)
+    found: dict[float, Floats] = {}
+    for q in wanted:
+        if q >= 1.0:
+            found[q] = np.where(total > 0, reading.most, np.nan)
+            continue
+        need = np.maximum(np.ceil(q * total), 1)
+        place = (running < need[:, None]).sum(axis=1)
+        found[q] = np.where(total > 0, np.minimum(centres[np.minimum(place, BINS - 1)], reading.most), np.nan)
+    return found

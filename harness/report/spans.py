@@ -1,0 +1,107 @@
+"""Faults as spans of time, from the nemesis's ops: what was hit, from when to when, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow.parquet as pq
+
+# Fields of a completed nemesis op's value that name what was hit, in order of preference.
+HIT_FIELDS: Final = ("nodes", "clients", "workers", "processes")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One injection of a fault.
+
+    fault         its name, "kill:leader"
+    hit           what it hit: nodes or client processes; empty while not known
+    begin_ns      when it was asked for
+    end_ns        when its end was complete; None: it lasted to the end of the history
+    took_effect   as the fault itself saw it; None where it did not say
+    new_leaders   partition -> node, of those that moved
+    """
+
+    fault: str
+    hit: tuple[str, ...]
+    begin_ns: int
+    end_ns: int | None = None
+    took_effect: bool | None = None
+    new_leaders: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The fault and what it hit."""
+        return f"{self.fault} {'+'.join(self.hit)}".rstrip()
+
+
+def _hit(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, dict):
+        return ()
+    for name in HIT_FIELDS:
+        held = value.get(name)
+        if isinstance(held, list) and held:
+            return tuple(map(str, held))
+    return ()
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
+    """Spans of the rows of tables/nemesis.parquet (`value` as JSON text), in order of time.
+
+    A fault without a stop (span "") lasts from its invocation to its completion. What belongs to no fault, as
+    the final wait for a healthy cluster, makes no span.
+    """
+    done: list[Span] = []
+    on: dict[str, Span] = {}
+    for row in rows:
+        fault = row.get("fault")
+        if not fault:
+            continue
+        kind, complete = row.get("span") or "", row.get("phase") == "complete"
+        at = int(row["time_ns"])
+        if kind == "stop":
+            if complete and fault in on:
+                done.append(replace(on.pop(fault), end_ns=at))
+        elif not complete:
+            if fault in on:  # begun again without an end: the first one ends here
+                done.append(replace(on.pop(fault), end_ns=at))
+            on[fault] = Span(fault, (), at)
+        else:
+            known = _completed(on.pop(fault, Span(fault, (), at)), row)
+            if kind == "start":
+                on[fault] = known
+            else:
+                done.append(replace(known, end_ns=at))
+    return sorted([*done, *on.values()], key=lambda span: (span.begin_ns, span.fault))
+
+
+def _completed(span: Span, row: Mapping[str, Any]) -> Span:
+    try:
+        value = orjson.loads(row.get("value") or "null")
+    except orjson.JSONDecodeError:
+        value = None
+    data = value if isinstance(value, dict) else {}
+    effect, leaders = data.get("took_effect"), data.get("new_leaders")
+    return replace(
+        span,
+        hit=_hit(value),
+        took_effect=effect if isinstance(effect, bool) else None,
+        new_leaders=leaders if isinstance(leaders, dict) else {},
+    )
+
+
+def of_run(run: Path) -> list[Span]:
+    """Spans of a run folder's tables; none where there is no such table."""
+    path = run / "tables" / "nemesis.parquet"
+    if not path.is_file():
+        return []
+    return of_rows(pq.ParquetFile(path).read().to_pylist())
+
+
+def during(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
+    """The spans that were on at any time between two times."""
+    return [span for span in spans if span.begin_ns <= end_ns and (span.end_ns is None or begin_ns <= span.end_ns)]

@@ -1,0 +1,58 @@
+"""The checker on simulated runs: an honest log is never flagged, each bug yields its anomaly."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import ingest
+from checker.check import judge
+from checker.source import in_memory
+from harness.model.options import CheckOptions, Settings
+from harness.model.result import Result
+from harness.sim.bugs import BUGS
+from harness.sim.run import simulate
+
+HONEST_SEEDS = 20  # per repetition
+BUG_SEEDS = 4
+
+TXN = Settings(
+    acks="all",
+    idempotence=True,
+    txn=True,
+    isolation_level="read_committed",
+    replication=3,
+    min_insync_replicas=2,
+    unclean_election=False,
+)
+
+
+def _judge(seed: int, txn: bool, final: bool = True, bugs: frozenset[str] = frozenset()) -> Result:
+    ops = simulate(seed, ops=150 + seed % 200, txn=txn, final=final, bugs=bugs)
+    settings = TXN if txn else Settings(txn=False, isolation_level="read_committed")
+    return judge(in_memory(ingest.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
+
+
+@pytest.mark.repeat(4, 50)
+def test_honest_log_is_never_flagged(repetition: int) -> None:
+    for seed in range(repetition * HONEST_SEEDS, (repetition + 1) * HONEST_SEEDS):
+        result = _judge(seed, txn=seed % 2 == 0)
+        flagged = [anomaly for anomaly in result.anomalies if anomaly.bad]
+        assert (result.valid, flagged) == ("valid", []), seed
+
+
+@pytest.mark.repeat(2, 25)
+def test_honest_log_cut_short_is_never_invalid(repetition: int) -> None:
+    """Without final polls much is unknown, and nothing is claimed."""
+    for seed in range(repetition * HONEST_SEEDS, (repetition + 1) * HONEST_SEEDS):
+        assert _judge(seed, txn=seed % 2 == 0, final=False).valid != "invalid", seed
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.repeat(1, 25)
+def test_each_bug_yields_its_anomaly(bug: str, repetition: int) -> None:
+    for seed in range(repetition * BUG_SEEDS, (repetition + 1) * BUG_SEEDS):
+        result = _judge(seed, txn=True, bugs=frozenset({bug}))
+        found = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
+        assert found >= BUGS[bug].shows, seed
+        assert found <= BUGS[bug].shows | BUGS[bug].beside, seed
+        assert (result.valid, result.promised) == ("invalid", True), seed

@@ -1,0 +1,166 @@
+"""A plain, slow checker of the non-cycle analyses, straight from the rules of checker.md: an oracle for tests.
+
+Dictionaries and loops only, Jepsen-compatible rules, one witness set per type. It shares nothing with the
+kernels but the definitions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from harness.model.op import Op, polls, sends
+
+Witness = tuple[Any, ...]
+MICRO = ("send", "poll", "txn")
+
+
+def _by_key(rows: Iterable[tuple[Any, Any, Any]]) -> dict[Any, list[Any]]:
+    grouped: dict[Any, list[Any]] = {}
+    for key, _, value in rows:
+        grouped.setdefault(key, []).append(value)
+    return grouped
+
+
+class Plain:
+    """Everything about one history, found by looping over it."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.done = [op for op in ops if op.type != "invoke"]
+        micro = [op for op in self.done if op.f in MICRO]
+        self.polled_ok = {(k, v) for op in micro if op.type == "ok" for k, _, v in polls(op)}
+        self.writer = {(k, v): op for op in micro for k, _, v in sends(op)}
+        self.micro = micro
+        logs: dict[Any, dict[int, set[Any]]] = defaultdict(lambda: defaultdict(set))
+        for op in micro:
+            rows = polls(op) + (sends(op) if self.committed(op) else [])
+            for key, offset, value in rows:
+                if offset is not None:
+                    logs[key][offset].add(value)
+        self.logs = {key: [(offset, log[offset]) for offset in sorted(log)] for key, log in logs.items()}
+        self.order = {key: [min(values) for _, values in log] for key, log in self.logs.items()}
+
+    def committed(self, op: Op) -> bool:
+        """It happened: ok, or info with a write that an ok op read."""
+        if op.type == "info":
+            return any((k, v) in self.polled_ok for k, _, v in sends(op))
+        return op.type == "ok"
+
+    def index(self, key: Any, value: Any) -> int | None:
+        places = [i for i, v in enumerate(self.order.get(key, [])) if v == value]
+        return places[-1] if places else None
+
+    def places(self, key: Any, value: Any) -> list[int]:
+        return [i for i, (_, values) in enumerate(self.logs.get(key, [])) if value in values]
+
+    def delta(self, key: Any, a: Any, b: Any) -> int:
+        i, j = self.index(key, a), self.index(key, b)
+        return 1 if i is None or j is None else j - i
+
+    def within(self, rows: Callable[[Op], list[Any]], excused: bool) -> list[tuple[int, Any, Any, Any, int]]:
+        """(op, key, a, b, delta) of steps inside ops."""
+        found = []
+        for op in self.micro:
+            moved = {key for event in op.extra.get("rebalance_log", ()) for key in event["keys"]}
+            for key, values in _by_key(rows(op)).items():
+                for a, b in zip(values, values[1:], strict=False):
+                    if not (excused and key in moved):
+                        found.append((op.index, key, a, b, self.delta(key, a, b)))
+        return found
+
+    def across(
+        self, rows: Callable[[Op], list[Any]], reference: tuple[str, ...], seen: tuple[str, ...]
+    ) -> Any:
+        """(op before, op, key, a, b, delta) of steps between ops of a process."""
+        found = []
+        last: dict[Any, dict[Any, tuple[int, Any]]] = defaultdict(dict)
+        for op in self.done:
+            mine = last[op.process]
+            if op.f in ("assign", "subscribe") and op.type != "fail":
+                last[op.process] = {key: place for key, place in mine.items() if key in op.value}
+            elif op.f in MICRO and op.type in seen:
+                for key, values in _by_key(rows(op)).items():
+                    if key in mine:
+                        before, value = mine[key]
+                        found.append(
+                            (before, op.index, key, value, values[0], self.delta(key, value, values[0]))
+                        )
+                    if op.type in reference:
+                        mine[key] = (op.index, values[-1])
+        return found
+
+    def lost(self) -> set[Witness]:
+        found = set()
+        for key in {key for key, _ in self.polled_ok}:
+            firsts = [self.places(k, v)[0] for k, v in self.polled_ok if k == key and self.places(k, v)]
+            for (k, value), writer in self.writer.items():
+                places = self.places(key, value)
+                if k == key and places and places[-1] <= max(firsts, default=-1):
+                    if (key, value) not in self.polled_ok and self.committed(writer):
+                        found.add((key, value, places[0], max(firsts), writer.index))
+        return found
+
+    def answer(self) -> dict[str, set[Witness]]:
+        """Witnesses by type; the types without any are left out."""
+        failed = {(k, v) for op in self.micro if op.type == "fail" for k, _, v in sends(op)}
+        poll_steps, send_steps = self.within(polls, True), self.within(sends, False)
+        reads = self.across(polls, ("ok",), ("ok", "info", "fail"))
+        writes = self.across(sends, ("ok", "info"), ("ok", "info"))
+        found: dict[str, set[Witness]] = {
+            "G1a": {
+                (key, value, self.writer[(key, value)].index, op.index)
+                for op in self.micro
+                if op.type == "ok"
+                for key, _, value in polls(op)
+                if (key, value) in failed
+            },
+            "precommitted-read": {
+                (op.index,)
+                for op in self.micro
+                if {(k, v) for k, _, v in sends(op)} & {(k, v) for k, _, v in polls(op)}
+            },
+            "lost-write": self.lost(),
+            "inconsistent-offsets": {
+                (key, offset, i, tuple(sorted(values)))
+                for key, log in self.logs.items()
+                for i, (offset, values) in enumerate(log)
+                if len(values) > 1
+            },
+            "duplicate": {
+                (key, value, tuple(self.logs[key][i][0] for i in self.places(key, value)))
+                for key, log in self.logs.items()
+                for value in {v for _, values in log for v in values}
+                if len(self.places(key, value)) > 1
+            },
+            "phantom-read": {
+                (k, v) for op in self.micro for k, _, v in polls(op) if (k, v) not in self.writer
+            },
+            "int-poll-skip": {step for step in poll_steps if step[-1] > 1},
+            "int-nonmonotonic-poll": {step for step in poll_steps if step[-1] < 1},
+            "int-send-skip": {step for step in send_steps if step[-1] > 1},
+            "int-nonmonotonic-send": {step for step in send_steps if step[-1] < 1},
+            "poll-skip": {(a, b, key, d) for a, b, key, _, _, d in reads if d > 1},
+            "nonmonotonic-poll": {step for step in reads if step[-1] < 1},
+            "nonmonotonic-send": {step for step in writes if step[-1] < 1},
+        }
+        return {name: witnesses for name, witnesses in found.items() if witnesses}
+
+
+def shaped(name: str, witness: dict[str, Any]) -> Witness:
+    """A witness of the kernels in the oracle's shape."""
+    w = witness
+    if name in ("int-poll-skip", "int-nonmonotonic-poll", "int-send-skip", "int-nonmonotonic-send"):
+        return (w["op"], w["key"], *w["values"], w["delta"])
+    if name == "poll-skip":
+        return (*w["ops"], w["key"], w["delta"])
+    if name in ("nonmonotonic-poll", "nonmonotonic-send"):
+        return (*w["ops"], w["key"], *w["values"], w["delta"])
+    if name == "lost-write":
+        return (w["key"], w["value"], w["index"], w["max-read-index"], w["writer"])
+    if name == "inconsistent-offsets":
+        return (w["key"], w["offset"], w["index"], tuple(w["values"]))
+    if name == "duplicate":
+        return (w["key"], w["value"], tuple(w["offsets"]))
+    names = {"G1a": ("key", "value", "writer", "reader"), "phantom-read": ("key", "value")}
+    return tuple(w[field] for field in names.get(name, ("op",)))

@@ -1,0 +1,64 @@
+"""Which settings forbid which anomalies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checker.anomalies.table import ANOMALIES
+from checker.guarantees import GUARANTEES, promised
+from checker.jepsen import ALWAYS_ALLOWED
+from harness.model.options import Settings
+
+SAFE = Settings(
+    acks="all",
+    retries=5,
+    max_in_flight=5,
+    idempotence=True,
+    txn=True,
+    isolation_level="read_committed",
+    replication=3,
+    min_insync_replicas=2,
+    unclean_election=False,
+)
+
+
+def test_safe_settings_forbid_everything_that_is_bad() -> None:
+    for name in {*ANOMALIES, "torn-transaction"} - ALWAYS_ALLOWED:
+        assert promised(name, SAFE) is True, name
+    assert promised("int-send-skip", SAFE) is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed"),
+    [
+        ({"acks": "1"}, {"lost-write", "unseen", "nonmonotonic-send", "torn-transaction"}),
+        ({"min_insync_replicas": 1}, {"lost-write", "unseen", "inconsistent-offsets"}),
+        ({"replication": 1}, {"lost-write"}),
+        ({"unclean_election": True}, {"lost-write", "inconsistent-offsets"}),
+        ({"idempotence": False, "txn": False}, {"duplicate", "nonmonotonic-send", "poll-skip"}),
+        ({"isolation_level": "read_uncommitted"}, {"G1a", "precommitted-read", "torn-transaction"}),
+    ],
+)  # fmt: skip
+def test_weaker_settings_forbid_less(changes: dict[str, object], allowed: set[str]) -> None:
+    settings = replace(SAFE, **changes)  # type: ignore[arg-type]
+    for name in allowed:
+        assert promised(name, settings) is False, name
+    assert promised("phantom-read", settings) is True
+
+
+def test_no_retries_means_no_duplicates() -> None:
+    settings = replace(SAFE, idempotence=False, txn=False, retries=0)
+    assert promised("duplicate", settings) is True
+
+
+def test_unknown_settings_leave_the_promise_unknown() -> None:
+    assert promised("lost-write", Settings()) is None
+    assert promised("lost-write", Settings(acks="1")) is False
+    assert promised("duplicate", Settings()) is None
+    assert promised("G1a", Settings(txn=False)) is True
+
+
+def test_every_guarantee_has_its_source() -> None:
+    assert all(guarantee.says and guarantee.source for guarantee in GUARANTEES)

@@ -1,0 +1,255 @@
+"""Histories to tables: what is read, what is left out, and what is refused with which message."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from checker import ingest, schema
+from checker.check import check_plain
+from checker.coding import BASE, EMPTY, Coder, decoder
+from harness.model import codec
+from harness.model.errors import BadHistory
+from harness.model.options import CheckOptions
+
+HEADER = codec.header("r1", 0, 1, 2).decode().strip()
+
+
+def op(index: int, process: Any, kind: str, f: str, value: Any, **extra: Any) -> dict[str, Any]:
+    line = {"index": index, "time_ns": index * 10, "process": process, "type": kind, "f": f, "value": value}
+    return {**line, "extra": extra} if extra else line
+
+
+SEND = [op(0, 0, "invoke", "send", [["send", 1, 7]]), op(1, 0, "ok", "send", [["send", 1, [0, 7]]])]
+POLL = [op(2, 1, "invoke", "poll", [["poll"]]), op(3, 1, "ok", "poll", [["poll", [[1, [[0, 7]]]]]])]
+
+
+def text(*lines: Any) -> str:
+    return "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+
+
+def written(folder: Path, content: str | bytes, name: str = "h.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def run_folder(folder: Path, *segments: str) -> Path:
+    (folder / "run" / "history").mkdir(parents=True)
+    for number, segment in enumerate(segments):
+        (folder / "run" / "history" / f"{number:05d}.jsonl").write_text(segment)
+    return folder / "run"
+
+
+def test_rows(tmp_path: Path) -> None:
+    tables = ingest.collect(written(tmp_path, text(HEADER, *SEND, *POLL)))
+    assert tables.meta["run"] == "r1"
+    assert tables.ops.column("index").to_pylist() == [1, 3]
+    assert tables.ops.column("invoke_index").to_pylist() == [0, 2]
+    assert tables.sends.to_pylist() == [
+        {"key": 1, "value": 7, "offset": 0, "op": 1, "mop": 0, "process": 0, "type": 0, "txn": False}
+        | {"invoke_ns": 0, "complete_ns": 10}
+    ]
+    assert tables.polls.column("value").to_pylist() == [7]
+    assert tables.meta["counts"] == {"send": {"ok": 1}, "poll": {"ok": 1}}
+    assert tables.meta["last_ok_op"] == 3
+
+
+def test_an_invocation_without_completion_is_info(tmp_path: Path) -> None:
+    tables = ingest.collect(written(tmp_path, text(SEND[0], *POLL)))
+    rows = {row["index"]: row for row in tables.ops.to_pylist()}
+    assert rows[0]["type"] == "info"
+    assert rows[0]["complete_ns"] is None
+    assert tables.sends.column("offset").to_pylist() == [-1]
+
+
+def test_completion_in_the_next_segment(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, SEND[0]), text(HEADER, SEND[1], *POLL))
+    assert check_plain(run, CheckOptions()).valid == "valid"
+
+
+def test_values_of_any_type(tmp_path: Path) -> None:
+    lines = [
+        op(0, 0, "invoke", "send", [["send", "k", {"a": 1}]]),
+        op(1, 0, "ok", "send", [["send", "k", [0, {"a": 1}]]]),
+        op(2, 1, "invoke", "poll", [["poll"]]),
+        op(3, 1, "ok", "poll", [["poll", [["k", [[0, {"a": 1}], [1, None], [2, 1 << 70], [3, "7"]]]]]]),
+    ]
+    result = check_plain(written(tmp_path, text(*lines)), CheckOptions())
+    (found,) = [anomaly for anomaly in result.anomalies if anomaly.name == "phantom-read"]
+    assert {witness["key"] for witness in found.witnesses} == {"k"}
+    assert [witness["value"] for witness in found.witnesses] == [None, float(1 << 70), "7"]
+
+
+def test_polls_that_hold_nothing(tmp_path: Path) -> None:
+    lines = [*SEND, op(2, 1, "invoke", "poll", [["poll"]]), op(3, 1, "ok", "poll", [["poll", [[1, []]]]])]
+    tables = ingest.collect(written(tmp_path, text(*lines)))
+    assert tables.polls.column("value").to_pylist() == [EMPTY]
+
+
+def test_small_tables(tmp_path: Path) -> None:
+    log = [{"event": "assigned", "keys": [1, 2]}]
+    end = {"final": True, "rebalance_log": log, "positions": [[1, 4]], "ends": [[1, 2, 4]]}
+    kill = {"fault": "kill:leader", "span": "start", "phase": "complete"}
+    lines = [
+        *SEND,
+        op(2, 1, "invoke", "assign", [1], seek_to_beginning=True),
+        op(3, 1, "ok", "assign", [1], seek_to_beginning=True),
+        op(4, 1, "invoke", "poll", [["poll"]], final=True),
+        op(5, 1, "ok", "poll", [["poll", []]], **end),
+        op(6, "nemesis", "info", "kill", {"took_effect": True}, **kill),
+        op(7, 2, "invoke", "delete-records", [[1, 2]]),
+        op(8, 2, "ok", "delete-records", [[1, 2]]),
+    ]
+    tables = ingest.collect(written(tmp_path, text(*lines)))
+    assert tables.small["assigns"].to_pylist() == [
+        {"op": 3, "process": 1, "type": 0, "how": schema.ASSIGN, "seek": True, "key": 1}
+    ]
+    assert [row["key"] for row in tables.small["rebalances"].to_pylist()] == [1, 2]
+    assert tables.small["ends"].to_pylist() == [
+        {"op": 5, "process": 1, "final": True, "key": 1, "position": 4, "log_start": 2, "end": 4}
+    ]
+    assert tables.small["deletions"].to_pylist() == [{"op": 8, "type": 0, "key": 1, "before": 2}]
+    (nemesis,) = tables.small["nemesis"].to_pylist()
+    assert (nemesis["fault"], nemesis["phase"], json.loads(nemesis["value"])) == (
+        "kill:leader",
+        "complete",
+        {"took_effect": True},
+    )
+    assert tables.meta["final_processes"] == {"1": "ok"}
+
+
+TORN = text(HEADER, *SEND, *POLL) + '{"index":4,"time_ns":40,"proc'
+
+
+def test_torn_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+    result = check_plain(run_folder(tmp_path, TORN), CheckOptions())
+    assert result.valid == "valid"
+    assert "cut off in its last line" in result.statistics["truncated"]
+
+
+def test_truncated_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = gzip.compress(text(*SEND, *POLL).encode() * 1)
+    lines = [op(n, n, "invoke", "poll", [["poll"]]) for n in range(4, 3000)]
+    whole = gzip.compress(text(*SEND, *POLL, *lines).encode())
+    result = check_plain(written(tmp_path, whole[: len(whole) // 2], "h.jsonl.gz"), CheckOptions())
+    assert result.statistics["truncated"]
+    assert result.statistics["acknowledged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (text(*SEND, "garbage", *POLL), "h.jsonl, line 3: not a JSON line"),
+        (text(*SEND, "[1]", *POLL), "line 3: not an op"),
+        (text(SEND[0], {"index": 1}, *POLL), "line 2: not an op .no field 'time_ns'"),
+        (text(SEND[0], {**SEND[1], "index": 0}, *POLL), "line 2: index 0 after 0"),
+        (text(SEND[0], {**SEND[1], "index": "x"}), "line 2: index 'x'"),
+        (text(SEND[0], {**SEND[1], "type": "okay"}, *POLL), "line 2: unknown op type 'okay'"),
+        (
+            text(SEND[0], {**SEND[1], "f": "poll"}, *POLL),
+            "line 2: completes 'poll', but process 0 had invoked",
+        ),
+        (text(SEND[0], {**SEND[0], "index": 1}, *POLL), "line 2: process 0 invokes again"),
+        (text(SEND[0], {**SEND[1], "value": [["send", 1]]}, *POLL), "line 2: not a micro-op"),
+        (text(SEND[0], {**SEND[1], "value": [["sned", 1, 2]]}, *POLL), "line 2: unknown micro-op"),
+        (text(SEND[0], {**SEND[1], "value": 7}, *POLL), "line 2: the value of a send"),
+        (text(SEND[0], {**SEND[1], "value": [["send", 1, ["a", 7]]]}, *POLL), "line 2: offset 'a'"),
+        (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [[0]]]]]]}), "line 4: not a micro-op"),
+        (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [["a", 7]]]]]]}), "a polled offset is not"),
+        (text(SEND[0], {**SEND[1], "extra": [1]}, *POLL), "line 2: `extra`"),
+        (text({"schema": 99}, *SEND), "line 1: log schema 99"),
+    ],
+)
+def test_garbage_is_refused_with_its_place(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(BadHistory, match=message):
+        check_plain(written(tmp_path, content), CheckOptions())
+
+
+def test_torn_line_in_a_segment_that_is_not_the_last(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match=r"00000\.jsonl, line 6: not a JSON line"):
+        check_plain(run_folder(tmp_path, TORN, text(HEADER)), CheckOptions())
+
+
+def test_no_history(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match=r"no history/\*.jsonl in it"):
+        check_plain(tmp_path, CheckOptions())
+    with pytest.raises(BadHistory, match="no such file"):
+        check_plain(tmp_path / "nothing.edn", CheckOptions())
+
+
+@pytest.mark.parametrize("content", ["", HEADER + "\n", "\n\n", '{"ind'])
+def test_empty_history_is_unknown(tmp_path: Path, content: str) -> None:
+    result = check_plain(run_folder(tmp_path, content), CheckOptions())
+    assert result.valid == "unknown"
+    assert result.reasons == ("the history holds no operations",)
+
+
+@pytest.mark.parametrize("name", ["h.edn", "h.edn.gz"])
+def test_edn(tmp_path: Path, name: str) -> None:
+    lines = """{:time 1, :type :invoke, :process 0, :f :txn, :value [[:send 1 7] [:poll]]}
+#jepsen.history.Op{:time 2, :type :ok, :process 0, :f :txn, :value [[:send 1 [0 7]] [:poll {"k" [[0 :v]]}]]}
+{:time 3, :type :info, :process :nemesis, :f :kill, :value {:n1 #{1 2}}}
+"""
+    content = gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode()
+    tables = ingest.collect(written(tmp_path, content, name))
+    assert tables.ops.column("index").to_pylist() == [1]
+    original = decoder(tables.texts)
+    assert [original[code] for code in tables.polls.column("key").to_pylist()] == ["k"]
+    assert [original[code] for code in tables.polls.column("value").to_pylist()] == [":v"]
+    assert tables.small["nemesis"].num_rows == 1
+
+
+EDN_OP = "{:index 0, :time 1, :type :invoke, :process 0, :f :poll, :value [[:poll]]}"
+
+
+def test_edn_that_is_not(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match="line 2, column 11"):
+        check_plain(written(tmp_path, f"{EDN_OP}\n{{:a 1 :a 2}}\n{EDN_OP}\n", "h.edn"), CheckOptions())
+
+
+def test_tables_are_made_once_and_again_when_the_history_grew(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND))
+    check_plain(run, CheckOptions())
+    meta = run / "tables" / "_schema.json"
+    stamp = meta.stat().st_mtime_ns
+    check_plain(run, CheckOptions())
+    assert meta.stat().st_mtime_ns == stamp
+    with (run / "history" / "00000.jsonl").open("a") as stream:
+        stream.write(text(*POLL))
+    assert check_plain(run, CheckOptions()).valid == "valid"
+    assert pq.read_table(run / "tables" / "ops").num_rows == 2
+
+
+def test_damaged_tables_are_a_clear_error(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND))
+    check_plain(run, CheckOptions())
+    (run / "tables" / "sends" / "00000" / "00000.parquet").write_bytes(b"PAR1")
+    with pytest.raises(BadHistory, match="the tables are damaged"):
+        check_plain(run, CheckOptions())
+    meta = json.loads((run / "tables" / "_schema.json").read_text())
+    (run / "tables" / "_schema.json").write_text(json.dumps({**meta, "schema": 99}))
+    with pytest.raises(BadHistory, match="tables of schema 99"):
+        check_plain(run, CheckOptions())
+
+
+def test_parts_and_buckets_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "CHUNK_ROWS", 1)
+    run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
+    for buckets in (1, 3):
+        result = check_plain(run, CheckOptions(buckets=buckets))
+        assert (result.valid, result.statistics["seen"]) == ("valid", 1)
+    assert len(list((run / "tables" / "ops").iterdir())) > 1
+
+
+def test_codes() -> None:
+    coder = Coder()
+    assert coder.codes([1, -5, 0]).tolist() == [1, -5, 0]
+    assert coder.codes([1, "a", True, "a", BASE]).tolist() == [1, BASE, BASE + 1, BASE, BASE + 2]
+    assert dict(decoder(coder.texts)) == {BASE: "a", BASE + 1: True, BASE + 2: BASE}
+    assert Coder(coder.texts).code("a") == BASE

@@ -1,0 +1,75 @@
+"""Reasons for `unknown` that do not come from ops, and how verdicts and checks are joined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checker import native
+from checker.check import check_many, check_plain, judge
+from checker.checks import table
+from checker.ingest import of_ops
+from checker.source import in_memory
+from harness.model.errors import BadInput
+from harness.model.op import Op
+from harness.model.options import CheckOptions
+from harness.model.result import Result
+from tests.unit.checker.cases import cases
+
+
+def _run(folder: Path, name: str, *events: str) -> Path:
+    case = next(case for case in cases() if case.name == name)
+    (folder / "history").mkdir()
+    (folder / "history" / "00000.jsonl").write_bytes(case.path.read_bytes())
+    (folder / "events").mkdir()
+    (folder / "events" / "harness.jsonl").write_text("\n".join(events))
+    return folder
+
+
+TROUBLE = '{"time_ns": 1, "event": "trouble", "detail": "n2 did not come back"}'
+INTERRUPTED = '{"time_ns": 1, "event": "interrupted"}'
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [((TROUBLE,), "the run had trouble: n2 did not come back"), ((INTERRUPTED,), "the run was interrupted")],
+)
+def test_trouble_withholds_valid(tmp_path: Path, events: tuple[str, ...], reason: str) -> None:
+    run = _run(tmp_path, "lost-write/negative", '{"event": "phase", "detail": "load"}', *events, '{"torn')
+    result = check_plain(run, CheckOptions())
+    assert (result.valid, result.reasons) == ("unknown", (reason,))
+
+
+def test_trouble_does_not_hide_what_was_found(tmp_path: Path) -> None:
+    result = check_plain(_run(tmp_path, "lost-write/positive", TROUBLE), CheckOptions())
+    assert result.valid == "invalid"
+    assert len(result.reasons) == 1
+
+
+def test_no_events_is_no_trouble(tmp_path: Path) -> None:
+    assert native.trouble(tmp_path) == []
+
+
+def test_unknown_check_is_refused() -> None:
+    with pytest.raises(BadInput, match="'nothing' is not known; one of queue"):
+        judge(in_memory(of_ops([])), CheckOptions(checks=("nothing",)))
+
+
+def test_the_worst_check_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new check is one line in the table."""
+    monkeypatch.setitem(table.CHECKS, "dummy", lambda source, options: Result("invalid", True, ("r",)))
+    ops = [Op(0, 0, 0, "invoke", "poll", [["poll"]]), Op(1, 1, 0, "ok", "poll", [["poll", []]])]
+    result = judge(in_memory(of_ops(ops)), CheckOptions(checks=("queue", "dummy")))
+    assert (result.valid, result.promised, result.reasons[-1]) == ("invalid", True, "r")
+
+
+def test_many_without_spark(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{}\n{}\n")
+    good = next(case for case in cases() if case.name == "lost-write/negative")
+    (_, first), (_, second) = check_many(None, [good.path, bad], good.options)
+    assert isinstance(first, Result)
+    assert first.valid == "valid"
+    assert isinstance(second, dict)
+    assert second["exit_code"] == 2

@@ -1,0 +1,189 @@
+"""The interpreter with real worker processes whose clients do nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import store
+from harness.cluster.sim import SimCluster
+from harness.crew import AdminLink, Crew
+from harness.generator import Clients, Fn, ForNemesis, Limit, Once, Rate, Then, TimeLimit, any_, op
+from harness.interpreter import Interpreter, Limits
+from harness.model import codec
+from harness.model.errors import ClusterTrouble
+from harness.model.history import history
+from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
+from harness.model.protocols import Generator
+
+CONCURRENCY = 4
+SECOND = 1_000_000_000
+SENDS = Fn(lambda ctx, n: op("send", [["send", 1, n]]))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SimCluster]:
+    made = SimCluster(tmp_path / "cluster")
+    made.up(lambda text: None)
+    yield made
+    made.down()
+
+
+class Run:
+    """One interpreted generator, its workers, and the history that it wrote."""
+
+    def __init__(
+        self, cluster: SimCluster, folder: Path, per_process: int = 1, library: str = "noop"
+    ) -> None:
+        client = {"library": library, "concurrency": CONCURRENCY, "inline": per_process > 1}
+        self.crew = Crew(cluster, client, CONCURRENCY, per_process, folder, dict(os.environ))
+        self.folder = folder
+        self.events: list[Op] = []
+        self.interpreter: Interpreter | None = None
+
+    def __call__(
+        self,
+        generator: Generator,
+        nemesis: Callable[[Op], Op] = lambda op: op,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> list[Op]:
+        self.crew.start()
+        zero_ns = time.monotonic_ns()
+        try:
+            with store.HistoryLog(self.folder, "test", zero_ns) as log:
+                self.interpreter = Interpreter(
+                    self.crew, nemesis, log.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
+                    limits=limits, listener=self.events.append,
+                )  # fmt: skip
+                self.interpreter.run(generator)
+        finally:
+            self.crew.stop()
+        lines = (self.folder / "00000.jsonl").read_bytes().splitlines()[1:]
+        assert [codec.decode(line) for line in lines] == self.events
+        return self.events
+
+
+@pytest.fixture
+def run(cluster: SimCluster, tmp_path: Path) -> Run:
+    return Run(cluster, tmp_path)
+
+
+def test_every_op_is_recorded_in_order_and_completed(run: Run) -> None:
+    events = run(Clients(Limit(SENDS, 200)))
+    assert [event.index for event in events] == list(range(400))
+    times = [event.time_ns for event in events]
+    assert times == sorted(times)
+    joined = history(events)
+    assert all(joined.completion(at) is not None for at, event in enumerate(joined) if event.type == INVOKE)
+    assert {event.type for event in events} == {INVOKE, OK}
+    assert {event.process for event in events} == set(range(CONCURRENCY))
+
+
+def test_info_retires_the_process(run: Run) -> None:
+    events = run(Clients(Then((Limit(Fn(lambda ctx, n: op("crash")), 6), Limit(SENDS, 20)))))
+    retired = [event.process for event in events if event.type == INFO]
+    assert len(set(retired)) == len(retired) == 6
+    later = {event.process for event in events if event.f == "send"}
+    assert not later & set(retired)
+    assert all(int(str(process)) < 3 * CONCURRENCY for process in later)
+
+
+def test_a_killed_worker_is_info_and_is_replaced(run: Run) -> None:
+    def kill(fault: Op) -> Op:
+        assert run.crew.signal("w1", signal.SIGKILL)
+        return fault
+
+    faults = ForNemesis(Once(op("kill")))
+    events = run(any_(faults, Clients(TimeLimit(Rate(SENDS, SECOND // 1000), SECOND))), kill)
+    ended = [event for event in events if event.type == INFO and event.process != NEMESIS]
+    assert all(event.error == "client process ended" for event in ended)
+    assert any(event.type == OK and int(str(event.process)) % CONCURRENCY == 1 for event in events[-200:])
+
+
+def test_a_hung_client_does_not_hang_the_run(run: Run) -> None:
+    def pause(fault: Op) -> Op:
+        assert run.crew.signal("w2", signal.SIGSTOP)
+        return fault
+
+    generator = any_(
+        ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 2 * SECOND))
+    )
+    began = time.monotonic()
+    events = run(generator, pause, Limits(op_timeout_s=0.5))
+    assert time.monotonic() - began < 15
+    late = [event for event in events if event.error == "op deadline exceeded"]
+    assert [int(str(event.process)) % CONCURRENCY for event in late] == [2]
+    assert any(event.process == 2 + CONCURRENCY and event.type == OK for event in events)
+
+
+def test_a_hung_client_among_others_in_one_process(cluster: SimCluster, tmp_path: Path) -> None:
+    run = Run(cluster, tmp_path, per_process=2)
+
+    def pause(fault: Op) -> Op:
+        run.crew.signal("w0", signal.SIGSTOP)
+        threading.Timer(1.0, run.crew.signal, ("w0", signal.SIGCONT)).start()
+        return fault
+
+    generator = any_(
+        ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 3 * SECOND))
+    )
+    events = run(generator, pause, Limits(op_timeout_s=0.5))
+    assert any(event.error == "op deadline exceeded" for event in events)
+    assert events[-1].type in (OK, INFO)
+
+
+def test_a_nemesis_that_raises_is_in_the_history_and_took_no_effect(run: Run) -> None:
+    def broken(fault: Op) -> Op:
+        raise ClusterTrouble("nobody is home")
+
+    events = run(ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, "kill", None, None, {"fault": "kill:x"}))), broken)
+    assert [event.extra["phase"] for event in events] == ["invoke", "complete"]
+    assert events[1].value == {"took_effect": False}
+    assert "nobody is home" in events[1].error
+
+
+def test_a_nemesis_that_hangs_is_given_up(run: Run) -> None:
+    def slow(fault: Op) -> Op:
+        time.sleep(3.0)
+        return fault
+
+    events = run(ForNemesis(Once(op("kill"))), slow, Limits(nemesis_timeout_s=0.3))
+    assert events[-1].error == "no answer in 0 s"
+
+
+def test_divert_cuts_the_load_short(run: Run) -> None:
+    def divert(fault: Op) -> Op:
+        assert run.interpreter is not None
+        if fault.f == "stop":
+            run.interpreter.divert(ForNemesis(Once(op("heal"))))
+        return fault
+
+    began = time.monotonic()
+    events = run(any_(ForNemesis(Once(op("stop"))), Clients(Rate(SENDS, SECOND // 100))), divert)
+    assert time.monotonic() - began < 10
+    assert [event.f for event in events if event.process == NEMESIS] == ["stop", "stop", "heal", "heal"]
+
+
+def test_a_client_that_cannot_be_opened_makes_fail(cluster: SimCluster, tmp_path: Path) -> None:
+    run = Run(cluster, tmp_path, library="confluent")  # it lacks a bootstrap
+    events = run(Clients(Limit(SENDS, 4)))
+    assert {event.type for event in events} == {INVOKE, FAIL}
+    assert all(event.error[0] == "no-client" for event in events if event.type == FAIL)
+
+
+def test_admin_calls_answer_or_fail_in_time(cluster: SimCluster, tmp_path: Path) -> None:
+    link = AdminLink(cluster, {"library": "noop"}, tmp_path, dict(os.environ))
+    try:
+        assert link.call("create_topics", names=["a"]) == ["a"]
+        with pytest.raises(ClusterTrouble, match="no_such_call"):
+            link.call("no_such_call")
+    finally:
+        link.stop()
+    with pytest.raises(ClusterTrouble, match="brokers"):
+        link.call("brokers", 1.0)

@@ -1,0 +1,72 @@
+"""Who leads what, from several brokers' views, and topics made ahead of use."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from harness.cluster.views import PartitionView, View, newest, parse
+from harness.generator import op
+from harness.model.errors import ClusterTrouble
+from harness.roles import AHEAD, Topics, ViewRoles
+
+NODES = ("n1", "n2", "n3")
+
+
+def view(leader: int | None, epoch: int, isr: set[int], brokers: set[int] = {1, 2, 3}) -> View:  # noqa: B006
+    return View(frozenset(brokers), {("r-0", 0): PartitionView(leader, epoch, frozenset(isr))})
+
+
+def test_a_leader_that_was_cut_off_is_not_believed() -> None:
+    stale, fresh = view(1, 4, {1, 2, 3}), view(2, 5, {2, 3}, {2, 3})
+    roles = ViewRoles(lambda: [stale, fresh, fresh], "r", NODES, 3)
+    assert roles.leaders() == {("r-0", 0): "n2"}
+    assert roles.unhealthy() == "2 of 3 brokers are registered"
+
+
+def test_of_equal_epochs_the_smaller_in_sync_set_counts() -> None:
+    now = newest([view(2, 5, {1, 2, 3}), view(2, 5, {2, 3})])
+    assert now.partitions[("r-0", 0)].isr == {2, 3}
+    roles = ViewRoles(lambda: [view(2, 5, {2, 3}), view(2, 5, {1, 2, 3})], "r", NODES, 3)
+    assert roles.unhealthy() == "1 of 1 partitions have replicas out of sync"
+
+
+def test_healthy_and_other_runs_topics_do_not_matter() -> None:
+    other = View(frozenset({1, 2, 3}), {("other-0", 0): PartitionView(None, 1, frozenset())})
+    assert ViewRoles(lambda: [view(1, 1, {1, 2, 3}), other], "r", NODES, 3).unhealthy() == ""
+
+
+def test_leaderless_and_silent() -> None:
+    assert "no leader" in ViewRoles(lambda: [view(None, 1, set())], "r", NODES, 3).unhealthy()
+    with pytest.raises(ClusterTrouble, match="no broker answers"):
+        ViewRoles(lambda: [], "r", NODES, 3).leaders()
+
+
+def test_parse_of_a_metadata_answer() -> None:
+    def text(value: str) -> bytes:
+        return struct.pack(">h", len(value)) + value.encode()
+
+    broker = struct.pack(">i", 7) + text("host") + struct.pack(">i", 9092) + struct.pack(">h", -1)
+    ids = struct.pack(">iii", 2, 7, 8)
+    partition = struct.pack(">hiii", 0, 3, 7, 12) + ids + struct.pack(">ii", 1, 7) + struct.pack(">i", 0)
+    topic = struct.pack(">h", 0) + text("t") + b"\0" + struct.pack(">i", 1) + partition
+    answer = struct.pack(">ii", 1, 0) + struct.pack(">i", 1) + broker + text("cluster")
+    answer += struct.pack(">i", 7) + struct.pack(">i", 1) + topic
+    found = parse(answer)
+    assert found == View(frozenset({7}), {("t", 3): PartitionView(7, 12, frozenset({7}))})
+    with pytest.raises(ValueError, match="cut short"):
+        parse(answer[:-6])
+
+
+def test_topics_are_made_before_use_and_ahead() -> None:
+    calls: list[dict[str, Any]] = []
+    topics = Topics(lambda name, within_s, **args: calls.append(args), "r", 4, 3, {})
+    topics.ensure(11)
+    assert calls[0]["names"] == [f"r-{n}" for n in range(3 + AHEAD)]
+    topics.before(op("send", [["send", 19, 1]]))
+    assert len(calls) == 1
+    topics.before(op("poll", [["poll"]]))
+    topics.before(op("send", [["poll"], ["send", 20, 1]]))
+    assert calls[1]["names"] == ["r-5", "r-6", "r-7"]
