@@ -8,6 +8,7 @@ by the seven skip and nonmonotonic anomalies; the rules are document 000's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,9 @@ from checker.packing import Bools, Ints, begins, expand, order, tails
 from checker.schema import OK
 from checker.subscriptions import Subscriptions
 from checker.witness import int_lists, pairs_of, table
+
+SKIPPED_MAX: Final = 20_000_000
+SKIPPED_CUT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,15 @@ def kept(steps: Steps, held: Subscriptions) -> Steps:
 
 
 def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
-    """The values that each step of delta > 1 passed over, as lists."""
+    """The values that each step of delta > 1 passed over, as lists.
+
+    All of them, unless the lists together would hold more than SKIPPED_MAX values, as when a whole log is
+    read in disorder: then each is cut to its first SKIPPED_CUT. The delta always says how many there are.
+    """
     index, picks = bucket.versions.index, bucket.versions.slot_pick
     lengths = np.maximum(steps.delta - 1, 0)
+    if int(lengths.sum()) > SKIPPED_MAX:
+        lengths = np.minimum(lengths, SKIPPED_CUT)
     slots = expand(index[steps.a] + 1, lengths)
     return int_lists(bucket.values(picks[slots]), lengths)
 

@@ -2,19 +2,35 @@
 
 Jepsen's rules: within an op, keys in the op's rebalance log are excused; between ops, an assign or subscribe
 that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
-beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between.
+beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
+skips of what was legally deleted: below the log start, or under compaction.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from checker.bucket import Bucket
 from checker.deltas import Steps, between, inside, kept
 from checker.subscriptions import subscriptions
 
 
+def _over_what_exists(bucket: Bucket, steps: Steps) -> Steps:
+    """Without the skips of which everything passed over was legally deleted (native rules)."""
+    if bucket.options.jepsen_compatible or len(steps.delta) == 0:
+        return steps
+    skips = steps.delta > 1
+    if "compact" in (bucket.options.settings.cleanup_policy or ""):
+        return steps.where(~skips)
+    orders = bucket.versions
+    last_skipped = orders.slot_offset[np.maximum(orders.index[np.maximum(steps.b, 0)] - 1, 0)]
+    log_start, _, _ = bucket.ends.of(bucket.data.keys)
+    return steps.where(~(skips & (last_skipped < log_start[steps.key])))
+
+
 def inside_op(bucket: Bucket) -> Steps:
     """Steps within ops, of keys that were not rebalanced in the op."""
-    steps = inside(bucket, bucket.polls)
+    steps = _over_what_exists(bucket, inside(bucket, bucket.polls))
     if len(steps.delta) == 0 or bucket.small.rebalances.num_rows == 0:
         return steps
     held = subscriptions(bucket)
@@ -26,7 +42,7 @@ def between_ops(bucket: Bucket) -> Steps:
     nothing = (
         bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
     )
-    steps = between(bucket, bucket.polls, nothing, any_type=False)
+    steps = _over_what_exists(bucket, between(bucket, bucket.polls, nothing, any_type=False))
     if len(steps.delta) == 0:
         return steps
     held = subscriptions(bucket)

@@ -173,7 +173,11 @@ def git_commit() -> str | None:
 
 
 class WarmSpark:
-    """Starts the Spark session in a thread, so that the verdict does not wait for a JVM."""
+    """The Spark session of a run, started in a thread.
+
+    It starts while topics are made and workers load, and the load waits for it: a JVM that starts takes both
+    cores for seconds, which would disturb the load, the healing or the verdict. Idle, it costs nothing.
+    """
 
     def __init__(self, master: str) -> None:
         self._master = master
@@ -182,23 +186,29 @@ class WarmSpark:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin; a second call does nothing."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._start, name="spark", daemon=True)
+        """Begin to start, or to warm up again what has been idle."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is None:
+            self._thread = threading.Thread(target=self._work, name="spark", daemon=True)
             self._thread.start()
 
-    def _start(self) -> None:
+    def _work(self) -> None:
         from checker import session
 
         try:
-            java.set_env(java.find(), os.environ)
-            self._session = session.start(self._master)
+            if self._session is None:
+                java.set_env(java.find(), os.environ)
+                self._session = session.start(self._master, brief=True)
+            else:
+                session.warm_up(self._session)
         except BaseException as error:
             self._error = error
 
     def get(self) -> Any:
-        """The session. Raises what starting it raised."""
-        self.start()
+        """The session, when it is ready. Raises what starting it raised."""
+        if self._thread is None:
+            self.start()
         assert self._thread is not None
         self._thread.join()
         if self._error is not None:
@@ -301,6 +311,7 @@ def _record(
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
     assert isinstance(cluster, Hosts)
+    spark.start()
     workload = make_workload(plan)
     config = client_config(plan, cluster.bootstrap)
     env_vars = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -311,6 +322,7 @@ def _record(
     topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
     topics.ensure(plan.key_count - 1)
     crew.start()
+    spark.get()
     views = getattr(cluster, "views", None)
     roles: Roles = (
         ViewRoles(views, plan.run, cluster.nodes, plan.replication_factor)
@@ -402,5 +414,8 @@ def options_of(folder: Path, **changes: Any) -> CheckOptions:
 
 
 def spark_session(master: str) -> Any:
-    """A Spark session now."""
-    return WarmSpark(master).get()
+    """A Spark session now, for histories of any size."""
+    from checker import session
+
+    java.set_env(java.find(), os.environ)
+    return session.start(master)

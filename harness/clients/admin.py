@@ -8,15 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.clients.api import Admin
+from harness.clients.api import Admin, Library
 from harness.clients.settings import Settings
+from harness.model.errors import BadInput
 
 
 class AdminRole:
     """Answers for one run: where no topics are named, the run's are meant."""
 
-    def __init__(self, admin: Admin, settings: Settings) -> None:
-        self._admin, self._settings = admin, settings
+    def __init__(self, admin: Admin, settings: Settings, library: Library) -> None:
+        self._admin, self._settings, self._library = admin, settings, library
+
+    def problem(self) -> str:
+        """What the library has against the run's client settings; empty when it takes them."""
+        try:
+            self._library.producer(self._settings).close()
+            self._library.consumer(self._settings).close(leave=False)
+        except BadInput as error:
+            return str(error)
+        return ""
 
     def create_topics(
         self,

@@ -243,5 +243,5 @@ def open_admin(config: Mapping[str, Any]) -> Any:
     """The admin role (`admin.AdminRole`)."""
     from harness.clients.admin import AdminRole
 
-    made = settings(config)
-    return AdminRole(Confluent().admin(made), made)
+    made, library = settings(config), Confluent()
+    return AdminRole(library.admin(made), made, library)

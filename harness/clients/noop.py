@@ -40,6 +40,9 @@ class NoopClient:
 class NoopAdmin:
     """An admin role for a cluster that is not there."""
 
+    def problem(self) -> str:
+        return ""
+
     def create_topics(self, names: list[str], **_: Any) -> list[str]:
         return list(names)
 

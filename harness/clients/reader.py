@@ -49,7 +49,7 @@ class Reader:
         positions = {partition: known.get(partition, start) for partition in partitions}
         if self.subscribed or self._consumer is None:
             self._renew()
-        self.subscribed, self._topics = False, []
+        self.subscribed, self._topics, self._assigned = False, [], set()
         assert self._consumer is not None
         self._consumer.assign(positions)
         self._assigned = set(partitions)
@@ -121,7 +121,10 @@ class Reader:
             if partition not in found:
                 key = key_of(*partition)
                 found[partition] = None if key is None else []
-                self._origin.setdefault(partition, self._positions.get(partition, record.offset))
+                # Before the position if the log was cut off there and the consumer began again.
+                self._origin.setdefault(
+                    partition, min(record.offset, self._positions.get(partition, record.offset))
+                )
             pairs = found[partition]
             if pairs is None:
                 self.notes.append(f"poll: a record of {record.topic}, which is not a topic of this run")

@@ -55,7 +55,9 @@ def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
     names = list(held)
     for name, mine in held.items():
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
-            ax.axvspan(begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5)
+            ax.axvspan(
+                begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5
+            )
 
 
 def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
@@ -82,8 +84,14 @@ def label(ax: Axes, held: Lanes, end_s: float) -> None:
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
             ax.add_patch(
                 Rectangle(
-                    (begin, bottom), width, unit * 0.16, transform=blended, facecolor=shown, alpha=0.85,
-                    linewidth=0, clip_on=False,
+                    (begin, bottom),
+                    width,
+                    unit * 0.16,
+                    transform=blended,
+                    facecolor=shown,
+                    alpha=0.85,
+                    linewidth=0,
+                    clip_on=False,
                 )  # fmt: skip
             )
         _texts(ax, mine, end_s, bottom + unit * 0.22, shown, blended)

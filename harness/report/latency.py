@@ -19,14 +19,14 @@ QUANTILES: Final = (0.5, 0.95, 0.99, 1.0)
 QUANTILE_COLOURS: Final = ("#56B4E9", "#0072B2", "#E69F00", "#C4308A")
 QUANTILE_NAMES: Final = ("median", "95%", "99%", "longest")
 RARE: Final = 0.005
+WINDOWS: Final = (120, 60, 40, 30, 20)  # divisors of readings.WINDOWS
+ENOUGH: Final = 200
 
 
 def shown(data: Readings) -> list[str]:
     """The fs that get a panel: the most frequent, without the rare ones that ask for nothing of the log."""
     total = sum(reading.count for reading in data.by_f.values())
-    fs = [
-        f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")
-    ] or data.fs
+    fs = [f for f in data.fs if data.by_f[f].count >= RARE * total or f in ("send", "poll", "txn")] or data.fs
     return fs[:PANELS_MAX]
 
 
@@ -59,7 +59,15 @@ def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -
     final_line(axes, data)
     names = [outcome for outcome in readings.OUTCOMES if outcome in used]
     handles = [
-        Line2D([], [], linestyle="", marker=_marker(name), markersize=7, color=style.OUTCOMES[name], markeredgewidth=0)
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=_marker(name),
+            markersize=7,
+            color=style.OUTCOMES[name],
+            markeredgewidth=0,
+        )
         for name in names
     ]
     style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
@@ -77,23 +85,31 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
     for ax in axes:
         ax.axvline(data.final_s, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
     axes[0].annotate(
-        "final polls", (data.final_s, 0.98), xycoords=("data", "axes fraction"), xytext=(-4, 0), fontsize=8.5,
-        textcoords="offset points", ha="right", va="top", color=style.FAINT, rotation=90, zorder=6,
+        "final polls", (data.final_s, 0.98), xycoords=("data", "axes fraction"), xytext=(2, 0), fontsize=8.5,
+        textcoords="offset points", ha="left", va="top", color="#4d4d4d", rotation=90, zorder=6,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
     )  # fmt: skip
+
+
+def _windows(data: Readings, fs: Sequence[str]) -> int:
+    """How many windows give the two most frequent fs enough ops in each for a 99% quantile to mean something."""
+    fewest = min((data.by_f[f].count for f in fs[:2]), default=0)
+    return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
 def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
     """latency-quantiles: of the ops that completed in each window of time, whatever their outcome."""
     fs = shown(data)
-    width = data.end_s / readings.WINDOWS
-    title = f"Latency quantiles, per {style.duration(round(width, 2))}"
+    windows = _windows(data, fs)
+    width = data.end_s / windows
+    title = f"Latency quantiles, in windows of {style.duration(float(f'{width:.2g}'))}"
     axes = style.panels(title, subtitle, fs or [""], spans, data.end_s)
     if not fs:
         style.no_data(axes[0])
         return style.save(axes, folder, "latency-quantiles")
-    times = (np.arange(readings.WINDOWS) + 0.5) * width
+    times = (np.arange(windows) + 0.5) * width
     for ax, f in zip(axes, fs, strict=True):
-        found = readings.quantiles(data.by_f[f], QUANTILES)
+        found = readings.quantiles(data.by_f[f], QUANTILES, windows)
         for q, colour in zip(QUANTILES, QUANTILE_COLOURS, strict=True):
             ax.plot(
                 times, found[q], color=colour, linewidth=1.5, marker=".", markersize=3.5,

@@ -104,7 +104,9 @@ def _row(folder: Path) -> RunRow:
         nemesis=tuple(map(str, nemesis)) if isinstance(nemesis, list) else (),
         acks=str(plan.get("acks") or ""),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
-        anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad) if result else (),
+        anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad)
+        if result
+        else (),
     )
 
 
@@ -118,7 +120,9 @@ def table(listed: Sequence[RunRow], limit: int = 30) -> str:
     lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)]
     text = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
+        ).rstrip()
         for line in lines
     ]
     if len(listed) > limit:
@@ -181,7 +185,11 @@ def _latest(runs: Path) -> Path:
 
 
 def _by_prefix(runs: Path, name: str) -> Path:
-    ids = sorted(row.name for row in runs.iterdir() if is_run(row) and not row.is_symlink()) if runs.is_dir() else []
+    ids = (
+        sorted(row.name for row in runs.iterdir() if is_run(row) and not row.is_symlink())
+        if runs.is_dir()
+        else []
+    )
     starts = [one for one in ids if one.startswith(name)]
     if len(starts) == 1:
         return runs / starts[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report import latency, listing, rate, readings, series, spans
+from harness.report import lag, latency, listing, rate, readings, spans, unseen
 
 
 def draw(run: Path) -> list[Path]:
@@ -21,8 +21,8 @@ def draw(run: Path) -> list[Path]:
         *latency.points(data, faults, subtitle, folder),
         *latency.quantiles(data, faults, subtitle, folder),
         *rate.draw(data, faults, subtitle, folder),
-        *series.unseen(run, data, faults, subtitle, folder),
-        *series.lag(run, data, faults, subtitle, folder),
+        *unseen.draw(run, data, faults, subtitle, folder),
+        *lag.draw(run, data, faults, subtitle, folder),
     ]
 
 

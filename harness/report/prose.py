@@ -43,7 +43,12 @@ def witness(found: Mapping[str, Any], anomaly: str, facts: Lookup | None = None)
 
 def _wrap(text: str, first: str = "  ", rest: str = "    ") -> str:
     return textwrap.fill(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

@@ -150,17 +150,22 @@ def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
     return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
 
 
-def quantiles(reading: Reading, wanted: tuple[float, ...]) -> dict[float, Floats]:
-    """Per quantile and window: the latency in seconds, NaN for a window without completions; 1.0 is exact."""
-    total = reading.bins.sum(axis=1)
-    running = np.cumsum(reading.bins, axis=1)
+def quantiles(reading: Reading, wanted: tuple[float, ...], windows: int) -> dict[float, Floats]:
+    """Per quantile and window: the latency in seconds, NaN for a window without completions; 1.0 is exact.
+
+    `windows`: how many, a divisor of WINDOWS.
+    """
+    bins = reading.bins.reshape(windows, -1, BINS).sum(axis=1)
+    most = reading.most.reshape(windows, -1).max(axis=1)
+    total = bins.sum(axis=1)
+    running = np.cumsum(bins, axis=1)
     centres = LOW_S * 10 ** ((np.arange(BINS) + 0.5) / BINS * DECADES)
     found: dict[float, Floats] = {}
     for q in wanted:
         if q >= 1.0:
-            found[q] = np.where(total > 0, reading.most, np.nan)
+            found[q] = np.where(total > 0, most, np.nan)
             continue
         need = np.maximum(np.ceil(q * total), 1)
         place = (running < need[:, None]).sum(axis=1)
-        found[q] = np.where(total > 0, np.minimum(centres[np.minimum(place, BINS - 1)], reading.most), np.nan)
+        found[q] = np.where(total > 0, np.minimum(centres[np.minimum(place, BINS - 1)], most), np.nan)
     return found

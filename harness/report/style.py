@@ -10,8 +10,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from harness.report import bands
 from harness.report.spans import Span
@@ -36,7 +37,9 @@ TOP: Final = 0.905
 SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
-def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
+def panels(
+    title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float
+) -> list[Axes]:
     """Axes below each other with one axis of time, bands of faults behind and their labels on top.
 
     `names` stand at the top left of each panel; a single empty name makes one panel without.
@@ -91,10 +94,19 @@ def legend(ax: Axes, handles: Sequence[object], labels: Sequence[str], title: st
         return
     held = ax.legend(
         list(handles), list(labels), title=title or None, loc="upper left", bbox_to_anchor=(1.012, 1.0),
-        frameon=False, fontsize=9.5, title_fontsize=9.5, labelcolor=TEXT, borderaxespad=0, handlelength=1.4,
+        frameon=False, fontsize=9, title_fontsize=9, labelcolor=TEXT, borderaxespad=0, handlelength=1.4,
         alignment="left",
     )  # fmt: skip
     held.get_title().set_color(FAINT)
+
+
+def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:
+    """What the colours mean, to the right of the panel."""
+    place = ax.get_position()
+    side = ax.figure.add_axes((RIGHT + 0.02, place.y0, 0.015, place.height))
+    ax.figure.colorbar(mesh, cax=side)
+    side.tick_params(colors=TEXT, labelsize=9, length=3)
+    side.set_ylabel(text, fontsize=10, color=TEXT)
 
 
 def duration(seconds: float) -> str:
@@ -109,8 +121,9 @@ def log_durations(ax: Axes, low_s: float, high_s: float) -> None:
     """A logarithmic axis of durations, with room above."""
     ax.set_yscale("log")
     ax.set_ylim(max(low_s, 1e-6) / 1.6, max(high_s, low_s * 10) * 2.0)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+    ax.yaxis.set_major_locator(LogLocator(10, numticks=7))
+    ax.yaxis.set_minor_locator(NullLocator())  # minor ticks take longer to draw than all the rest
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(float(value))))
 
 
 def no_data(ax: Axes, why: str = "no data") -> None:

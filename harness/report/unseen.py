@@ -1,97 +1,100 @@
-"""Unseen: acknowledged records that nobody had read yet, over time, by key.
-
-results/unseen.parquet holds a row whenever a key's count changed, or its maximum in a cell of time; between
-its rows a key keeps its count.
-"""
+"""Unseen records over time, from the checker's series."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from matplotlib.figure import Figure
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.lines import Line2D
 
-from harness.report import bands, style
-from harness.report.faults import Span
-from harness.report.tables import NoData, ints, read
+from harness.report import latency, style
+from harness.report.readings import Floats, Readings
+from harness.report.spans import Span
 
-KEYS_SHOWN: Final = 7
-GRID: Final = 900
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """Counts on a common grid of times. `by_key`: [key, time], the keys with the highest counts first."""
-
-    at_s: Array
-    keys: tuple[str, ...]
-    by_key: Array
+LINES_MAX: Final = 8
+CELLS: Final = 300
 
 
-def load(run: Path, end_ns: int) -> Unseen:
-    """The series of a run. Raises NoData."""
-    table = read(run / "results" / "unseen.parquet", ("time_ns", "key", "unseen"))
-    if table.num_rows == 0:
-        raise NoData("nothing was acknowledged, or everything was read at once")
-    times, counts = ints(table.column("time_ns")), ints(table.column("unseen"), 0)
-    coded = table.column("key").combine_chunks().dictionary_encode()
-    names = [str(name) for name in coded.dictionary.to_pylist()]
-    key = ints(coded.indices, 0)
-    end_ns = max(end_ns, int(times.max()))
-    grid = np.unique(np.concatenate([times, [0, end_ns]]))
-    if len(grid) > GRID:
-        grid = np.linspace(0, end_ns, GRID).astype(np.int64)
-    by_key = np.zeros((len(names), len(grid)), np.int64)
-    for number in range(len(names)):
-        chosen = key == number
-        by = np.argsort(times[chosen], kind="stable")
-        at, level = times[chosen][by], counts[chosen][by]
-        # A grid point shows the largest count since the one before it, so that peaks survive.
-        place = np.searchsorted(at, grid, side="right") - 1
-        by_key[number] = np.where(place >= 0, level[np.maximum(place, 0)], 0)
-        np.maximum.at(by_key[number], np.searchsorted(grid, at), level)
-    by_peak = np.argsort(-by_key.max(axis=1), kind="stable")
-    return Unseen(grid / 1e9, tuple(names[n] for n in by_peak), by_key[by_peak])
+def table_of(run: Path, name: str) -> pa.Table | None:
+    """A series that the checker left in results/, or None where it is missing or empty."""
+    path = run / "results" / f"{name}.parquet"
+    if not path.is_file():
+        return None
+    table = pq.ParquetFile(path).read()
+    return table if table.num_rows else None
 
 
-def over_time(unseen: Unseen, spans: Sequence[Span], run: str, final_s: float | None) -> Figure:
-    """Stacked by key, with the total as a line and the counts that were left at the end."""
-    title = "Acknowledged records not yet read by anyone"
-    fig, strip, (ax,) = style.figure(title, run, 1, len(bands.lanes(spans)))
-    end_s = max(float(unseen.at_s[-1]), 1e-9)
-    total = unseen.by_key.sum(axis=0)
-    shown = list(unseen.by_key[:KEYS_SHOWN])
-    labels = [f"key {key}" for key in unseen.keys[:KEYS_SHOWN]]
-    colours = list(style.SERIES[: len(shown)])
-    if len(unseen.keys) > KEYS_SHOWN:
-        shown.append(unseen.by_key[KEYS_SHOWN:].sum(axis=0))
-        labels.append(f"{len(unseen.keys) - KEYS_SHOWN} other keys")
-        colours.append("#BBBBBB")
-    areas = ax.stackplot(
-        unseen.at_s, shown, colors=colours, alpha=0.72, step="post", linewidth=0, zorder=2
-    )
-    (line,) = ax.step(unseen.at_s, total, where="post", color=style.INK, linewidth=1.3, zorder=5)
-    left = [int(series[-1]) for series in shown]
-    texts = [f"{text}{_left(n)}" for text, n in zip(labels, left, strict=True)]
+def times_of(table: pa.Table) -> Floats:
+    """Seconds since the run began."""
+    result: Floats = table.column("time_ns").to_numpy() / 1e9
+    return result
+
+
+def _cells(end_s: float) -> Floats:
+    """The ends of the cells of time."""
+    result: Floats = (np.arange(CELLS) + 1) / CELLS * end_s
+    return result
+
+
+def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
+    """Per key: records acknowledged and not yet read by anyone, in each cell of time, the most of it.
+
+    Between its rows a key keeps its last value.
+    """
+    keys = table.column("key").to_pylist()
+    times, unseen = times_of(table), table.column("unseen").to_numpy()
+    by_key: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        by_key.setdefault(key, []).append(row)
+    found: dict[str, Floats] = {}
+    for key, rows in by_key.items():
+        at = np.asarray(rows)
+        cell = np.clip((times[at] / end_s * CELLS).astype(np.int64), 0, CELLS - 1)
+        most = np.full(CELLS, -1.0)
+        np.maximum.at(most, cell, unseen[at])
+        last = np.full(CELLS, -1.0)
+        last[cell] = unseen[at]  # ascending in time: the last one stays
+        held = np.maximum.accumulate(np.where(last >= 0, np.arange(CELLS), -1))
+        kept = np.where(held >= 0, last[np.maximum(held, 0)], 0.0)
+        found[key] = np.where(most >= 0, most, kept)
+    return found
+
+
+def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
+    """unseen: the keys with the most, the others together, and all together."""
+    table = table_of(run, "unseen")
+    end_s = data.end_s
+    axes = style.panels("Acknowledged records that nobody has read yet", subtitle, [""], spans, end_s)
+    ax = axes[0]
+    if table is None or end_s <= 0:
+        style.no_data(ax)
+        return style.save(axes, folder, "unseen")
+    levels = levels_of(table, end_s)
+    order = sorted(levels, key=lambda key: (-float(levels[key].max()), key))
+    times = _cells(end_s)
+    lines = [("all keys", sum(levels.values(), np.zeros(CELLS)), style.TEXT)]
+    lines += [
+        (f"key {key}", levels[key], colour)
+        for key, colour in zip(order[:LINES_MAX], style.PALETTE, strict=False)
+    ]
+    if len(order) > LINES_MAX:
+        rest: Floats = np.sum([levels[key] for key in order[LINES_MAX:]], axis=0)
+        lines.append((f"{len(order) - LINES_MAX} other keys", rest, style.OTHERS))
+    for number, (_, level, colour) in enumerate(lines):
+        ax.plot(times, level, color=colour, linewidth=1.9 if number == 0 else 1.3, zorder=5 if number == 0 else 3,
+                drawstyle="steps-pre")  # fmt: skip
+    ax.set_ylim(bottom=0)
+    ax.margins(y=0.08)
+    style.y_label(axes, "records")
+    latency.final_line(axes, data)
+    handles = [Line2D([], [], color=colour, linewidth=2) for _, _, colour in lines]
     style.legend(
         ax,
-        [line, *reversed(areas)],
-        [f"all keys{_left(int(total[-1]))}", *reversed(texts)],
-        "left at the end" if total[-1] else None,
+        handles,
+        [f"{name}: {level[-1]:,.0f} left" if level[-1] else name for name, level, _ in lines],
     )
-    style.counts(ax, "records")
-    ax.set_ylim(0, max(float(total.max()) * 1.14, 1))
-    ended = int(total[-1])
-    style.panel_name(ax, f"{ended:,} were never read" if ended else "all were read in the end")
-    bands.draw(strip, [ax], spans, end_s)
-    bands.final_phase([ax], final_s, end_s)
-    return fig
-
-
-def _left(count: int) -> str:
-    return f"  {count:,}" if count else ""
+    return style.save(axes, folder, "unseen")

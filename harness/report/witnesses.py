@@ -281,4 +281,6 @@ def text(anomaly: str, witness: Witness, lookup: Lookup | None) -> str:
             return form(witness, Teller(lookup))
         except (KeyError, ValueError, TypeError):
             pass  # the witness of another version: its fields speak for themselves
-    return ", ".join(f"{name} {listed(held) if isinstance(held, list) else held}" for name, held in witness.items())
+    return ", ".join(
+        f"{name} {listed(held) if isinstance(held, list) else held}" for name, held in witness.items()
+    )

@@ -31,7 +31,8 @@ class Attempt:
         self._settings, self._trouble = world.settings, world.settings.trouble
         self._op, self._draw, self._process, self._quiet = op, draw, process, quiet
         self._value = [list(mop) for mop in op.value]
-        self._sent: list[tuple[int, int]] = []  # (position in value, offset) of what is in the log
+        self._sent: list[int] = []  # positions in value of acknowledged sends
+        self._kept: list[tuple[int, int]] = []  # (key, offset) of those that are in the log
 
     def _happens(self, p: float) -> bool:
         return self._draw.random() < (0.0 if self._quiet else p)
@@ -112,9 +113,8 @@ class Attempt:
         return self._ended(OK)
 
     def _commit(self, txn: int) -> None:
-        if len(self._sent) > 1 and self._bug("torn-transaction"):
-            at, offset = self._draw.choice(self._sent)
-            self._log.erase(self._value[at][1], offset)
+        if len(self._kept) > 1 and self._bug("torn-transaction"):
+            self._log.erase(*self._draw.choice(self._kept))
         self._log.commit(txn)
         if self._reader.subscribed:
             self._reader.commit()
@@ -132,7 +132,7 @@ class Attempt:
 
     def _ghost(self, txn: int) -> Op:
         """The bug `diverge`: the answer to a send is lost, and one replica keeps the record."""
-        at, _ = self._sent[0]
+        at = self._sent[0]
         _, key, (_, value) = self._value[at]
         self._value[at] = ["send", key, value]
         self._world.ghosts.setdefault(key, []).append(value)
@@ -152,7 +152,7 @@ class Attempt:
 
     def _append(self, at: int, key: int, value: int, txn: int | None) -> None:
         """An acknowledged send, with what the bugs make of it."""
-        log, flight = self._log, (self._process, key)
+        log, flight, lost = self._log, (self._process, key), False
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)
             log.fill(key, offset, value, txn)
@@ -167,10 +167,13 @@ class Attempt:
             offset = log.append(key, value, txn)
             if self._bug("lose-acked"):
                 log.erase(key, offset)
+                lost = True
             elif self._bug("truncate-acked"):
-                log.truncate(key, offset)
+                lost = log.truncate(key, offset)
         self._value[at] = ["send", key, [offset, value]]
-        self._sent.append((at, offset))
+        self._sent.append(at)
+        if not lost:
+            self._kept.append((key, offset))
 
     def _poll(self, txn: int | None) -> list[Any]:
         own = txn if txn is not None and self._bug("precommitted-visible") else None

@@ -136,6 +136,9 @@ def open_client(config: Mapping[str, Any]) -> SimClient:
 class SimAdmin:
     """The admin role of a simulated cluster: one node that leads everything."""
 
+    def problem(self) -> str:
+        return ""
+
     def create_topics(self, names: Sequence[str], **_: Any) -> list[str]:
         return list(names)
 

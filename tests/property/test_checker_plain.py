@@ -64,7 +64,7 @@ def test_same_witnesses(steps: list[Any]) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_native_rules_answer_too(steps: list[Any]) -> None:
-    """Natively no history is a crash, and nothing is bad that Jepsen's rules do not know, final polls aside."""
+    """Natively no history is a crash, and nothing is found that Jepsen's rules do not know."""
     ops = _ops(steps)
     native = judge(in_memory(ingest.of_ops(ops)), CheckOptions())
     plain = Plain(ops).answer()

@@ -1,4 +1,4 @@
-"""A plain, slow checker of the non-cycle analyses, straight from the rules of checker.md: an oracle for tests.
+"""A plain, slow checker of the non-cycle analyses, straight from the rules of checker.md: an oracle.
 
 Dictionaries and loops only, Jepsen-compatible rules, one witness set per type. It shares nothing with the
 kernels but the definitions.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from harness.model.op import Op, polls, sends
@@ -64,7 +65,7 @@ class Plain:
         for op in self.micro:
             moved = {key for event in op.extra.get("rebalance_log", ()) for key in event["keys"]}
             for key, values in _by_key(rows(op)).items():
-                for a, b in zip(values, values[1:], strict=False):
+                for a, b in pairwise(values):
                     if not (excused and key in moved):
                         found.append((op.index, key, a, b, self.delta(key, a, b)))
         return found
@@ -96,9 +97,9 @@ class Plain:
             firsts = [self.places(k, v)[0] for k, v in self.polled_ok if k == key and self.places(k, v)]
             for (k, value), writer in self.writer.items():
                 places = self.places(key, value)
-                if k == key and places and places[-1] <= max(firsts, default=-1):
-                    if (key, value) not in self.polled_ok and self.committed(writer):
-                        found.add((key, value, places[0], max(firsts), writer.index))
+                below = k == key and places and places[-1] <= max(firsts, default=-1)
+                if below and (key, value) not in self.polled_ok and self.committed(writer):
+                    found.add((key, value, places[0], max(firsts), writer.index))
         return found
 
     def answer(self) -> dict[str, set[Witness]]:

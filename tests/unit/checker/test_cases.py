@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checker import deltas
 from checker.anomalies.table import ANOMALIES
 from checker.check import check_plain
 from tests.unit.checker.cases import Case, cases, differences
@@ -20,3 +21,12 @@ def test_every_anomaly_has_a_positive_a_negative_and_a_variant(name: str) -> Non
     assert name in mine["positive"].expect["anomalies"]
     assert name not in mine["negative"].expect["anomalies"]
     assert any("info" in stem or "fail" in stem for stem in mine)
+
+
+def test_lists_of_skipped_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they would fill the memory; the delta still says how many there are."""
+    case = next(case for case in cases() if case.name == "poll-skip/positive")
+    monkeypatch.setattr(deltas, "SKIPPED_MAX", 1)
+    monkeypatch.setattr(deltas, "SKIPPED_CUT", 1)
+    (found,) = check_plain(case.path, case.options).anomalies
+    assert found.witnesses == ({"key": 1, "skipped": [2], "delta": 3, "ops": [11, 13]},)

@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.confluent import Confluent
+from harness.clients.confluent import Confluent, open_admin
 from harness.clients.confluent_config import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
@@ -59,6 +59,13 @@ def test_kinds_of_errors() -> None:
     assert kind(fatal=True) == "fatal"
     full = converted(BufferError("Local: Queue full"))
     assert (full.code, full.kind) == ("_QUEUE_FULL", "plain")
+
+
+def test_the_admin_role_says_what_the_library_has_against_the_settings() -> None:
+    config = {"bootstrap": "127.0.0.1:1", "run": "r"}
+    assert open_admin(config).problem() == ""
+    assert "no.such" in open_admin(config | {"producer_config": {"no.such": 1}}).problem()
+    assert "acks" in open_admin(config | {"txn": True, "acks": 1}).problem()
 
 
 @pytest.mark.parametrize("config", [{"no.such.property": 1}, {"linger.ms": "soon"}])

@@ -178,6 +178,17 @@ def test_a_failed_op_goes_back_though_earlier_polls_have_moved_on() -> None:
     assert polls(driver.do("poll", [["poll"]])) == [(1, 1, 11)]
 
 
+def test_a_failed_op_goes_back_to_where_a_cut_off_log_began_again() -> None:
+    driver = Driver()
+    driver.do("send", [["send", 1, value] for value in range(3)])
+    driver.do("assign", [1])
+    driver.do("poll", [["poll"]])
+    driver.library.consumers[0].seek({("r-0", 1): 0}, 1.0)  # as auto.offset.reset does, out of range
+    driver.library.errors["send"] = [REFUSED]
+    assert driver.do("txn", [["poll"], ["send", 1, 9]]).type == "fail"
+    assert [value for _, _, value in polls(driver.do("poll", [["poll"]]))] == [0, 1, 2]
+
+
 def test_positions_of_revoked_keys_are_forgotten() -> None:
     driver = Driver()
     driver.do("send", [["send", 1, 10]])
@@ -375,8 +386,14 @@ def test_close_leaves_the_group() -> None:
 
 def test_an_assignment_that_the_library_refuses_fails() -> None:
     driver = Driver()
+    driver.do("send", [["send", 1, 10]])
+    driver.do("assign", [1])
+    driver.do("poll", [["poll"]])
     driver.library.errors["assign"] = [ClientError("_STATE", "no")]
-    assert driver.do("assign", [1]).type == "fail"
+    assert driver.do("assign", [1, 2]).type == "fail"
+    assert driver.do("poll", [["poll"]]).value == [["poll", []]]
+    driver.do("assign", [1])
+    assert driver.library.assigned[-1] == {("r-0", 1): 1}
 
 
 def test_an_unknown_op_fails() -> None:
