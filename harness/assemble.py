@@ -119,6 +119,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "isolation_level": plan.isolation_level,
         "auto_offset_reset": plan.auto_offset_reset,
         "auto_commit": plan.auto_commit,
+        "logical_offsets": plan.logical_offsets,
         "delivery_timeout_s": plan.delivery_timeout_s,
         "request_timeout_s": plan.request_timeout_s,
         "op_timeout_s": plan.op_timeout_s,

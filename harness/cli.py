@@ -104,7 +104,8 @@ def check(
     from harness.model.result import worst
     from harness.report import listing, prose
 
-    changes = {name: ctx.params[name] for name in ("jepsen_compatible", "ww_deps") if name in given(ctx)}
+    told = given(ctx)
+    changes: dict[str, Any] = {name: told[name] for name in ("jepsen_compatible", "ww_deps") if name in told}
     if sub_via is not None:
         changes["sub_via"] = frozenset(part.strip() for part in sub_via.split(","))
         if not changes["sub_via"] <= {"assign", "subscribe"}:
@@ -173,7 +174,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
                 f"{'yes' if one.ok else 'no ':3}  {one.name:24} {one.why}"
                 + (f"\n     fix: {one.fix}" if one.fix else "")
             )
-    return EXIT_VALID if all(one.ok for one in checks if one.name in probes.REQUIRED) else EXIT_BAD_INPUT
+    return EXIT_VALID if all(one.ok for one in checks if one.required) else EXIT_BAD_INPUT
 
 
 def main() -> None:

@@ -81,6 +81,7 @@ class TestPlan(BaseModel):
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     auto_commit: bool = False
+    logical_offsets: bool = False
     delivery_timeout_s: float = Field(8.0, gt=0)
     request_timeout_s: float = Field(3.0, gt=0)
     poll_ms: int = Field(100, ge=0, le=60_000)

@@ -64,6 +64,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("isolation_level", CLIENTS, "read_committed or read_uncommitted."),
     ("auto_offset_reset", CLIENTS, "earliest or latest."),
     ("auto_commit", CLIENTS, "Consumers commit by themselves."),
+    ("logical_offsets", CLIENTS, "Consumers begin at librdkafka's logical BEGINNING; shows a bug of its."),
     ("delivery_timeout_s", CLIENTS, "Seconds that a send may be retried."),
     ("request_timeout_s", CLIENTS, "Seconds that a broker may take to answer."),
     ("poll_ms", CLIENTS, "Milliseconds that a poll waits for records."),

@@ -18,7 +18,7 @@ from harness.clients.api import BEGINNING, END, STORED, Batch, ClientError, Cons
 from harness.clients.settings import Settings
 
 IDLE_S: Final = 0.05  # how long a poll with nothing assigned takes at most
-_START: Final = {"earliest": BEGINNING, "latest": END}
+_LOGICAL: Final = {"earliest": BEGINNING, "latest": END}
 
 
 class Reader:
@@ -43,7 +43,7 @@ class Reader:
 
     def assign(self, keys: Sequence[int], seek_to_beginning: bool) -> None:
         """Read these keys: those kept go on where they stand, new ones begin at `auto_offset_reset`."""
-        start = BEGINNING if seek_to_beginning else _START.get(self._settings.auto_offset_reset, STORED)
+        start = self._beginning() if seek_to_beginning else self._start()
         known = {} if seek_to_beginning else self._positions
         partitions = [self._settings.partition(key) for key in keys]
         positions = {partition: known.get(partition, start) for partition in partitions}
@@ -54,6 +54,19 @@ class Reader:
         self._consumer.assign(positions)
         self._assigned = set(partitions)
         self._positions = {partition: at for partition, at in positions.items() if at >= 0}
+
+    def _start(self) -> int:
+        """Where a partition without a position begins."""
+        policy = self._settings.auto_offset_reset
+        return self._beginning() if policy == "earliest" else _LOGICAL.get(policy, STORED)
+
+    def _beginning(self) -> int:
+        """Offset 0 rather than the logical BEGINNING: librdkafka 2.16 looks a logical offset up under a timer
+        that outlives the assignment, and so can send a partition that has been assigned again at a known
+        position back to the beginning. Of a log that starts later, offset 0 is out of range and the reset
+        policy applies, which must then be earliest. `logical_offsets` asks for the library's own way."""
+        absolute = self._settings.auto_offset_reset == "earliest" and not self._settings.logical_offsets
+        return 0 if absolute else BEGINNING
 
     def subscribe(self, keys: Sequence[int]) -> None:
         """Join the group for the topics that hold these keys; its committed offsets decide where to begin."""
@@ -175,8 +188,7 @@ class Reader:
                 self._assigned, self._positions = set(), {}
                 self._consumer.subscribe(self._topics, self._rebalanced)
             else:
-                start = _START.get(self._settings.auto_offset_reset, STORED)
-                self._consumer.assign({at: self._positions.get(at, start) for at in self._assigned})
+                self._consumer.assign({at: self._positions.get(at, self._start()) for at in self._assigned})
 
     def positions(self) -> dict[int, int]:
         """Key -> position, of every assigned key whose position is known."""

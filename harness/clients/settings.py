@@ -22,6 +22,7 @@ class Settings:
     partitions_per_topic  P: key k is partition k mod P of the topic <run>-<k div P>
     retries               None: the library's default; 0: off
     op_timeout_s          no op takes longer; the client gives up a little earlier, to say so itself
+    logical_offsets       begin at librdkafka's logical offsets instead of known ones: see `reader`
     poll_ms, records_max  how long a poll waits for its first record, and how many it takes
     record_size           payloads are padded to this many bytes
     group                 consumer group; None: <run>-group
@@ -41,6 +42,7 @@ class Settings:
     isolation_level: str = "read_committed"
     auto_offset_reset: str = "earliest"
     auto_commit: bool = False
+    logical_offsets: bool = False
     delivery_timeout_s: float | None = None
     request_timeout_s: float | None = None
     op_timeout_s: float = 10.0

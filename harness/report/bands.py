@@ -61,7 +61,7 @@ def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
 
 
 def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """(begin, width)s joined where less than `gap` apart, so that a long run has no more than a screen shows."""
+    """(begin, width)s joined where less than `gap` apart: no more than a screen shows."""
     joined: list[tuple[float, float]] = []
     for begin, width in sorted(extents):
         if joined and begin <= joined[-1][0] + joined[-1][1] + gap:
@@ -82,18 +82,11 @@ def label(ax: Axes, held: Lanes, end_s: float) -> None:
         bottom = 1.0 + (len(held) - 1 - row) * unit + 0.012 / axes_height
         shown = colour(names, name)
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
-            ax.add_patch(
-                Rectangle(
-                    (begin, bottom),
-                    width,
-                    unit * 0.16,
-                    transform=blended,
-                    facecolor=shown,
-                    alpha=0.85,
-                    linewidth=0,
-                    clip_on=False,
-                )  # fmt: skip
-            )
+            bar = Rectangle(
+                (begin, bottom), width, unit * 0.16, transform=blended, facecolor=shown, alpha=0.85,
+                linewidth=0, clip_on=False,
+            )  # fmt: skip
+            ax.add_patch(bar)
         _texts(ax, mine, end_s, bottom + unit * 0.22, shown, blended)
 
 

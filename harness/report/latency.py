@@ -87,12 +87,12 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
     axes[0].annotate(
         "final polls", (data.final_s, 0.98), xycoords=("data", "axes fraction"), xytext=(2, 0), fontsize=8.5,
         textcoords="offset points", ha="left", va="top", color="#4d4d4d", rotation=90, zorder=6,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.6, "pad": 0.5},
     )  # fmt: skip
 
 
 def _windows(data: Readings, fs: Sequence[str]) -> int:
-    """How many windows give the two most frequent fs enough ops in each for a 99% quantile to mean something."""
+    """How many windows leave the two most frequent fs enough ops in each for a quantile of 99%."""
     fewest = min((data.by_f[f].count for f in fs[:2]), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 

@@ -90,7 +90,7 @@ def _row(folder: Path) -> RunRow:
     plan = plan_of(folder)
     try:
         result = result_of(folder)
-        verdict = "not judged" if result is None else result.valid
+        verdict: str = "not judged" if result is None else result.valid
     except BadInput:
         result, verdict = None, "unreadable"
     nemesis = plan.get("nemesis")

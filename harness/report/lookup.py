@@ -64,6 +64,10 @@ class Lookup:
         """The faults of the run."""
         return spans.of_run(self._tables.parent)
 
+    def open(self) -> None:
+        """Look whether the tables are there and whole. Raises OSError, ValueError, KeyError."""
+        _ = self._ops.schema, self.spans, self._buckets, self._codes
+
     @cached_property
     def _ops(self) -> ds.Dataset:
         return ds.dataset(sorted(map(str, (self._tables / "ops").glob("*.parquet"))), format="parquet")
@@ -126,7 +130,14 @@ class Lookup:
 
 
 def of_run(run: Path) -> Lookup | None:
-    """The lookup of a run folder, or None where there are no tables."""
+    """The lookup of a run folder, or None where there are no tables, or damaged ones."""
     tables = run / "tables"
     whole = (tables / "_schema.json").is_file() and any((tables / "ops").glob("*.parquet"))
-    return Lookup(tables) if whole else None
+    if not whole:
+        return None
+    found = Lookup(tables)
+    try:
+        found.open()
+    except (OSError, ValueError, KeyError):  # damaged: a summary without details is better than none
+        return None
+    return found

@@ -16,7 +16,7 @@ WIDTH: Final = 100
 TABLED: Final = 6
 
 
-def summary(run: Path, result: Result, witnesses: int = 3) -> str:
+def summary(run: Path, result: Result, witnesses: int = 1) -> str:
     """A run's result in plain text. `run`: its folder, or a history file, of which there is less to say.
 
     `witnesses`: how many witnesses of each bad anomaly to tell, at most as many as results.json holds.
@@ -113,23 +113,31 @@ def _reasons(result: Result) -> list[str]:
     return [head, *(_wrap(reason, "  - ") for reason in result.reasons)]
 
 
+MARKS: Final[Mapping[bool | None, str]] = {
+    True: " (Promised not to happen.)",
+    False: " (Not promised.)",
+    None: " (Whether it is promised is not known.)",
+}
+
+
 def _anomalies(result: Result) -> list[str]:
     if not result.anomalies:
         return []
     bad = [found for found in result.anomalies if found.bad]
     fine = [found for found in result.anomalies if not found.bad]
     width = max(len(found.name) for found in result.anomalies)
+    mixed = len({found.promised for found in bad}) > 1  # otherwise the first line has said it
     lines = ["anomalies"] if bad else []
-    lines += [_anomaly(found, width) for found in bad]
+    lines += [_anomaly(found, width, MARKS[found.promised] if mixed else "") for found in bad]
     if fine:
-        lines += ["seen, and allowed", *(_anomaly(found, width) for found in fine)]
+        lines += ["seen, and not counted against the verdict"]
+        lines += [_anomaly(found, width, "") for found in fine]
     return lines
 
 
-def _anomaly(found: AnomalyFound, width: int) -> str:
+def _anomaly(found: AnomalyFound, width: int, mark: str) -> str:
     head = f"  {found.name:{width}} {found.count:>8,}  "
-    promise = {True: " (Promised not to happen.)", False: "", None: ""}[found.promised if found.bad else None]
-    return _wrap(found.summary + promise, head, " " * len(head))
+    return _wrap(found.summary + mark, head, " " * len(head))
 
 
 def _witnesses(result: Result, facts: Lookup | None, count: int) -> list[list[str]]:

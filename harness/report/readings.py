@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """All ops of a run. `end_s`: when the last one ended; `final_s`: when the final polls began, if they did."""
+    """All ops of a run. `end_s`: when the last one ended; `final_s`: when final polls began, if any."""
 
     end_s: float
     final_s: float | None

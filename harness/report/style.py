@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -88,7 +89,7 @@ def y_label(axes: Sequence[Axes], text: str) -> None:
     figure.text(0.008, middle, text, rotation=90, va="center", ha="left", fontsize=10, color=TEXT)
 
 
-def legend(ax: Axes, handles: Sequence[object], labels: Sequence[str], title: str = "") -> None:
+def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str = "") -> None:
     """To the right of the panels."""
     if not handles:
         return

@@ -85,8 +85,8 @@ def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder
         rest: Floats = np.sum([levels[key] for key in order[LINES_MAX:]], axis=0)
         lines.append((f"{len(order) - LINES_MAX} other keys", rest, style.OTHERS))
     for number, (_, level, colour) in enumerate(lines):
-        ax.plot(times, level, color=colour, linewidth=1.9 if number == 0 else 1.3, zorder=5 if number == 0 else 3,
-                drawstyle="steps-pre")  # fmt: skip
+        width, above = (1.9, 5) if number == 0 else (1.3, 3)
+        ax.plot(times, level, color=colour, linewidth=width, zorder=above, drawstyle="steps-pre")
     ax.set_ylim(bottom=0)
     ax.margins(y=0.08)
     style.y_label(axes, "records")

@@ -6,13 +6,12 @@ file without tables) ops are named by their index alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.report import spans
-from harness.report.lookup import Lookup, OpFact, Record
+from harness.report.lookup import Lookup
+from harness.report.teller import LISTED, Teller, first_of, joined, listed, many, seconds
 
-LISTED: Final = 8
 Witness = Mapping[str, Any]
 
 PAYLOAD: Final[Mapping[str, str]] = {
@@ -23,108 +22,21 @@ PAYLOAD: Final[Mapping[str, str]] = {
 }
 
 
-def seconds(time_ns: int) -> str:
-    """A time since the run began."""
-    return f"{time_ns / 1e9:.2f} s"
-
-
-def listed(values: Sequence[Any]) -> str:
-    """The first few values."""
-    text = ", ".join(str(value) for value in values[:LISTED])
-    return text + (f", ... ({len(values):,} in all)" if len(values) > LISTED else "")
-
-
-class Teller:
-    """Phrases about ops and records, as far as the lookup knows them."""
-
-    def __init__(self, lookup: Lookup | None) -> None:
-        self._lookup = lookup
-
-    def op(self, id_: int | None) -> OpFact | None:
-        """The facts about an op."""
-        return self._lookup.op(id_) if self._lookup is not None and id_ is not None else None
-
-    def who(self, id_: int) -> str:
-        """Process, op and time."""
-        fact = self.op(id_)
-        if fact is None:
-            return f"op {id_}"
-        return f"process {fact.process} (op {id_}, {seconds(fact.at_ns)})"
-
-    def faults(self, *ids: int | None) -> str:
-        """The faults that were on while any of the ops ran, as the end of a sentence."""
-        found: dict[str, None] = {}
-        for fact in map(self.op, ids):
-            if fact is not None and self._lookup is not None:
-                for span in spans.during(self._lookup.spans, fact.invoke_ns, fact.at_ns):
-                    found[span.label] = None
-        return f", while {' and '.join(found)} was on" if found else ""
-
-    def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-        return self._lookup.sends(key, value) if self._lookup is not None else ()
-
-    def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
-        return self._lookup.polls(key, value) if self._lookup is not None else ()
-
-    def sent(self, key: Any, value: Any, op: int | None = None) -> str:
-        """Who sent a value, when, how that ended, and what fault was on; empty when not known."""
-        records = [record for record in self.sends(key, value) if op is None or record.op == op]
-        if op is None and records:
-            op = records[0].op
-        if op is None:
-            return ""
-        fact = self.op(op)
-        if fact is None:
-            return f"sent by op {op}"
-        text = f"sent by process {fact.process} at {seconds(fact.invoke_ns)} (op {op})"
-        offset = records[0].offset if records else None
-        return f"{text}{self.faults(op)}, {self._ended(fact, offset)}"
-
-    def _ended(self, fact: OpFact, offset: int | None) -> str:
-        if fact.complete_ns is None:
-            return "never completed"
-        took = f"after {(fact.complete_ns - fact.invoke_ns) / 1e6:,.1f} ms"
-        if fact.type == "ok":
-            return f"acknowledged {took}" + (f" at offset {offset}" if offset is not None else "")
-        why = f" ({fact.error})" if fact.error else ""
-        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}"
-
-    def read(self, key: Any, value: Any, offset: int | None = None) -> str:
-        """Who first read a value, at an offset if one is given; empty when nobody did, or it is not known."""
-        for record in self.polls(key, value):
-            if offset is None or record.offset == offset:
-                at = "" if record.offset is None else f" at offset {record.offset}"
-                return f"first read{at} by {self.who(record.op)}{self.faults(record.op)}"
-        return ""
-
-    def place(self, key: Any, op: int, value: Any) -> str:
-        """The offset at which an op polled or sent a value, in words; empty when not known."""
-        if self._lookup is None:
-            return ""
-        for record in (*self._lookup.polls_by(key, op), *self.sends(key, value)):
-            if record.value == value and record.op == op and record.offset is not None:
-                return f" at offset {record.offset}"
-        return ""
-
-
-def joined(*parts: str) -> str:
-    """Sentences of the parts that say something."""
-    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
-
-
 def _lost_write(witness: Witness, tell: Teller) -> str:
-    key, value, writer = witness["key"], witness["value"], witness.get("writer")
+    key, value, offset = witness["key"], witness["value"], witness.get("offset")
     end, reader = witness.get("end"), witness.get("max-read")
+    parts = [f"key {key}, value {value}: {tell.sent(key, value, witness.get('writer'))}", "nobody read it"]
+    index, most = witness.get("index"), witness.get("max-read-index")
+    if reader is not None and index is not None and most is not None and index <= most:
+        parts.append(f"{tell.who(reader)} read beyond its place")
     if end is not None:
-        unread = f"nobody read it, and the final polls read this log to its end, offset {end}"
-        offset = witness.get("offset")
-        if offset is not None and offset >= end:
-            unread += ": the log is now shorter than what was acknowledged"
-    elif reader is not None:
-        unread = f"nobody read it, and {tell.who(reader)} read beyond it"
-    else:
-        unread = "nobody read it"
-    return joined(f"key {key}, value {value}: {tell.sent(key, value, writer)}", unread)
+        shorter = ", before the place where the record was acknowledged" if _before(end, offset) else ""
+        parts.append(f"in the end the log of the key ended at offset {end}{shorter}")
+    return joined(*parts)
+
+
+def _before(end: int, offset: int | None) -> bool:
+    return offset is not None and end <= offset
 
 
 def _unseen(witness: Witness, tell: Teller) -> str:
@@ -133,12 +45,13 @@ def _unseen(witness: Witness, tell: Teller) -> str:
     if not top:
         return joined("nothing was left unread")
     key = top[0][0]
+    left = sorted(messages.get(key) or [], key=lambda one: (isinstance(one, str), one))
     per_key = ", ".join(f"key {key}: {count:,}" for key, count in top[:LISTED])
     more = f" and {len(top) - LISTED} more keys" if len(top) > LISTED else ""
     when = seconds(witness["time"]) if isinstance(witness.get("time"), int) else "the end"
     return joined(
         f"at {when} acknowledged records that nobody had read: {per_key}{more}",
-        f"of key {key} among them the values {listed(messages.get(key, []))}" if messages.get(key) else "",
+        f"among them, of key {key}, the values {first_of(left, top[0][1])}" if left else "",
     )
 
 
@@ -165,16 +78,17 @@ def _duplicate(witness: Witness, tell: Teller) -> str:
 
 def _aborted_read(witness: Witness, tell: Teller) -> str:
     key, value, reader = witness["key"], witness["value"], witness["reader"]
+    place = tell.place("polled", key, reader, value)
     return joined(
         f"key {key}, value {value}: {tell.sent(key, value, witness['writer'])}",
-        f"all the same it was read{tell.place(key, reader, value)} by {tell.who(reader)}{tell.faults(reader)}",
+        f"all the same {tell.who(reader)} read it{place}{tell.faults(reader)}",
     )
 
 
 def _precommitted_read(witness: Witness, tell: Teller) -> str:
     key, value, op = witness["key"], witness["value"], witness["op"]
     return joined(
-        f"{tell.who(op)} sent value {value} to key {key} and polled it{tell.place(key, op, value)} "
+        f"{tell.who(op)} sent value {value} to key {key} and polled it{tell.place('polled', key, op, value)} "
         f"within the same transaction, before it could commit{tell.faults(op)}"
     )
 
@@ -187,7 +101,7 @@ def _phantom_read(witness: Witness, tell: Teller) -> str:
         what += f" (it begins with {start})" if start else ""
     else:
         what = f"value {value}, which nobody sent"
-    often = f"; {count:,} records are so" if count and count > 1 else ""
+    often = f", the first of {count:,} such records" if count and count > 1 else ""
     return joined(
         f"key {key}, offset {witness.get('offset')}: {tell.who(op)} polled {what}{often}{tell.faults(op)}"
     )
@@ -196,10 +110,10 @@ def _phantom_read(witness: Witness, tell: Teller) -> str:
 def _torn_transaction(witness: Witness, tell: Teller) -> str:
     op = witness["op"]
     lost = witness.get("lost") or 0
-    rest = "although it was aborted" if witness.get("aborted") else f"and {lost} are lost"
+    rest = "although it was aborted" if witness.get("aborted") else f"{lost:,} lost"
     return joined(
-        f"the transaction of {tell.who(op)} sent {witness['sent']} records: "
-        f"{witness['visible']} of them can be read, {rest}{tell.faults(op)}"
+        f"the transaction of {tell.who(op)} sent {many(witness['sent'], 'record')}: "
+        f"{witness['visible']:,} can be read, {rest}{tell.faults(op)}"
     )
 
 
@@ -208,10 +122,12 @@ def _step_inside(verb: str) -> Callable[[Witness, Teller], str]:
 
     def text(witness: Witness, tell: Teller) -> str:
         key, op, (first, second) = witness["key"], witness["op"], witness["values"]
+        one, two = tell.step(verb, key, op, (first, second))
+        said, about = _apart(witness, tell)
         return joined(
-            f"{tell.who(op)} {verb} value {first} of key {key}{tell.place(key, op, first)} "
-            f"and then value {second}{tell.place(key, op, second)}, {_apart(witness['delta'])}{tell.faults(op)}",
-            _skipped(witness, tell),
+            f"{tell.who(op)} {VERBS[verb]} key {key}: value {first}{one} and then value {second}{two}, "
+            f"{said}{tell.faults(op)}",
+            about,
         )
 
     return text
@@ -222,36 +138,37 @@ def _step_between(verb: str) -> Callable[[Witness, Teller], str]:
 
     def text(witness: Witness, tell: Teller) -> str:
         key, (before, after) = witness["key"], witness["ops"]
+        faults = tell.faults(before, after)
+        said, about = _apart(witness, tell)
+        head = f"{tell.who(before)} {VERBS[verb]} key {key}"
         if "values" not in witness:
-            return joined(
-                f"{tell.who(before)} {verb} key {key}, and the next time, {tell.who(after)}, "
-                f"{_apart(witness['delta'])}{tell.faults(before, after)}",
-                _skipped(witness, tell),
-            )
+            return joined(f"{head}, and the next time ({tell.when(after)}) went on {said}{faults}", about)
         first, second = witness["values"]
         return joined(
-            f"{tell.who(before)} {verb} value {first} of key {key}{tell.place(key, before, first)}, and the next "
-            f"time, {tell.who(after)}, value {second}{tell.place(key, after, second)}, "
-            f"{_apart(witness['delta'])}{tell.faults(before, after)}"
+            f"{head}: value {first}{tell.place(verb, key, before, first, last=True)}, and the next time "
+            f"({tell.when(after)}) value {second}{tell.place(verb, key, after, second)}, {said}{faults}",
+            about,
         )
 
     return text
 
 
-def _apart(delta: int) -> str:
+VERBS: Final = {"polled": "polled", "sent": "sent to"}
+
+
+def _apart(witness: Witness, tell: Teller) -> tuple[str, str]:
+    """(how the second record stands to the first, what is known of those between)."""
+    delta, values = witness["delta"], witness.get("skipped") or []
     if delta == 0:
-        return "the same record again"
+        return "the same record again", ""
     if delta < 0:
-        return f"which stands {-delta:,} before it in the log"
-    return f"{delta - 1:,} records further on than the next one"
-
-
-def _skipped(witness: Witness, tell: Teller) -> str:
-    values = witness.get("skipped") or []
-    if not values:
-        return ""
-    first = tell.sent(witness["key"], values[0])
-    return f"passed over: the values {listed(values)}" + (f"; {values[0]} was {first}" if first else "")
+        return f"which stands {-delta:,} before it in the log", ""
+    between = f" ({first_of(values, delta - 1)})" if values else ""
+    sent = tell.sent(witness["key"], values[0]) if values else ""
+    return (
+        f"beyond {many(delta - 1, 'record')}{between}",
+        f"value {values[0]} was {sent}" if sent else "",
+    )
 
 
 FORMS: Final[Mapping[str, Callable[[Witness, Teller], str]]] = {
@@ -279,8 +196,13 @@ def text(anomaly: str, witness: Witness, lookup: Lookup | None) -> str:
     if form is not None:
         try:
             return form(witness, Teller(lookup))
-        except (KeyError, ValueError, TypeError):
-            pass  # the witness of another version: its fields speak for themselves
+        except (KeyError, ValueError, TypeError, OSError):
+            # A witness of another version, or tables that cannot be read: its fields speak for themselves.
+            return _fields(witness)
+    return _fields(witness)
+
+
+def _fields(witness: Witness) -> str:
     return ", ".join(
         f"{name} {listed(held) if isinstance(held, list) else held}" for name, held in witness.items()
     )

@@ -103,17 +103,21 @@ def test_a_poll_with_nothing_assigned_is_empty() -> None:
 
 
 def test_assign_keeps_positions_of_kept_keys_and_starts_new_ones_at_the_reset_policy() -> None:
-    for policy, start in (("earliest", BEGINNING), ("latest", END)):
-        driver = Driver(auto_offset_reset=policy)
+    for policy, logical, begin, start in (
+        ("earliest", False, 0, 0),
+        ("earliest", True, BEGINNING, BEGINNING),
+        ("latest", False, BEGINNING, END),
+    ):
+        driver = Driver(auto_offset_reset=policy, logical_offsets=logical)
         driver.do("send", [["send", 1, 10]])
         driver.do("assign", [1], seek_to_beginning=True)
         driver.do("poll", [["poll"]])
         driver.do("assign", [1, 2])
         driver.do("assign", [1], seek_to_beginning=True)
         assert driver.library.assigned == [
-            {("r-0", 1): BEGINNING},
+            {("r-0", 1): begin},
             {("r-0", 1): 1, ("r-0", 2): start},
-            {("r-0", 1): BEGINNING},
+            {("r-0", 1): begin},
         ]
 
 

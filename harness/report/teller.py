@@ -1,0 +1,133 @@
+"""Phrases about ops and records: who, when, at which offset, while which fault was on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.report import spans
+from harness.report.lookup import Lookup, OpFact, Record
+
+LISTED: Final = 8
+
+
+def seconds(time_ns: int) -> str:
+    """A time since the run began."""
+    return f"{time_ns / 1e9:.3f} s"
+
+
+def first_of(values: Sequence[Any], count: int) -> str:
+    """The first few values of `count`."""
+    text = ", ".join(str(value) for value in values[:LISTED])
+    return text + (f", ... ({count:,} in all)" if count > LISTED else "")
+
+
+def listed(values: Sequence[Any]) -> str:
+    """The first few of the values."""
+    return first_of(values, len(values))
+
+
+class Teller:
+    """Phrases about ops and records, as far as the lookup knows them."""
+
+    def __init__(self, lookup: Lookup | None) -> None:
+        self._lookup = lookup
+
+    def op(self, id_: int | None) -> OpFact | None:
+        """The facts about an op."""
+        return self._lookup.op(id_) if self._lookup is not None and id_ is not None else None
+
+    def who(self, id_: int) -> str:
+        """Process, op and time."""
+        fact = self.op(id_)
+        if fact is None:
+            return f"op {id_}"
+        return f"process {fact.process} (op {id_}, {seconds(fact.at_ns)})"
+
+    def when(self, id_: int) -> str:
+        """Op and time, where the process has been named."""
+        fact = self.op(id_)
+        return f"op {id_}" if fact is None else f"op {id_}, {seconds(fact.at_ns)}"
+
+    def faults(self, *ids: int | None) -> str:
+        """The faults that were on while any of the ops ran, as the end of a sentence."""
+        found: dict[str, None] = {}
+        for fact in map(self.op, ids):
+            if fact is not None and self._lookup is not None:
+                for span in spans.during(self._lookup.spans, fact.invoke_ns, fact.at_ns):
+                    found[span.label] = None
+        return f", while {' and '.join(found)} was on" if found else ""
+
+    def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
+        return self._lookup.sends(key, value) if self._lookup is not None else ()
+
+    def polls(self, key: Any, value: Any) -> tuple[Record, ...]:
+        return self._lookup.polls(key, value) if self._lookup is not None else ()
+
+    def sent(self, key: Any, value: Any, op: int | None = None) -> str:
+        """Who sent a value, when, how that ended, and what fault was on; empty when not known."""
+        records = [record for record in self.sends(key, value) if op is None or record.op == op]
+        if op is None and records:
+            op = records[0].op
+        if op is None:
+            return ""
+        fact = self.op(op)
+        if fact is None:
+            return f"sent by op {op}"
+        text = f"sent by process {fact.process} at {seconds(fact.invoke_ns)} (op {op})"
+        offset = records[0].offset if records else None
+        return f"{text}{self.faults(op)}, {self._ended(fact, offset)}"
+
+    def _ended(self, fact: OpFact, offset: int | None) -> str:
+        if fact.complete_ns is None:
+            return "never completed"
+        took = f"after {(fact.complete_ns - fact.invoke_ns) / 1e6:,.1f} ms"
+        if fact.type == "ok":
+            return f"acknowledged {took}" + (f" at offset {offset}" if offset is not None else "")
+        why = f" ({fact.error})" if fact.error else ""
+        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}"
+
+    def read(self, key: Any, value: Any, offset: int | None = None) -> str:
+        """Who first read a value, at an offset if one is given; empty when nobody did, or it is not known."""
+        for record in self.polls(key, value):
+            if offset is None or record.offset == offset:
+                at = "" if record.offset is None else f" at offset {record.offset}"
+                return f"first read{at} by {self.who(record.op)}{self.faults(record.op)}"
+        return ""
+
+    def rows(self, verb: str, key: Any, op: int, value: Any) -> tuple[Record, ...]:
+        """What an op polled of a key, or the sends of a value that it did."""
+        if self._lookup is None:
+            return ()
+        if verb == "polled":
+            return self._lookup.polls_by(key, op)
+        return tuple(record for record in self.sends(key, value) if record.op == op)
+
+    def place(self, verb: str, key: Any, op: int, value: Any, last: bool = False) -> str:
+        """The offset at which an op first (or last) polled or sent a value, in words; or nothing."""
+        offsets = [record.offset for record in self.rows(verb, key, op, value) if record.value == value]
+        return at_offset(offsets[-1 if last else 0]) if offsets else ""
+
+    def step(self, verb: str, key: Any, op: int, values: Sequence[Any]) -> tuple[str, str]:
+        """The offsets of two values that an op polled (or sent) one after the other, in words."""
+        rows = self.rows(verb, key, op, values[0])
+        for one, two in itertools.pairwise(rows):
+            if (one.value, two.value) == tuple(values):
+                return at_offset(one.offset), at_offset(two.offset)
+        return self.place(verb, key, op, values[0]), self.place(verb, key, op, values[1])
+
+
+def at_offset(offset: int | None) -> str:
+    """Where, or nothing."""
+    return "" if offset is None else f" at offset {offset}"
+
+
+def many(n: int, what: str) -> str:
+    """A count of things."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def joined(*parts: str) -> str:
+    """Sentences of the parts that say something."""
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)

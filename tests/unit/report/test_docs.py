@@ -1,0 +1,84 @@
+"""What the documents say of formats, anomalies and commands is what the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import typer
+
+from checker import results, schema
+from checker.anomalies import torn_transaction
+from checker.anomalies.table import ANOMALIES
+from harness import cli
+from harness.model import codec, result
+from nemesis import table as nemeses
+
+ROOT = Path(__file__).parents[3]
+HISTORY = (ROOT / "docs" / "history.md").read_text()
+READING = (ROOT / "docs" / "reading-results.md").read_text()
+PAGES = ("README.md", "docs/tutorial.md", "docs/reading-results.md", "docs/history.md")
+
+TABLES: dict[str, pa.Schema] = {
+    "ops/*.parquet": schema.OPS,
+    "sends/<bucket>/*.parquet": schema.SENDS,
+    "polls/<bucket>/*.parquet": schema.POLLS,
+    **{f"{name}.parquet": form for name, form in schema.SMALL.items()},
+    "results/witnesses/<anomaly>.parquet": results.FORM,
+}
+
+
+def columns(row: str) -> list[str]:
+    """The columns that a row of the document names, without remarks."""
+    bare = re.sub(r"\([^)]*\)", "", row)
+    known = {name for form in TABLES.values() for name in form.names}
+    return [word for part in bare.split(",") if (word := part.strip()) in known]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_have_the_documented_columns(table: str) -> None:
+    found = re.search(rf"^\| `{re.escape(table)}` \| (.*) \|$", HISTORY, re.MULTILINE)
+    assert found, f"docs/history.md has no row for {table}"
+    assert columns(found.group(1)) == TABLES[table].names
+
+
+def test_documented_schemas_are_the_current_ones() -> None:
+    assert f"## The history, schema {codec.SCHEMA}\n" in HISTORY
+    assert f"## The tables, schema {schema.SCHEMA}\n" in HISTORY
+    assert f"## Results, schema {result.SCHEMA}\n" in HISTORY
+
+
+@pytest.mark.parametrize("name", [*ANOMALIES, torn_transaction.NAME])
+def test_every_anomaly_is_explained(name: str) -> None:
+    rows = [line for line in READING.splitlines() if line.startswith("| `")]
+    assert any(f"`{name}`" in row.split(" | ")[0] for row in rows)
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for line in (ROOT / page).read_text().splitlines():
+            if line.startswith("    harness "):
+                found.append((page, line.partition("#")[0].strip()))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_documented_commands_parse(page: str, line: str) -> None:
+    name, *arguments = line.split()[1:]
+    group = typer.main.get_command(cli.app)
+    context = group.make_context("harness", [name, *arguments], resilient_parsing=False)
+    _, command, rest = group.resolve_command(context, [name, *arguments])  # type: ignore[attr-defined]
+    assert command is not None
+    parsed = command.make_context(name, rest, parent=context)
+    if parsed.params.get("nemesis"):
+        nemeses.canonical(parsed.params["nemesis"], ["n1", "n2", "n3"])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert ((ROOT / page).parent / target).is_file(), f"{page}: {target}"

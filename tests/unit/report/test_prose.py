@@ -1,0 +1,203 @@
+"""What a person reads: the summary, and every anomaly's witnesses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.anomalies.table import ANOMALIES
+from harness.model import op as ops_
+from harness.model.op import Op
+from harness.model.options import CheckOptions, Settings
+from harness.model.result import AnomalyFound, Result
+from harness.report import prose, witnesses
+from harness.report.lookup import of_run
+from tests.unit.checker.cases import HISTORIES, cases
+from tests.unit.report.folders import S, judged, killed, recorded, woven
+
+EVERY = [*ANOMALIES, "torn-transaction"]
+
+
+def flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def lost_run(runs: Path, **plan: Any) -> tuple[Path, Result]:
+    """A leader is killed, and a record acknowledged meanwhile is gone."""
+
+    def op(at_s: float, process: int, type_: str, f: str, value: Any, **extra: Any) -> Op:
+        return Op(-1, int(at_s * S), process, type_, f, value, None, extra)
+
+    end = {"final": True, "positions": [[1, 1]], "ends": [[1, 0, 1]]}
+    ops = woven(
+        killed(5, 15, "n2"),
+        [
+            op(1, 0, ops_.INVOKE, "send", [["send", 1, 7]]),
+            op(1.004, 0, ops_.OK, "send", [["send", 1, [0, 7]]]),
+            op(6, 0, ops_.INVOKE, "send", [["send", 1, 8]]),
+            op(6.25, 0, ops_.OK, "send", [["send", 1, [1, 8]]]),
+            op(20, 1, ops_.INVOKE, "assign", [1], seek_to_beginning=True, final=True),
+            op(21, 1, ops_.OK, "assign", [1], seek_to_beginning=True, final=True),
+            op(22, 1, ops_.INVOKE, "poll", [["poll"]], final=True),
+            op(23, 1, ops_.OK, "poll", [["poll", [[1, [[0, 7]]]]]], **end),
+        ],
+    )
+    folder = recorded(runs, "20260102T030405-kill", ops, **plan)
+    settings = Settings(acks="all", replication=3, min_insync_replicas=2, unclean_election=False)
+    return folder, judged(folder, CheckOptions(settings=settings))
+
+
+def test_the_verdict_comes_first_and_says_whether_it_was_promised(tmp_path: Path) -> None:
+    text = prose.summary(*lost_run(tmp_path))
+    first = flat(text.split("\nrun ", 1)[0])
+    assert (
+        first
+        == "INVALID: lost-write (1), unseen (1). The settings (acks=all) promise that this does not happen."
+    )
+
+
+def test_a_lost_write_names_its_writer_its_place_and_the_fault(tmp_path: Path) -> None:
+    text = flat(prose.summary(*lost_run(tmp_path)))
+    assert (
+        "Key 1, value 8: sent by process 0 at 6.000 s (op 4), while kill:leader n2 was on, acknowledged "
+        "after 250.0 ms at offset 1. Nobody read it. In the end the log of the key ended at offset 1, before "
+        "the place where the record was acknowledged."
+    ) in text
+
+
+def test_the_faults_the_counts_and_the_paths_are_there(tmp_path: Path) -> None:
+    folder, result = lost_run(tmp_path)
+    text = flat(prose.summary(folder, result))
+    assert "kill:leader: 1 time, 1 took effect 5.0-15.0 s n2: 1 partition got a new leader (n3)" in text
+    assert "records: 2 sent, 2 acknowledged (100%), 1 seen (50.0%), 1 lost (50.0%), 0 duplicated" in text
+    assert "queue, nemesis kill:leader, acks=all, 30 s of load, Kafka 4.1.1" in text
+    assert f"all witnesses: {folder}/results/witnesses plots: {folder}/plots" in text
+
+
+def test_a_summary_fits_a_screen(tmp_path: Path) -> None:
+    lines = prose.summary(*lost_run(tmp_path)).splitlines()
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= prose.WIDTH
+
+
+def test_a_fault_that_was_over_is_not_blamed(tmp_path: Path) -> None:
+    folder, _ = lost_run(tmp_path)
+    known = prose.witness(
+        {"key": 1, "value": 7, "writer": 1, "end": 1, "offset": 0}, "lost-write", of_run(folder)
+    )
+    assert "op 1" in known and "kill" not in known
+
+
+def test_a_history_file_has_its_witnesses_by_their_indices(tmp_path: Path) -> None:
+    folder, result = lost_run(tmp_path)
+    text = flat(prose.summary(folder / "history" / "00000.jsonl", result))
+    assert "INVALID: lost-write (1)" in text
+    assert "Key 1, value 8: sent by op 4" in text
+    assert "plots" not in text and "faults" not in text
+
+
+def test_tables_that_are_gone_or_damaged_cost_details_only(tmp_path: Path) -> None:
+    folder, result = lost_run(tmp_path)
+    (folder / "tables" / "nemesis.parquet").write_bytes(b"PAR1 not really")
+    assert "sent by op 4" in flat(prose.summary(folder, result))
+    shutil.rmtree(folder / "tables")
+    assert "sent by op 4" in flat(prose.summary(folder, result))
+
+
+def test_no_witnesses_if_none_are_asked_for(tmp_path: Path) -> None:
+    assert "Key 1, value 8" not in prose.summary(*lost_run(tmp_path), witnesses=0)
+
+
+def test_unknown_says_why(tmp_path: Path) -> None:
+    one = Result("unknown", None, ("the fault kill:leader never took effect",), (), {"ops": 1})
+    two = Result("unknown", None, ("first reason", "second reason"), (), {})
+    assert prose.summary(tmp_path, one).splitlines()[0] == "UNKNOWN: the fault kill:leader never took effect"
+    assert prose.summary(tmp_path, two).splitlines()[0] == "UNKNOWN: first reason (and 1 more reason)"
+    assert "- second reason" in prose.summary(tmp_path, two)
+
+
+def test_valid_says_how_much_was_looked_at(tmp_path: Path) -> None:
+    fine = AnomalyFound("int-send-skip", "Others are between.", 3, False, False)
+    text = prose.summary(tmp_path, Result("valid", None, (), (fine,), {"ops": 12345}))
+    assert text.splitlines()[0] == "VALID: nothing wrong in 12,345 operations"
+    assert "not counted against the verdict" in text
+
+
+@pytest.mark.parametrize("promised", [True, False, None])
+def test_each_promise_has_its_sentence(tmp_path: Path, promised: bool | None) -> None:
+    found = AnomalyFound("duplicate", "Twice.", 2, True, promised)
+    text = prose.summary(tmp_path, Result("invalid", promised, (), (found,)))
+    assert {True: "promise that", False: "do not promise", None: "is not known"}[promised] in flat(text)
+
+
+def test_a_mixed_promise_is_said_of_each_anomaly(tmp_path: Path) -> None:
+    found = (
+        AnomalyFound("duplicate", "Twice.", 2, True, False),
+        AnomalyFound("G1a", "Aborted.", 2, True, True),
+    )
+    text = prose.summary(tmp_path, Result("invalid", True, (), found))
+    assert "Twice. (Not promised.)" in text and "Aborted. (Promised not to happen.)" in text
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(1, "1 seen (< 0.1%)"), (99_999, "99,999 seen (> 99.9%)"), (100_000, "(100%)"), (0, "0 seen")],
+)
+def test_a_share_is_never_rounded_to_all_or_nothing(tmp_path: Path, part: int, text: str) -> None:
+    figures = {"sent": 100_000, "acknowledged": 100_000, "seen": part}
+    assert text in prose.summary(tmp_path, Result("valid", None, (), (), figures))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Path, name: str) -> None:
+    """With tables each says who and when; without, at least which ops. None is a list of bare fields."""
+    case = next(case for case in cases() if case.path == HISTORIES / name / "positive.jsonl")
+    (tmp_path / "history").mkdir()
+    shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
+    result = judged(tmp_path, case.options)
+    (found,) = (found for found in result.anomalies if found.name == name)
+    for held in found.witnesses:
+        told, bare = witnesses.text(name, held, of_run(tmp_path)), witnesses.text(name, held, None)
+        fields = ", ".join(f"{field} {value}" for field, value in held.items())
+        assert told != fields and bare != fields
+        told, bare = told.lower(), bare.lower()
+        for field in ("op", "writer", "reader"):
+            if field in held:
+                assert f"op {held[field]}" in told and f"op {held[field]}" in bare
+        for index in held.get("ops", ()):
+            assert f"op {index}" in told
+        if name not in ("unseen",):
+            assert re.search(r"process \d+ ", told), told
+        if name not in ("unseen", "torn-transaction", "poll-skip"):
+            assert "offset" in told, told
+
+
+def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    shutil.copy(HISTORIES / "duplicate" / "positive.jsonl", tmp_path / "history" / "00000.jsonl")
+    result = judged(tmp_path)
+    (found,) = (found for found in result.anomalies if found.name == "int-nonmonotonic-poll")
+    assert "value 2 at offset 1 and then value 2 at offset 2" in witnesses.text(
+        found.name, found.witnesses[0], of_run(tmp_path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [("bad-payload:checksum:00ff", "damaged (it begins with 00ff)"), ("bad-payload:run:", "another run")],
+)
+def test_a_payload_that_does_not_verify_is_explained(value: str, says: str) -> None:
+    held = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
+    text = witnesses.text("phantom-read", held, None)
+    assert says in text and "the first of 3 such records" in text
+
+
+def test_an_unknown_anomaly_and_a_changed_witness_are_shown_as_fields() -> None:
+    assert witnesses.text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith(
+        "key 1, ops 0, 1, 2"
+    )
+    assert witnesses.text("duplicate", {"other": 5}, None) == "other 5"

@@ -1,0 +1,71 @@
+"""From nemesis ops to spans of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.report import spans
+from tests.unit.report.folders import S, judged, killed, nemesis, recorded, woven
+
+
+def row(
+    at_s: float, span: str, phase: str, value: str = "null", fault: str = "kill:leader"
+) -> dict[str, Any]:
+    return {"time_ns": int(at_s * S), "f": "x", "value": value, "fault": fault, "span": span, "phase": phase}
+
+
+def test_a_fault_lasts_from_its_invocation_to_the_completion_of_its_end(tmp_path: Path) -> None:
+    ops = woven(killed(5, 15, "n2"), [nemesis(16, "heal", "", "invoke", None, fault="")])
+    folder = recorded(tmp_path, "run", ops)
+    judged(folder)
+    assert spans.of_run(folder) == [spans.Span("kill:leader", ("n2",), 5 * S, 15 * S, True, {"t-0": "n3"})]
+    assert spans.of_run(folder)[0].label == "kill:leader n2"
+
+
+def test_an_end_that_never_came_and_one_that_ended_nothing() -> None:
+    hit = '{"nodes": ["n1"], "took_effect": false}'
+    (span,) = spans.of_rows(
+        [
+            row(1, "stop", "invoke"),
+            row(2, "stop", "complete"),
+            row(3, "start", "invoke"),
+            row(4, "start", "complete", hit),
+        ]
+    )
+    assert (span.begin_ns, span.end_ns, span.took_effect) == (3 * S, None, False)
+    assert spans.during([span], 9 * S, 10 * S) == [span]
+    assert spans.during([span], 0, 2 * S) == []
+
+
+def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
+    (span,) = spans.of_rows(
+        [
+            row(1, "", "invoke"),
+            row(2, "", "complete", '{"nodes": [], "clients": ["w3"], "took_effect": true}'),
+        ]
+    )
+    assert (span.label, span.begin_ns, span.end_ns) == ("kill:leader w3", 1 * S, 2 * S)
+
+
+def test_faults_at_the_same_time_are_told_apart() -> None:
+    found = spans.of_rows(
+        [
+            row(1, "start", "invoke"), row(2, "start", "invoke", fault="pause:n1"),
+            row(3, "stop", "complete"), row(4, "stop", "complete", fault="pause:n1"),
+        ]
+    )  # fmt: skip
+    assert [(span.fault, span.begin_ns // S, span.end_ns) for span in found] == [
+        ("kill:leader", 1, 3 * S), ("pause:n1", 2, 4 * S),
+    ]  # fmt: skip
+
+
+def test_a_second_start_ends_the_first_and_foreign_values_do_no_harm() -> None:
+    found = spans.of_rows(
+        [row(1, "start", "invoke"), row(2, "start", "complete", "not json"), row(3, "start", "invoke", "7")]
+    )
+    assert [(span.begin_ns // S, span.end_ns, span.hit) for span in found] == [(1, 3 * S, ()), (3, None, ())]
+
+
+def test_no_table_no_faults(tmp_path: Path) -> None:
+    assert spans.of_run(tmp_path) == []
