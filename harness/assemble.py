@@ -102,7 +102,7 @@ def cannot(plan: TestPlan) -> str:
 
 def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     """Plain data for the clients in the workers."""
-    # librdkafka's mock cluster gives transaction markers no valid checksum, and a consumer stops at the first.
+    # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     return {
         "library": plan.library,

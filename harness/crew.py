@@ -198,8 +198,7 @@ class AdminLink:
 
     def __init__(self, hosts: Hosts, client: Mapping[str, Any], logs: Path, env: Mapping[str, str]) -> None:
         setup = {"do": "setup", "role": "admin", "client": dict(client)}
-        self._start = lambda: launch(hosts, "admin", setup, logs / "admin.log", env)
-        self._child, self._sock = self._start()
+        self._child, self._sock = launch(hosts, "admin", setup, logs / "admin.log", env)
         self._lock, self._rest, self._next = threading.Lock(), b"", 0
 
     def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:

@@ -38,7 +38,7 @@ def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -
         style.no_data(axes[0])
         return style.save(axes, folder, "latency-points")
     used: set[str] = set()
-    limit = readings.POINTS_MAX // (len(fs) * 2)
+    limit = readings.POINTS_MAX // sum(len(data.by_f[f].screen) for f in fs)
     for ax, f in zip(axes, fs, strict=True):
         lows, highs = [], []
         for outcome in readings.OUTCOMES:

@@ -139,7 +139,8 @@ def test_points_are_thinned_out_but_for_the_extremes() -> None:
     assert latencies.max() == pytest.approx(readings.LOW_S * 10 ** (200.5 / readings.ROWS * readings.DECADES))
     whole = readings.points(screen, 10.0, 10**9)[0]
     assert len(whole) == np.count_nonzero(screen)
-    assert len(np.unique(times)) == readings.COLUMNS  # none of them lost its lowest and highest
+    lowest = readings.LOW_S * 10 ** (20.5 / readings.ROWS * readings.DECADES)
+    assert np.count_nonzero(np.isclose(latencies, lowest)) >= readings.COLUMNS // readings.GROUP
 
 
 def test_unseen_keeps_its_level_between_rows() -> None:
