@@ -23,6 +23,7 @@ import orjson
 
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Child, Hosts
+from harness.worker import RECEIVE_BYTES
 
 READY_TIMEOUT_S: Final = 30.0
 ZOMBIES_MAX: Final = 64
@@ -126,7 +127,7 @@ class Crew:
             if not isinstance(member, Member):
                 continue  # the interpreter's own wake-up
             try:
-                chunk = member.sock.recv(1 << 20)
+                chunk = member.sock.recv(RECEIVE_BYTES)
             except ConnectionError:
                 chunk = b""
             if not chunk:
@@ -223,7 +224,7 @@ class AdminLink:
     def _answer(self, deadline: float) -> dict[str, Any]:
         while b"\n" not in self._rest:
             self._sock.settimeout(max(0.01, deadline - time.monotonic()))
-            chunk = self._sock.recv(1 << 20)
+            chunk = self._sock.recv(RECEIVE_BYTES)
             if not chunk:
                 raise ConnectionError("the admin worker ended")
             self._rest += chunk

@@ -34,6 +34,8 @@ from harness.model import codec
 from harness.model.op import FAIL, INFO, Op
 
 CONTROL_FD: Final = 3
+# Python allocates as much for each call, and the C library maps and unmaps memory for more than 128 KiB.
+RECEIVE_BYTES: Final = 64 << 10
 
 
 class SlotClient(Protocol):
@@ -51,7 +53,7 @@ def lines(sock: socket.socket) -> Iterator[bytes]:
     rest = b""
     while True:
         try:
-            chunk = sock.recv(1 << 18)
+            chunk = sock.recv(RECEIVE_BYTES)
         except ConnectionError:
             return
         if not chunk:
