@@ -55,7 +55,8 @@ rootless: setup ## the tests that must run as an ordinary user; root makes one f
 ci: lint types layers test long rootless ## exactly what CI runs
 
 soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
-	$(BIN)/python -m pytest -m "cluster" --soak tests/e2e
+	$(BIN)/pytest --soak tests/property
+	$(BIN)/pytest --soak --verbose -m "long and not rootless" tests/e2e
 
 bench: setup ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py

@@ -6,14 +6,11 @@ import contextlib
 import json
 import logging
 import os
-import platform
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,9 @@ from harness.model.options import CheckOptions
 from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Roles, Workload
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
+from harness.provenance import git_commit, versions
 from harness.roles import AdminRoles, Topics, ViewRoles
+from harness.spark import WarmSpark
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
 from workloads import queue
@@ -145,76 +144,6 @@ def whole_run(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> 
     if workload.final is not None:
         parts.append(Barrier(TimeLimit(Clients(workload.final), int(plan.final_time_limit_s * 1e9))))
     return Then(tuple(parts))
-
-
-def versions(plan: TestPlan) -> dict[str, str]:
-    """What a run was made with."""
-    found = {"kafka": plan.kafka_version if plan.cluster == "local" else plan.cluster}
-    for package in ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    found["python"] = platform.python_version()
-    found["java"] = java.find().full
-    return found
-
-
-def git_commit() -> str | None:
-    """The commit of the checkout that this code runs from, if it is one."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
-            capture_output=True, text=True, timeout=5, check=False,
-        )  # fmt: skip
-        if done.returncode == 0:
-            return done.stdout.strip()
-    return None
-
-
-# --- Spark beside the run -----------------------------------------------------------------------------
-
-
-class WarmSpark:
-    """The Spark session of a run, started in a thread.
-
-    It starts while topics are made and workers load, and the load waits for it: a JVM that starts takes both
-    cores for seconds, which would disturb the load, the healing or the verdict. Idle, it costs nothing.
-    """
-
-    def __init__(self, master: str) -> None:
-        self._master = master
-        self._session: Any = None
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to start, or to warm up again what has been idle."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is None:
-            self._thread = threading.Thread(target=self._work, name="spark", daemon=True)
-            self._thread.start()
-
-    def _work(self) -> None:
-        from checker import session
-
-        try:
-            if self._session is None:
-                java.set_env(java.find(), os.environ)
-                self._session = session.start(self._master, brief=True)
-            else:
-                session.warm_up(self._session)
-        except BaseException as error:
-            self._error = error
-
-    def get(self) -> Any:
-        """The session, when it is ready. Raises what starting it raised."""
-        if self._thread is None:
-            self.start()
-        assert self._thread is not None
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._session
 
 
 # --- the run ------------------------------------------------------------------------------------------
@@ -412,11 +341,3 @@ def options_of(folder: Path, **changes: Any) -> CheckOptions:
     path = folder / "plan.yaml"
     options = plans.load(path).check_options() if path.exists() else CheckOptions()
     return replace(options, **changes)
-
-
-def spark_session(master: str) -> Any:
-    """A Spark session now, for histories of any size."""
-    from checker import session
-
-    java.set_env(java.find(), os.environ)
-    return session.start(master)

@@ -99,7 +99,7 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
-    from harness import assemble, store
+    from harness import assemble, spark, store
     from harness.model.errors import BadInput
     from harness.model.result import worst
     from harness.report import listing, prose
@@ -111,7 +111,7 @@ def check(
         if not changes["sub_via"] <= {"assign", "subscribe"}:
             raise BadInput(f"--sub-via {sub_via}: assign, subscribe, or both with a comma")
     paths = [path if (path := Path(name)).is_file() else listing.resolve(runs, name) for name in histories]
-    session = assemble.spark_session(spark_master)
+    session = spark.session_now(spark_master)
     results: list[Result] = []
     for path in paths:
         stored = path.is_dir() and store.is_run(path)

@@ -79,6 +79,7 @@ class Crew:
         self._groups = groups
         self.selector = selectors.DefaultSelector()
         self._members: list[Member] = []
+        self._waiting: list[Member] = []  # those with something to send
         self._left: list[tuple[float, Member]] = []
         self._of_slot = {slot: n for n, group in enumerate(groups) for slot in group}
 
@@ -109,16 +110,19 @@ class Crew:
 
     def send(self, slot: int, line: bytes) -> None:
         """Queue an op line for the worker of a slot; `flush` sends it."""
-        self._members[self._of_slot[slot]].out.append(line)
+        member = self._members[self._of_slot[slot]]
+        if not member.out:
+            self._waiting.append(member)
+        member.out.append(line)
 
     def flush(self) -> None:
         """Send what is queued. A worker that is gone will be noticed when it is read."""
-        for member in self._members:
-            if member.out:
-                data = b"".join(member.out)
-                member.out.clear()
-                with contextlib.suppress(OSError):
-                    member.sock.sendall(data)
+        for member in self._waiting:
+            data = b"".join(member.out)
+            member.out.clear()
+            with contextlib.suppress(OSError):
+                member.sock.sendall(data)
+        self._waiting.clear()
 
     def receive(self, timeout_s: float) -> Iterator[tuple[Member, bytes | None]]:
         """Completion lines that have arrived, waiting at most `timeout_s`; None when a worker has ended."""

@@ -1,9 +1,10 @@
 """The scheduler: asks the generator, dispatches ops, records everything. The only writer of index and time.
 
 One loop in one thread. An invocation is stamped and written to the history before it is dispatched, a
-completion is stamped when it arrives, both from one monotonic clock. An op that outlives its deadline, or
-whose worker dies, completes as `info` here; every `info` retires its process, and the slot goes on under
-the next id (p + concurrency). The nemesis works in a thread of its own, one op at a time.
+completion is stamped when it arrives, both from one monotonic clock. What one turn of the loop records goes
+into the history with one write, always before anything of that turn is dispatched. An op that outlives its
+deadline, or whose worker dies, completes as `info` here; every `info` retires its process, and the slot goes
+on under the next id (p + concurrency). The nemesis works in a thread of its own, one op at a time.
 """
 
 from __future__ import annotations
@@ -54,12 +55,10 @@ class NemesisThread:
 
     def completed(self) -> Op | None:
         """A completion, if there is one."""
-        try:
-            done = self._done.get_nowait()
-        except queue.Empty:
+        if self._done.empty():
             return None
         os.read(self.wake_fd, 1)
-        return done
+        return self._done.get_nowait()
 
     def _work(self) -> None:
         while (op := self._todo.get()) is not None:
@@ -103,6 +102,8 @@ class Interpreter:
         self._open: dict[Process, Op] = {}  # in order of invocation, so the first is the oldest
         self._nemesis_op: Op | None = None
         self._instead: Generator | None = None
+        self._lines: list[bytes] = []  # recorded in this turn of the loop, not yet written
+        self._fault: Op | None = None  # recorded in this turn, not yet given to the nemesis
         crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
 
     def divert(self, generator: Generator) -> None:
@@ -114,6 +115,8 @@ class Interpreter:
         try:
             self._loop(generator)
         finally:
+            if self._lines:  # an error ended the turn: what happened before it still counts
+                self._append(b"".join(self._lines))
             self._nemesis.stop()
             self._crew.selector.unregister(self._nemesis.wake_fd)
 
@@ -124,7 +127,7 @@ class Interpreter:
                 self._generator, self._instead = self._instead, None
             dispatched, exhausted = self._dispatch()
             if exhausted and not self._open and self._nemesis_op is None:
-                return
+                return  # `_dispatch` has written all there was
             full = not self._free and self._nemesis_op is not None
             wait_s = IDLE_S if exhausted or full or not self._free else POLL_S
             self._collect(0.0 if dispatched and self._free else wait_s)
@@ -144,21 +147,29 @@ class Interpreter:
         while self._free or self._nemesis_op is None:
             answer = self._generator.op(self._context(self._now()))
             if answer is None:
-                self._crew.flush()
+                self._write_and_send()
                 return sent, True
             op, self._generator = answer
             if isinstance(op, Pending):
                 break
             self._invoke(op)
             sent = True
-        self._crew.flush()
+        self._write_and_send()
         return sent, False
+
+    def _write_and_send(self) -> None:
+        if self._lines:
+            self._append(b"".join(self._lines))
+            self._lines.clear()
+        self._crew.flush()
+        if self._fault is not None:
+            self._nemesis.submit(self._fault)
+            self._fault = None
 
     def _invoke(self, op: Op) -> None:
         if op.process == NEMESIS:
             stamped = self._record(op.with_(type=INFO, extra={**op.extra, "phase": "invoke"}))
-            self._nemesis_op = stamped
-            self._nemesis.submit(stamped)
+            self._nemesis_op = self._fault = stamped
             return
         if op.process == -1:
             process = self._free.popleft()
@@ -169,7 +180,7 @@ class Interpreter:
         stamped = Op(self._index, self._now(), process, "invoke", op.f, op.value, None, op.extra)
         self._index += 1
         line = codec.encode(stamped)
-        self._append(line)
+        self._lines.append(line)
         self._open[process] = stamped
         self._tell(stamped)
         self._crew.send(int(process) % self._concurrency, line)
@@ -178,7 +189,7 @@ class Interpreter:
         """Stamp, write, tell."""
         stamped = Op(self._index, self._now(), op.process, op.type, op.f, op.value, op.error, op.extra)
         self._index += 1
-        self._append(codec.encode(stamped))
+        self._lines.append(codec.encode(stamped))
         self._tell(stamped)
         return stamped
 

@@ -97,17 +97,17 @@ class HistoryLog:
         self._written = 0
         self.append(codec.header(self._run, self._segment, time.time_ns() - behind_ns, self._zero_ns))
 
-    def append(self, line: bytes) -> None:
-        """Write one whole line, newline included."""
+    def append(self, lines: bytes) -> None:
+        """Write whole lines, newlines included, with one `write(2)`."""
         if self._written > self._segment_bytes:
             self._roll()
         try:
-            written = os.write(self._fd, line)
-            while written < len(line):  # only a nearly full disk or a signal leaves a write short
-                written += os.write(self._fd, line[written:])
+            written = os.write(self._fd, lines)
+            while written < len(lines):  # only a nearly full disk or a signal leaves a write short
+                written += os.write(self._fd, lines[written:])
         except OSError as error:
             raise Missing(f"{self.path}: cannot write the history ({error.strerror})") from None
-        self._written += len(line)
+        self._written += len(lines)
         self._dirty = True
 
     def _roll(self) -> None:

@@ -1,0 +1,236 @@
+"""The catalogues of anomalies and faults, made from the tables that the code itself uses.
+
+`python docs/generate.py` (or `make docs`) writes anomalies.md and faults.md beside this file. Nothing here
+knows an anomaly or a fault by name: a new row of a table is a new section. A setting or a source that has no
+wording yet is a KeyError here, so that it gets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from checker import jepsen, native
+from checker.anomalies import torn_transaction
+from checker.anomalies.table import ANOMALIES
+from checker.guarantees import GUARANTEES, Condition
+from harness.cluster.local import LocalCluster, LoopbackCluster
+from harness.cluster.mock import MockCluster
+from harness.model.options import CheckOptions, Settings
+from harness.plan import TestPlan
+from nemesis import table as nemeses
+from nemesis.schedule import Timing
+from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
+
+FOLDER: Final = Path(__file__).parent
+NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
+
+# How a reader would write each condition of checker.guarantees.
+CONDITIONS: Final[Mapping[str, str]] = {
+    "acks_all": "`acks=all`",
+    "two_copies": "replication factor and `min.insync.replicas` of 2 or more",
+    "clean_election": "no unclean leader election",
+    "exactly_once_log": "an idempotent or transactional producer, or no retries",
+    "in_order": "an idempotent or transactional producer, one request in flight, or no retries",
+    "read_committed": "`isolation.level=read_committed`, or no transactions",
+}
+
+# What the sources in the code stand for.
+SOURCES: Final[Mapping[str, str]] = {
+    "document 000": "`jepsen.tests.kafka`",
+    "document 004": "a study of Kafka's delivery at the Ural Federal University",
+    "checker.md": "this checker's own rules",
+}
+
+PLACES: Final[Mapping[str, type]] = {
+    "`local`": LocalCluster,
+    "`local --network loopback`": LoopbackCluster,
+    "`mock`": MockCluster,
+}
+
+
+def sentence(text: str) -> str:
+    """Text with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _opening(thing: object) -> str:
+    """The first sentence of a docstring, or the first clause of it, without a full stop."""
+    return (thing.__doc__ or "").strip().split("\n")[0].split(";")[0].split(". ")[0].rstrip(".")
+
+
+def _sourced(text: str) -> str:
+    """A source as readers outside of this project know it."""
+    for known, said in SOURCES.items():
+        text = text.replace(known, said)
+    return text
+
+
+# --- anomalies ----------------------------------------------------------------------------------------
+
+
+def _counted(name: str) -> str:
+    """When an anomaly makes a run invalid: the rules themselves are asked."""
+    uncommitted = CheckOptions(settings=Settings(isolation_level="read_uncommitted"))
+    read, unread = [{"complete": True}], [{"complete": False}]
+    if not native.bad(name, read, CheckOptions()):
+        return "never"
+    if not native.bad(name, unread, CheckOptions()):
+        return "where the final polls read the log to its end"
+    if not native.bad(name, read, uncommitted):
+        return "always, except with `--isolation-level read_uncommitted`"
+    return "always"
+
+
+def _condition(condition: Condition) -> str:
+    return CONDITIONS[condition.__name__]  # type: ignore[attr-defined]
+
+
+def _forbidden(name: str) -> list[str]:
+    """What forbids an anomaly: settings, the guarantee in words, its source."""
+    for guarantee in GUARANTEES:
+        if name in guarantee.anomalies:
+            needed = "; ".join(_condition(each) for each in guarantee.conditions)
+            return [
+                f"- Forbidden by: {needed or 'any settings'}. {sentence(guarantee.says)}",
+                f"  ({_sourced(guarantee.source)})",
+            ]
+    return ["- Forbidden by: nothing that can be set."]
+
+
+def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
+    lines = [
+        f"## {name}",
+        "",
+        summary,
+        "",
+        f"- Makes a run invalid: {_counted(name)}.",
+        *_forbidden(name),
+        f"- Rule: {_sourced(source)}; `{module.replace('.', '/')}.py`.",
+    ]
+    if name in jepsen.ALLOWED_WITH_SUBSCRIBE:
+        lines.append("- With `--jepsen-compatible`: not counted where consumers subscribe.")
+    return [*lines, ""]
+
+
+def anomalies() -> str:
+    """docs/anomalies.md."""
+    lines = [
+        "# Anomalies",
+        "",
+        NOTE,
+        "",
+        "What the checker looks for. An anomaly that counts makes a run invalid whatever the settings were;",
+        "whether they forbade it is the second answer of a verdict. [Reading results](reading-results.md) says",
+        "what the fields of each witness mean.",
+        "",
+    ]
+    for name, anomaly in ANOMALIES.items():
+        lines += _anomaly(name, anomaly.summary, anomaly.source, anomaly.find.__module__)
+    torn = torn_transaction
+    lines += _anomaly(torn.NAME, torn.SUMMARY, torn.SOURCE, torn.__name__)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# --- faults -------------------------------------------------------------------------------------------
+
+
+def _aliases(name: str) -> str:
+    return ", ".join(f"`{short}`" for short, full in nemeses.ALIASES.items() if full == name)
+
+
+def _places(needs: tuple[type, ...]) -> str:
+    return ", ".join(place for place, kind in PLACES.items() if all(issubclass(kind, need) for need in needs))
+
+
+def _verb(verb: str) -> list[str]:
+    module = nemeses.VERBS[verb]
+    targets = [*NODE_TARGETS, "n1", *(() if verb in nemeses.NODES_ONLY else CLIENT_TARGETS)]
+    rows = []
+    for target in targets:
+        fault = module.fault(target, Timing())
+        needs = ", ".join(need.__name__ for need in fault.needs) or "nothing"
+        ops = ", ".join(f"`{f}`" for f in sorted(fault.nemesis.fs, key=lambda f: (f != verb, f)))
+        shown = f"`{fault.name}`" + (", `n2`, ..." if target == "n1" else "")
+        rows.append(f"| {shown} | {_aliases(fault.name)} | {ops} | {needs} | {_places(fault.needs)} |")
+    return [
+        f"## {verb}",
+        "",
+        sentence(module.SUMMARY),
+        "",
+        "| fault | short name | operations in the history | needs | where |",
+        "| --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+    ]
+
+
+def _targets() -> list[str]:
+    rows = [
+        *((name, _opening(choose)) for name, choose in NODE_TARGETS.items()),
+        ("n1, n2, ...", "The node of that name"),
+        *((name, _opening(choose)) for name, choose in CLIENT_TARGETS.items()),
+    ]
+    return [
+        "## Targets",
+        "",
+        "| target | what is hit |",
+        "| --- | --- |",
+        *(f"| {name} | {sentence(text)} |" for name, text in rows),
+        "",
+    ]
+
+
+def _needs() -> list[str]:
+    every = [*NODE_TARGETS, *CLIENT_TARGETS]
+    found = {
+        need.__name__: _opening(need)
+        for verb, module in nemeses.VERBS.items()
+        for target in every
+        if not (verb in nemeses.NODES_ONLY and target in CLIENT_TARGETS)
+        for need in module.fault(target, Timing()).needs
+    }
+    return [
+        "## What a fault needs",
+        "",
+        "A cluster says what it can do by the protocols of `harness/model/protocols.py` that it satisfies; a",
+        "fault that needs another one is refused before anything starts. Faults of clients need nothing. The",
+        "simulated log (`--cluster sim`) takes no faults; it has bugs of its own: `--sim-bugs`.",
+        "",
+        *(f"- `{name}`: {sentence(text)}" for name, text in sorted(found.items())),
+        "",
+    ]
+
+
+def faults() -> str:
+    """docs/faults.md."""
+    plan = TestPlan.model_fields
+    first_s, interval_s = plan["nemesis_first_s"].default, plan["nemesis_interval_s"].default
+    lines = [
+        "# Faults",
+        "",
+        NOTE,
+        "",
+        "    harness run --nemesis leader-kill,pause:client",
+        "",
+        "A fault is written VERB:TARGET, or by its short name; several, separated by commas, run at once, each",
+        f"in its own rhythm. The first begins after {first_s:g} s (`--nemesis-first`); then each is on for half of",
+        f"`--nemesis-interval` ({interval_s:g} s) and off for the other half, counted from when its effect was",
+        "seen. At the end everything is healed. A fault that never took effect makes the verdict unknown.",
+        "",
+    ]
+    for verb in nemeses.VERBS:
+        lines += _verb(verb)
+    lines += _targets() + _needs()
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write both."""
+    (FOLDER / "anomalies.md").write_text(anomalies())
+    (FOLDER / "faults.md").write_text(faults())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""What a run was made with: versions and the git commit, for its plan."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+from harness.cluster import java
+from harness.plan import TestPlan
+
+PACKAGES = ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy")
+
+
+def versions(plan: TestPlan) -> dict[str, str]:
+    """Of the system under test, the libraries, Python and Java."""
+    found = {"kafka": plan.kafka_version if plan.cluster == "local" else plan.cluster}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return {**found, "python": platform.python_version(), "java": java.find().full}
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from, if it is one."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return None

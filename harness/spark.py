@@ -1,0 +1,62 @@
+"""The Spark session of a run, started beside everything else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from harness.cluster import java
+
+
+class WarmSpark:
+    """A session that starts in a thread, and is warmed up again when it has been idle.
+
+    It starts while topics are made and workers load, and the load waits for it: a JVM that starts takes both
+    cores of a small machine for seconds, which would disturb the load, the healing or the verdict. Idle, it
+    costs no processor time.
+    """
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self._session: Any = None
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to start, or to warm up."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is None:
+            self._thread = threading.Thread(target=self._work, name="spark", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        from checker import session
+
+        try:
+            if self._session is None:
+                java.set_env(java.find(), os.environ)
+                self._session = session.start(self._master, brief=True)
+            else:
+                session.warm_up(self._session)
+        except BaseException as error:
+            self._error = error
+
+    def get(self) -> Any:
+        """The session, when it is ready. Raises what starting it raised."""
+        if self._thread is None:
+            self.start()
+        assert self._thread is not None
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._session
+
+
+def session_now(master: str) -> Any:
+    """A session for histories of any size, in this thread."""
+    from checker import session
+
+    java.set_env(java.find(), os.environ)
+    return session.start(master)

@@ -1,0 +1,62 @@
+"""The generated catalogues are what docs/generate.py makes of the tables now."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.anomalies import torn_transaction
+from checker.anomalies.table import ANOMALIES
+from nemesis import table as nemeses
+from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "generate.py"))
+
+
+@pytest.mark.parametrize("name", ["anomalies", "faults"])
+def test_the_file_is_what_the_script_makes(made: dict[str, Any], name: str) -> None:
+    stored = (DOCS / f"{name}.md").read_text()
+    assert stored == made[name](), f"docs/{name}.md is out of date; run: make docs"
+
+
+def test_every_anomaly_has_a_section(made: dict[str, Any]) -> None:
+    sections = re.findall(r"^## (.*)$", made["anomalies"](), re.MULTILINE)
+    assert sections == [*ANOMALIES, torn_transaction.NAME]
+
+
+def test_every_fault_and_short_name_is_listed(made: dict[str, Any]) -> None:
+    text = made["faults"]()
+    for verb in nemeses.VERBS:
+        targets = [*NODE_TARGETS, *(() if verb in nemeses.NODES_ONLY else CLIENT_TARGETS)]
+        for target in targets:
+            assert f"| `{verb}:{target}` |" in text
+    for short in nemeses.ALIASES:
+        assert f"`{short}`" in text
+    assert "isolate:client" not in text
+
+
+def test_network_faults_are_only_where_there_is_a_network(made: dict[str, Any]) -> None:
+    row = next(line for line in made["faults"]().splitlines() if line.startswith("| `isolate:leader` |"))
+    assert row.endswith("| Network | `local` |")
+
+
+def test_sources_are_named_for_readers(made: dict[str, Any]) -> None:
+    """Not by the names of papers that are not here."""
+    assert not re.search(r"document \d|checker\.md", made["anomalies"]())
+
+
+def test_a_condition_without_a_wording_is_an_error(made: dict[str, Any]) -> None:
+    def new_condition(settings: Any) -> bool:
+        return True
+
+    with pytest.raises(KeyError):
+        made["_condition"](new_condition)
