@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test unit lint types layers long rootless ci soak bench lock clean
+.PHONY: help setup demo test unit lint types layers long rootless ci soak bench docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -61,6 +61,9 @@ soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill
 bench: setup ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py
 	$(BIN)/python tests/bench/overhead.py
+
+docs: setup ## make the generated catalogues in docs/ again
+	$(BIN)/python docs/generate.py
 
 lock: ## pin the dependencies again
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -21,6 +21,8 @@ from checker.schema import MICRO, OK, TYPE_CODES
 from harness.model.errors import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
+LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
+
 
 class _Broken(Exception):
     """A value that is not of the form of its op; the text says what is wrong."""
@@ -53,13 +55,13 @@ class Builder:
             kind, f, value = data["type"], data["f"], data.get("value")
         except KeyError as error:
             raise BadHistory(f"{line.where}: not an op (no field {error})") from None
-        if type(index) is not int or index <= self.last_index:
+        if type(index) is not int or not self.last_index < index < LIMIT:
             raise BadHistory(
                 f"{line.where}: index {index!r} after {self.last_index}; indices ascend, one for each op"
             )
         if kind not in TYPES:
             raise BadHistory(f"{line.where}: unknown op type {kind!r}; one of {', '.join(TYPES)}")
-        if type(time_ns) is not int or not isinstance(f, str):
+        if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT or not isinstance(f, str):
             raise BadHistory(f"{line.where}: not an op (time {time_ns!r}, f {f!r})")
         self.last_index = index
         self.lines += 1
@@ -162,8 +164,8 @@ class Builder:
                     offset = None
                     if isinstance(sent, list):
                         offset, sent = sent
-                    if offset is not None and type(offset) is not int:
-                        raise _Broken(f"offset {offset!r} of a send is not an integer")
+                    if offset is not None and (type(offset) is not int or not -LIMIT < offset < LIMIT):
+                        raise _Broken(f"offset {offset!r} of a send is not an integer of 62 bits")
                     for column, cell in zip(
                         self.held.sends.values(),
                         (row, number, key, sent, -1 if offset is None else offset),

@@ -8,7 +8,8 @@ gzipped. `check` works through Spark and leaves tables/ and results/ in a run fo
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,25 +56,30 @@ def _run_folder(path: Path) -> Path | None:
     return path if path.is_dir() else None
 
 
-def _tables(
-    path: Path, folder: Path, options: CheckOptions, progress: Callable[[str], None]
-) -> Mapping[str, Any]:
-    meta = ingest.ready(path, folder, options.buckets)
-    return meta if meta is not None else ingest.make(path, folder, options.buckets, progress)
+def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None], spark: Any) -> Result:
+    """A run folder, from the tables that it has, or else from such as are made now."""
+    folder = run / "tables"
+    meta = ingest.ready(run, folder, options.buckets)
+    if meta is not None:
+        with suppress(ingest.DamagedTables):
+            return judge(on_disk(run, folder, meta, spark), options)
+        progress("the tables are damaged: they are made again from the history")
+    meta = ingest.make(run, folder, options.buckets, progress)
+    return judge(on_disk(run, folder, meta, spark), options)
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
     """The verdict, through Spark.
 
-    Tables are made where they are missing or not those of the history as it is now. Raises BadHistory when
-    the content cannot be used, BadInput for unknown checks.
+    Tables are made where they are missing, damaged, or not those of the history as it is now. Raises
+    BadHistory when the content cannot be used, BadInput for unknown checks, Missing when the run folder
+    cannot be written.
     """
     run = _run_folder(Path(path))
     if run is not None:
-        meta = _tables(run, run / "tables", options, progress)
-        return judge(on_disk(run, run / "tables", meta, spark), options)
+        return _judge_run(run, options, progress, spark)
     with tempfile.TemporaryDirectory(prefix="harness-tables-") as folder:
-        meta = _tables(Path(path), Path(folder) / "tables", options, progress)
+        meta = ingest.make(Path(path), Path(folder) / "tables", options.buckets, progress)
         return judge(on_disk(None, Path(folder) / "tables", meta, spark), options)
 
 
@@ -82,8 +88,7 @@ def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], Non
     run = _run_folder(Path(path))
     if run is None:
         return judge(in_memory(ingest.collect(Path(path))), options)
-    meta = _tables(run, run / "tables", options, progress)
-    return judge(on_disk(run, run / "tables", meta), options)
+    return _judge_run(run, options, progress, None)
 
 
 def _judge_file(path: str, options: Sequence[CheckOptions]) -> list[tuple[str, dict[str, Any]]]:

@@ -6,13 +6,17 @@ those of its history as it is now. The tables are described in checker.schema; m
 `tables/_schema.json`:
 
     schema, sources [[name, bytes]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
-    max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run
+    max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
+    files {name: bytes} (of the tables themselves)
+
+Tables are derived: where they are missing, damaged or half written, they are made again from the history.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +33,7 @@ from checker.builder import Builder
 from checker.coding import Coder
 from checker.lines import Line, Notes, read, sources
 from harness.model import codec
-from harness.model.errors import BadHistory
+from harness.model.errors import BadHistory, Missing
 from harness.model.op import Op
 
 CHUNK_ROWS: Final = 2_000_000
@@ -37,6 +41,52 @@ BUCKET_BYTES: Final = 48 << 20
 MAX_BUCKETS: Final = 256
 META: Final = "_schema.json"
 DICTIONARY: Final = "_dictionary.json"
+META_FIELDS: Final = frozenset(
+    [
+        "schema",
+        "sources",
+        "buckets",
+        "lines",
+        "ops",
+        "counts",
+        "last_ok_op",
+        "last_ok_ns",
+        "max_ns",
+        "final_processes",
+        "truncated",
+        "run",
+        "files",
+    ]
+)
+
+
+class DamagedTables(BadHistory):
+    """Tables that cannot be read, or are not those that were written."""
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Raises DamagedTables for what goes wrong while tables are read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+        raise DamagedTables(
+            f"{folder}: the tables are damaged ({error}); remove the folder and check again"
+        ) from None
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raises Missing when the disk does not take what is written below a folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # nobody reads the progress any more
+    except OSError as error:
+        raise Missing(
+            f"{folder}: cannot be written ({error.strerror or error}); make room or allow it, or copy the "
+            "run folder to where it can be"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +157,7 @@ class _Writer:
 
     def __init__(self, folder: Path, buckets: int) -> None:
         self.folder, self.buckets, self.part = folder, buckets, 0
+        self.files: dict[str, int] = {}
         self.small: dict[str, list[pa.Table]] = {name: [] for name in schema.SMALL}
         for bucket in range(buckets):
             for name in schema.BUCKETED:
@@ -115,15 +166,13 @@ class _Writer:
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         name = f"{self.part:05d}.parquet"
-        pq.write_table(tables["ops"], self.folder / "ops" / name)
+        self._write(tables["ops"], f"ops/{name}")
         for kind in schema.BUCKETED:
             table = tables[kind]
             for bucket, rows in enumerate(self._spread(table)):
                 if rows.num_rows:
-                    pq.write_table(
-                        rows,
-                        self.folder / kind / f"{bucket:05d}" / name,
-                        use_dictionary=["key", "process", "type"],
+                    self._write(
+                        rows, f"{kind}/{bucket:05d}/{name}", use_dictionary=["key", "process", "type"]
                     )
         for kind in schema.SMALL:
             self.small[kind].append(tables[kind])
@@ -141,20 +190,38 @@ class _Writer:
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
         for kind, form in schema.SMALL.items():
             whole = pa.concat_tables(self.small[kind]) if self.small[kind] else form.empty_table()
-            pq.write_table(whole, self.folder / f"{kind}.parquet")
+            self._write(whole, f"{kind}.parquet")
         (self.folder / DICTIONARY).write_bytes(orjson.dumps(texts))
-        (self.folder / META).write_bytes(orjson.dumps(meta))  # last: its presence says that all is there
+        self._note(DICTIONARY)
+        # Last: its presence says that all is there.
+        (self.folder / META).write_bytes(orjson.dumps({**meta, "files": self.files}))
+
+    def _write(self, table: pa.Table, name: str, **options: Any) -> None:
+        pq.write_table(table, self.folder / name, write_page_checksum=True, **options)
+        self._note(name)
+
+    def _note(self, name: str) -> None:
+        self.files[name] = (self.folder / name).stat().st_size
 
 
 def make(
     path: Path, folder: Path, buckets: int | None = None, progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Make the tables of a history below `folder`, replacing what is there. Raises BadHistory."""
+    """Make the tables of a history below `folder`, replacing what is there. Raises BadHistory, Missing."""
     files = sources(path)
     count = buckets or buckets_for(files)
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    with writing(folder):
+        if folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink(missing_ok=True)
+        folder.mkdir(parents=True)
+        return _make(path, folder, files, count, progress)
+
+
+def _make(
+    path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]
+) -> dict[str, Any]:
     writer, notes, builder = _Writer(folder, count), Notes(), Builder(Coder())
     for line in read(path, notes):
         builder.add(line)
@@ -165,7 +232,7 @@ def make(
     writer.write(builder.tables())
     meta = _meta(builder, notes, files, count)
     writer.finish(meta, builder.coder.texts)
-    return meta
+    return {**meta, "files": writer.files}
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
@@ -173,17 +240,24 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
     file = folder / META
     try:
         meta: dict[str, Any] = orjson.loads(file.read_bytes())
-    except FileNotFoundError:
+    except (OSError, orjson.JSONDecodeError):
         return None
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise BadHistory(f"{file}: cannot be read ({error}); remove {folder} and check again") from None
     if not isinstance(meta, dict) or type(meta.get("schema")) is not int:
-        raise BadHistory(f"{file}: not a table description; remove {folder} and check again")
+        return None
     if meta["schema"] > schema.SCHEMA:
         raise BadHistory(
-            f"{file}: tables of schema {meta['schema']}, this version reads up to {schema.SCHEMA}; upgrade"
+            f"{file}: tables of schema {meta['schema']}, this version reads up to {schema.SCHEMA}; upgrade, "
+            f"or remove {folder}, which the next check makes again"
         )
-    return meta
+    return meta if meta.keys() >= META_FIELDS and _complete(folder, meta["files"]) else None
+
+
+def _complete(folder: Path, files: Any) -> bool:
+    """Whether each file of the tables is there, of the size that it was written with."""
+    try:
+        return all((folder / name).stat().st_size == size for name, size in files.items())
+    except (OSError, AttributeError, TypeError):
+        return False
 
 
 def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any] | None:
@@ -199,29 +273,37 @@ def _parts(folder: Path, form: pa.Schema) -> pa.Table:
     files = sorted(folder.glob("*.parquet"))
     if not files:
         return form.empty_table()
-    return pa.concat_tables([pq.ParquetFile(file).read() for file in files])
+    return pa.concat_tables([_table(file) for file in files])
+
+
+def _table(file: Path) -> pa.Table:
+    return pq.ParquetFile(file, page_checksum_verification=True).read()
 
 
 def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
-    """One bucket's rows and the small tables. Raises BadHistory when they are not as described."""
-    try:
+    """One bucket's rows and the small tables. Raises DamagedTables."""
+    with reading(folder):
         sends, polls = (
             _parts(folder / name / f"{bucket:05d}", form).cast(form) for name, form in schema.BUCKETED.items()
         )
-        small = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in schema.SMALL}
-    except (OSError, pa.ArrowInvalid, ValueError) as error:
-        raise BadHistory(
-            f"{folder}: the tables are damaged ({error}); remove the folder and check again"
-        ) from None
+        small = {name: load_small(folder, name) for name in schema.SMALL}
     return Data.of(sends, polls), small_of(small, meta)
 
 
+def load_small(folder: Path, name: str) -> pa.Table:
+    """One of the tables that are not spread over buckets. Raises DamagedTables."""
+    with reading(folder):
+        return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
+
+
 def load_ops(folder: Path) -> pa.Table:
-    """The table of ops."""
-    return _parts(folder / "ops", schema.OPS)
+    """The table of ops. Raises DamagedTables."""
+    with reading(folder):
+        return _parts(folder / "ops", schema.OPS).cast(schema.OPS)
 
 
 def texts(folder: Path) -> list[str]:
-    """The dictionary of keys and values that are not plain integers."""
-    found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
+    """The dictionary of keys and values that are not plain integers. Raises DamagedTables."""
+    with reading(folder):
+        found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
     return found

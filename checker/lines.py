@@ -47,13 +47,26 @@ def sources(path: Path) -> list[Path]:
     """The files of a history, in order: a run folder's segments, or the one file. Raises BadHistory."""
     if path.is_dir():
         folder = path / "history"
-        found = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
-        if not found:
+        if not folder.is_dir():
             raise BadHistory(f"{path}: no history/*.jsonl in it; give a run folder or a history file")
-        return found
+        return _segments(folder)
     if not path.is_file():
         raise BadHistory(f"{path}: no such file or folder; give a run folder or a history file")
     return [path]
+
+
+def _segments(folder: Path) -> list[Path]:
+    """The segments of a run, of which none may be missing. Raises BadHistory."""
+    found = sorted(folder.glob("*.jsonl"))
+    if not found:
+        raise BadHistory(f"{folder}: no segment (*.jsonl) in it: nothing was recorded, so nothing is judged")
+    for number, file in enumerate(found):
+        if file.stem.isdecimal() and int(file.stem) != number:
+            raise BadHistory(
+                f"{folder}: the segment {number:05d}.jsonl is missing before {file.name}; put it back, or "
+                "judge the segments that there are one by one"
+            )
+    return found
 
 
 def is_edn(path: Path) -> bool:
@@ -96,13 +109,13 @@ def _file(file: Path, last: bool, notes: Notes) -> Iterator[Line]:
     torn: BadHistory | None = None
     position = 0
     for number, line in _raw(file, last, notes):
-        if torn is not None:
-            raise torn  # a bad line with more after it is not a torn tail
         if not line.strip():
             continue
         try:
             data = decode(line, f"{name}, line {number}")
         except BadHistory as error:
+            if line.endswith(b"\n"):
+                raise  # a writer that is killed leaves a line without its end; this one was written so
             torn = error
             continue
         if "index" not in data:

@@ -47,23 +47,25 @@ def _first_op(witness: Mapping[str, Any]) -> int | None:
 def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """All witnesses of one anomaly in one bucket."""
     folder = run / "results" / ".parts" / name
-    folder.mkdir(parents=True, exist_ok=True)
     texts = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS).decode() for row in rows]
     table = pa.table(
         [pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM
     )
-    pq.write_table(table, folder / f"{bucket:05d}.parquet")
+    with ingest.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / f"{bucket:05d}.parquet")
 
 
 def finish(run: Path) -> None:
     """Join the parts of each anomaly into its file."""
     parts = run / "results" / ".parts"
     target = run / "results" / "witnesses"
-    target.mkdir(parents=True, exist_ok=True)
-    for folder in sorted(parts.iterdir()) if parts.is_dir() else ():
-        with pq.ParquetWriter(target / f"{folder.name}.parquet", FORM) as writer:
-            for file in sorted(folder.glob("*.parquet")):
-                writer.write_table(pq.ParquetFile(file).read())
+    with ingest.writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+        for folder in sorted(parts.iterdir()) if parts.is_dir() else ():
+            with pq.ParquetWriter(target / f"{folder.name}.parquet", FORM) as writer:
+                for file in sorted(folder.glob("*.parquet")):
+                    writer.write_table(pq.ParquetFile(file).read())
     shutil.rmtree(parts, ignore_errors=True)
 
 
@@ -95,9 +97,10 @@ def series(
         worst_lag["key"] = original.get(worst_lag["key"], worst_lag["key"])
     if source.run is not None:
         folder = source.run / "results"
-        folder.mkdir(parents=True, exist_ok=True)
         unseens = pa.concat_tables([table for table in unseen if table is not None])
         named = _named(unseens, original).select(["time_ns", "key", "unseen"]).sort_by("time_ns")
-        pq.write_table(named, folder / "unseen.parquet")
-        pq.write_table(_named(lags, original).sort_by("time_ns"), folder / "realtime_lag.parquet")
+        with ingest.writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(named, folder / "unseen.parquet")
+            pq.write_table(_named(lags, original).sort_by("time_ns"), folder / "realtime_lag.parquet")
     return {"worst_realtime_lag": worst_lag}

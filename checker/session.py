@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import Missing
+from harness.model.errors import BadInput, Missing
 
 _LOG4J: Final = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -30,6 +31,11 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 # The first compiler alone starts Spark with 7.6 s of processor time instead of 12.3 s; a job of minutes is
 # better off with both.
 _BRIEF: Final = "-XX:TieredStopAtLevel=1"
+
+
+_MASTER: Final = re.compile(
+    r"local|local\[(\*|[1-9]\d{0,3})(,\d+)?\]|local-cluster\[\d+,\d+,\d+\]|yarn|(spark|k8s)://\S+", re.ASCII
+)
 
 
 def _settings(master: str, log4j: Path, brief: bool) -> dict[str, str]:
@@ -75,6 +81,17 @@ def _launch(settings: dict[str, str], noise: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def _made(builder: Any, master: str) -> Any:
+    """The session. Raises Missing with the first line of what Spark says, of what is often a page."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return builder.getOrCreate()
+    except Py4JError as error:
+        said = str(getattr(error, "java_exception", error)).splitlines()[0]
+        raise Missing(f"Spark did not start with --spark-master {master}: {said}") from None
+
+
 def warm_up(session: Any) -> None:
     """Make every Python worker import the kernels; Spark ends workers that had nothing to do for a minute."""
     slots = session.sparkContext.defaultParallelism
@@ -86,8 +103,13 @@ def start(master: str = "local[*]", app: str = "harness", warm: bool = True, bri
 
     warm makes every worker import the kernels; brief is for a session that will judge one run's history.
 
-    Raises Missing when there is no Java that Spark can use.
+    Raises BadInput for a master that is none, Missing when there is no Java that Spark can use or the master
+    does not answer.
     """
+    if not _MASTER.fullmatch(master):
+        raise BadInput(
+            f"--spark-master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://URL"
+        )
     # About versions of pandas, which the checker does not use.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkContext
@@ -109,7 +131,7 @@ def start(master: str = "local[*]", app: str = "harness", warm: bool = True, bri
     builder = SparkSession.builder.master(master).appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = _made(builder, master)
     session.sparkContext.setLogLevel("ERROR")
     if warm:
         warm_up(session)

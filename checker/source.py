@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from checker import ingest
 from checker.bucket import Data, Small
+from harness.model.errors import HarnessError
 
 T = TypeVar("T")
 
@@ -56,11 +57,16 @@ class Source:
     spark: Any = None
 
     def map(self, task: Callable[[Part], T]) -> list[T]:
-        """The task over all buckets, as one Spark job where there is Spark."""
+        """The task over all buckets, as one Spark job where there is Spark. Raises what a task raises."""
         if self.spark is None:
             return [task(part) for part in self.parts]
         context = self.spark.sparkContext
-        found: list[T] = context.parallelize(list(self.parts), len(self.parts)).map(task).collect()
+        job = context.parallelize(list(self.parts), len(self.parts)).map(partial(_answer, task))
+        found: list[T] = []
+        for error, answer in job.collect():
+            if error is not None:
+                raise error
+            found.append(answer)
         return found
 
     def small(self, name: str) -> pa.Table:
@@ -68,12 +74,20 @@ class Source:
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
-        return pq.ParquetFile(Path(first.folder) / f"{name}.parquet").read()
+        return ingest.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
         """The dictionary of keys and values that are not plain integers."""
         first = self.parts[0]
         return list(first.tables.texts) if first.tables is not None else ingest.texts(Path(first.folder))
+
+
+def _answer(task: Callable[[Part], T], part: Part) -> tuple[HarnessError | None, T | None]:
+    """The task's result, or what it says is wrong: through Spark, an exception would lose its type."""
+    try:
+        return None, task(part)
+    except HarnessError as error:
+        return error, None
 
 
 def in_memory(tables: ingest.Tables) -> Source:

@@ -84,7 +84,7 @@ def _counted(name: str) -> str:
 
 
 def _condition(condition: Condition) -> str:
-    return CONDITIONS[condition.__name__]  # type: ignore[attr-defined]
+    return CONDITIONS[condition.__name__]
 
 
 def _forbidden(name: str) -> list[str]:
@@ -93,10 +93,10 @@ def _forbidden(name: str) -> list[str]:
         if name in guarantee.anomalies:
             needed = "; ".join(_condition(each) for each in guarantee.conditions)
             return [
-                f"- Forbidden by: {needed or 'any settings'}. {sentence(guarantee.says)}",
-                f"  ({_sourced(guarantee.source)})",
+                f"- Forbidden by: {needed or 'all settings'}.",
+                f"- Because {guarantee.says} ({_sourced(guarantee.source)}).",
             ]
-    return ["- Forbidden by: nothing that can be set."]
+    return ["- Forbidden by: no setting."]
 
 
 def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
@@ -121,9 +121,9 @@ def anomalies() -> str:
         "",
         NOTE,
         "",
-        "What the checker looks for. An anomaly that counts makes a run invalid whatever the settings were;",
-        "whether they forbade it is the second answer of a verdict. [Reading results](reading-results.md) says",
-        "what the fields of each witness mean.",
+        "What the checker looks for: when it makes a run invalid, and which settings forbid it. A run is",
+        "invalid even where the settings did not forbid what was found; the verdict says which it is.",
+        "[Reading results](reading-results.md) has the fields of the witnesses.",
         "",
     ]
     for name, anomaly in ANOMALIES.items():
@@ -214,10 +214,11 @@ def faults() -> str:
         "",
         "    harness run --nemesis leader-kill,pause:client",
         "",
-        "A fault is written VERB:TARGET, or by its short name; several, separated by commas, run at once, each",
-        f"in its own rhythm. The first begins after {first_s:g} s (`--nemesis-first`); then each is on for half of",
-        f"`--nemesis-interval` ({interval_s:g} s) and off for the other half, counted from when its effect was",
-        "seen. At the end everything is healed. A fault that never took effect makes the verdict unknown.",
+        "A fault is written VERB:TARGET, or by its short name; several, separated by commas, run at once,",
+        f"each in its own rhythm. It begins after {first_s:g} s (`--nemesis-first`), stays on for half of",
+        f"`--nemesis-interval` ({interval_s:g} s) from when its effect was seen, and off for the other half",
+        "from when all is healthy again; one without an end of its own comes once an interval. After the",
+        "load everything is healed. A fault that never took effect makes the verdict unknown.",
         "",
     ]
     for verb in nemeses.VERBS:

@@ -84,7 +84,9 @@ def make_cluster(plan: TestPlan, work: Path, say: Say) -> Cluster:
     from harness.cluster import local
 
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
-    return local.make(plan.nodes, plan.kafka_version, config, work, plan.network, notice=say)
+    return local.make(
+        plan.nodes, plan.kafka_version, config, work, plan.network, outside=plan.outside, notice=say
+    )
 
 
 def cannot(plan: TestPlan) -> str:
@@ -221,6 +223,9 @@ def _run_in(
         stack.callback(_put_away, folder, cluster)
         store.point_latest(folder)
         cluster.up(say)
+        if plan.outside:
+            reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
+            say(f"your own tools reach the brokers at {reached}")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
         began = time.monotonic()
         result = check_run(folder, plan.check_options(), spark.get(), say)

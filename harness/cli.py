@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -38,6 +39,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+# A full or read-only disk, a permission: the machine's, not a bug.
+NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 VERDICT_EXIT = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}
 
 
@@ -100,7 +103,7 @@ def check(
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
     from harness import assemble, spark, store
-    from harness.model.errors import BadInput
+    from harness.model.errors import BadHistory, BadInput
     from harness.model.result import worst
     from harness.report import listing, prose
 
@@ -111,12 +114,20 @@ def check(
         if not changes["sub_via"] <= {"assign", "subscribe"}:
             raise BadInput(f"--sub-via {sub_via}: assign, subscribe, or both with a comma")
     paths = [path if (path := Path(name)).is_file() else listing.resolve(runs, name) for name in histories]
+    stored_at = {path: store.require_run(path) for path in paths if path.is_dir()}
+    options = [assemble.options_of(stored_at.get(path, path.parent / "-"), **changes) for path in paths]
     session = spark.session_now(spark_master)
     results: list[Result] = []
-    for path in paths:
-        stored = path.is_dir() and store.is_run(path)
-        options = assemble.options_of(path if stored else path.parent / "-", **changes)
-        result = assemble.check_run(path, options, session, (lambda text: None) if as_json else say, stored)
+    for path, how in zip(paths, options, strict=True):
+        stored = path in stored_at
+        try:
+            result = assemble.check_run(path, how, session, (lambda text: None) if as_json else say, stored)
+        except BadHistory as error:  # the others are judged all the same
+            print(f"harness: {error}", file=sys.stderr)
+            results.append(Result("unknown", reasons=(str(error),)))
+            if as_json:
+                say(json.dumps({"history": path.name, **to_data(results[-1])}))
+            continue
         results.append(result)
         if as_json:
             say(json.dumps({"history": path.name, **to_data(result)}, default=str))
@@ -130,7 +141,9 @@ def check(
 @app.command("list")
 def list_(
     runs: RunsDir = Path("runs"),
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most this many, the newest first.")] = 30,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")
+    ] = 30,
 ) -> int:
     """List the runs, the newest first, with their verdicts."""
     from harness.report import listing
@@ -142,7 +155,7 @@ def list_(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    witnesses: Annotated[int, typer.Option("--witnesses", "-w", help="How many of each anomaly.")] = 3,
+    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
@@ -204,13 +217,25 @@ def invoke(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_VALID
+    except OSError as error:
+        if error.errno not in NOT_OURS:
+            return _crashed(error)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"harness: {where}{error.strerror}; make room or allow it, and try again", file=sys.stderr)
+        return EXIT_BAD_INPUT
     except Exception as error:
-        print(f"harness: crashed: {type(error).__name__}: {error}", file=sys.stderr)
-        if os.environ.get("HARNESS_DEBUG"):
-            traceback.print_exc()
-        else:
-            print("harness: set HARNESS_DEBUG=1 to see where", file=sys.stderr)
-        return EXIT_CRASH
+        return _crashed(error)
+
+
+def _crashed(error: Exception) -> int:
+    """Say what happened in one line: it is a bug, or a machine in a state that nobody thought of."""
+    first = (str(error).splitlines() or [""])[0]  # some say a page
+    print(f"harness: crashed: {type(error).__name__}: {first}", file=sys.stderr)
+    if os.environ.get("HARNESS_DEBUG"):
+        traceback.print_exception(error)
+    else:
+        print("harness: set HARNESS_DEBUG=1 to see where", file=sys.stderr)
+    return EXIT_CRASH
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ seed decides is the stream of ops and the order and targets of faults; timing it
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ CLUSTERS: Final = ("local", "mock", "sim")
 WORKLOADS: Final = ("queue",)
 LIBRARIES: Final = ("confluent", "noop")
 YAML_BYTES_MAX: Final = 1 << 20
+INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
 
 Positive = Field(gt=0)
 
@@ -32,7 +34,7 @@ class TestPlan(BaseModel):
     """A run, described. Times end in _s or _ms, rates in _hz."""
 
     __test__ = False  # not a test, whatever pytest thinks of the name
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     schema_: int = Field(SCHEMA, alias="schema")
     run: str = ""
@@ -46,6 +48,7 @@ class TestPlan(BaseModel):
     kafka_version: str = "4.1.1"
     nodes: int = Field(3, ge=1, le=15)
     network: Literal["auto", "namespaces", "loopback"] = "auto"
+    outside: bool = False
     broker_config: dict[str, str] = {}
     replication: int = Field(3, ge=1, le=15)
     min_insync_replicas: int = Field(2, ge=1, le=15)
@@ -116,6 +119,10 @@ class TestPlan(BaseModel):
             )
         if self.min_txn_length > self.txn_length_max:
             raise ValueError(f"--min-txn-length {self.min_txn_length} is above --max-txn-length")
+        for name in INTEGER_SETTINGS:
+            given = self.producer_config.get(name, "0")
+            if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
+                raise ValueError(f"--producer-config {name}={given}: give a whole number")
         if self.sim_bugs and self.cluster != "sim":
             raise ValueError("--sim-bugs goes with --cluster sim")
         unknown = sorted(set(self.sim_bugs) - BUGS.keys())
@@ -279,5 +286,9 @@ def load_data(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path) -> TestPlan:
-    """The plan of a run folder's plan.yaml, or of any such file."""
-    return make(load_data(path))
+    """The plan of a run folder's plan.yaml, or of any such file. Raises BadInput naming the file."""
+    data = load_data(path)
+    try:
+        return make(data)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}; mend the file, or judge its history/*.jsonl alone") from None

@@ -33,6 +33,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("kafka_version", CLUSTER, "Kafka version, from Maven Central."),
     ("nodes", CLUSTER, "Number of brokers."),
     ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
+    ("outside", CLUSTER, "Brokers also listen on ports of 127.0.0.1, for your own tools during the run."),
     ("broker_config", CLUSTER, "Broker setting, key=value; repeatable."),
     ("replication", CLUSTER, "Replication factor of the topics; at most --nodes."),
     ("min_insync_replicas", CLUSTER, "min.insync.replicas; capped by the replication factor."),

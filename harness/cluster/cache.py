@@ -6,6 +6,7 @@ there is complete: it is made under a temporary name in the same directory and r
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -25,33 +26,41 @@ _LOCK_TIMEOUT_S = 900.0
 def root() -> Path:
     """The cache directory, made if need be. Raises Missing when it cannot be written."""
     named = os.environ.get("HARNESS_CACHE")
-    if named:
-        folder = Path(named).expanduser().absolute()
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        folder = Path(base).expanduser().absolute() / "kafka-log-harness"
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(named) if named else Path(base) / "kafka-log-harness"
     try:
+        folder = folder.expanduser().absolute()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise Missing(
-            f"the cache directory {folder} cannot be written ({error.strerror}): "
-            "make it writable, or set HARNESS_CACHE to a directory that is"
-        ) from error
+        raise _unusable(folder, error) from error
+    except RuntimeError as error:  # a ~ that means nobody
+        raise Missing(f"the cache directory {folder}: {error}; set HARNESS_CACHE to a directory") from error
     return folder
+
+
+def _unusable(folder: Path, error: OSError) -> Missing:
+    return Missing(
+        f"the cache directory {folder} cannot be written ({error.strerror}): "
+        "make it writable, or set HARNESS_CACHE to a directory that is"
+    )
 
 
 @contextmanager
 def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_TIMEOUT_S) -> Iterator[None]:
     """Hold the lock file `path` against other processes; it is let go when this one dies.
 
-    Raises Missing when another process still holds it after `timeout_s`.
+    Raises Missing when it cannot be made, or when another process still holds it after `timeout_s`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + timeout_s
     told = False
-    with path.open("a") as lock:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a")
+    except OSError as error:
+        raise _unusable(path.parent, error) from error
+    with opened as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,18 +82,26 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
 def building(target: Path) -> Iterator[Path]:
     """A temporary directory beside `target` that becomes it when the block ends without an error.
 
-    For use under a lock: what an earlier attempt left behind when it was killed is removed first.
+    For use under a lock: what an earlier attempt left behind when it was killed is removed first. Raises
+    Missing when there is no room, or no permission.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(f".{target.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(f".{target.name}.*"):
+            shutil.rmtree(left, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise _unusable(target.parent, error) from error
     try:
         yield folder
         if target.exists():
             shutil.rmtree(target)
         folder.chmod(0o755)
         folder.rename(target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+            raise _unusable(target.parent, error) from error
+        raise
     finally:
         if folder.exists():
             shutil.rmtree(folder, ignore_errors=True)

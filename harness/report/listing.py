@@ -68,7 +68,7 @@ def result_of(folder: Path) -> Result | None:
             raise BadInput(
                 f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness, or {again}"
             )
-        return from_data(data)
+        return _well_formed(from_data(data))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {again}") from None
     except orjson.JSONDecodeError as error:
@@ -77,13 +77,33 @@ def result_of(folder: Path) -> Result | None:
         raise BadInput(f"{path}: not the result of a check (missing or wrong: {error}); {again}") from None
 
 
+def _well_formed(result: Result) -> Result:
+    """The result, whose parts are of their types, so that showing it cannot fail. Raises TypeError."""
+    for found in result.anomalies:
+        if not (isinstance(found.name, str) and isinstance(found.summary, str) and type(found.count) is int):
+            raise TypeError(f"the anomaly {found.name!r}")
+        if not all(isinstance(witness, dict) for witness in found.witnesses):
+            raise TypeError(f"the witnesses of {found.name}")
+    if not isinstance(result.statistics, dict) or not all(isinstance(one, str) for one in result.reasons):
+        raise TypeError("statistics or reasons")
+    return result
+
+
 def rows(runs: Path) -> list[RunRow]:
-    """The runs in a folder, the newest first; none where the folder is missing."""
-    if not runs.is_dir():
-        return []
-    folders = [folder for folder in runs.iterdir() if not folder.is_symlink() and is_run(folder)]
+    """The runs in a folder, the newest first; none where there is no folder. Raises BadInput for a file."""
+    folders = [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
     found = [_row(folder) for folder in folders]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
+
+
+def _entries(runs: Path) -> list[Path]:
+    """What is in the folder of runs; nothing where there is none."""
+    try:
+        return list(runs.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); name one with --runs") from None
 
 
 def _row(folder: Path) -> RunRow:
@@ -185,11 +205,7 @@ def _latest(runs: Path) -> Path:
 
 
 def _by_prefix(runs: Path, name: str) -> Path:
-    ids = (
-        sorted(row.name for row in runs.iterdir() if is_run(row) and not row.is_symlink())
-        if runs.is_dir()
-        else []
-    )
+    ids = sorted(row.name for row in _entries(runs) if is_run(row) and not row.is_symlink())
     starts = [one for one in ids if one.startswith(name)]
     if len(starts) == 1:
         return runs / starts[0]

@@ -84,7 +84,10 @@ class Lookup:
         return self._codes.get(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
 
     def _op(self, id_: int) -> OpFact | None:
-        rows = self._ops.to_table(filter=pc.field("index") == id_).to_pylist()
+        try:
+            rows = self._ops.to_table(filter=pc.field("index") == id_).to_pylist()
+        except (OSError, ValueError):  # damaged tables, as in `of_run`
+            return None
         if not rows:
             return None
         row = rows[0]
@@ -100,11 +103,14 @@ class Lookup:
         return ds.dataset(files, format="parquet") if files else None
 
     def _read_records(self, kind: str, key: int, field: str, wanted: int) -> tuple[Record, ...]:
-        bucket = self._bucket(kind, key)
-        if bucket is None:
-            return ()
         match = (pc.field("key") == key) & (pc.field(field) == wanted)
-        found: pa.Table = bucket.head(MANY, columns=["op", "value", "offset"], filter=match)
+        try:
+            bucket = self._bucket(kind, key)
+            if bucket is None:
+                return ()
+            found: pa.Table = bucket.head(MANY, columns=["op", "value", "offset"], filter=match)
+        except (OSError, ValueError):  # damaged tables, as in `of_run`
+            return ()
         return tuple(
             Record(op, value, offset if offset is not None and offset >= 0 else None)
             for op, value, offset in zip(*(column.to_pylist() for column in found.columns), strict=True)
