@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from checker import schema
-from checker.coding import EMPTY, Coder, text_of
+from checker.coding import BASE, EMPTY, Coder, text_of
 from checker.held import Held
 from checker.lines import Line
 from checker.schema import MICRO, OK, TYPE_CODES
@@ -26,6 +26,16 @@ LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
 
 class _Broken(Exception):
     """A value that is not of the form of its op; the text says what is wrong."""
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and -LIMIT < value < LIMIT
+
+
+def _int(value: Any) -> int:
+    if not _whole(value):
+        raise ValueError(value)
+    return int(value)
 
 
 class Builder:
@@ -72,7 +82,7 @@ class Builder:
         if process == NEMESIS:
             self._nemesis(index, time_ns, f, value, extra)
             return
-        if process.__class__ is not int:
+        if process.__class__ is not int or not -BASE < process < BASE:
             process = self.coder.code(process)
         try:
             if kind == INVOKE:
@@ -164,8 +174,8 @@ class Builder:
                     offset = None
                     if isinstance(sent, list):
                         offset, sent = sent
-                    if offset is not None and (type(offset) is not int or not -LIMIT < offset < LIMIT):
-                        raise _Broken(f"offset {offset!r} of a send is not an integer of 62 bits")
+                    if offset is not None and not _whole(offset):
+                        raise _Broken(f"offset {offset!r} of a send is not a whole number")
                     for column, cell in zip(
                         self.held.sends.values(),
                         (row, number, key, sent, -1 if offset is None else offset),
@@ -204,14 +214,14 @@ class Builder:
         for entry in value:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
                 start, end = entry[1].get("start"), entry[1].get("end")
-                if type(start) is int and type(end) is int:
+                if _whole(start) and _whole(end):
                     self.held.small["ends"].append(
                         (op, process, final, self.coder.code(entry[0]), -1, start, end)
                     )
 
     def _deletion(self, op: int, code: int, value: Any) -> None:
         try:
-            rows = [(op, code, self.coder.code(key), int(before)) for key, before in value or ()]
+            rows = [(op, code, self.coder.code(key), _int(before)) for key, before in value or ()]
         except (TypeError, ValueError):
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
         self.held.small["deletions"].extend(rows)
@@ -231,9 +241,12 @@ class Builder:
                     )
         if kind == "ok" and "ends" in extra:
             try:
-                positions = {self.coder.code(key): position for key, position in extra.get("positions") or ()}
+                positions = {
+                    self.coder.code(key): -1 if position is None else _int(position)
+                    for key, position in extra.get("positions") or ()
+                }
                 self.held.small["ends"].extend(
-                    (op, process, final, code, positions.get(code, -1), start, end)
+                    (op, process, final, code, positions.get(code, -1), _int(start), _int(end))
                     for code, start, end in (
                         (self.coder.code(key), start, end) for key, start, end in extra["ends"]
                     )

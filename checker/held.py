@@ -95,11 +95,28 @@ class Held:
 
     def _offsets(self) -> Ints:
         kinds = set(map(type, self.poll_offset))
-        if kinds <= {int}:
-            return np.array(self.poll_offset, np.int64)
-        if kinds <= {int, type(None)}:
-            return np.array([-1 if offset is None else offset for offset in self.poll_offset], np.int64)
-        raise BadHistory("a polled offset is not an integer; mend the history or the client that wrote it")
+        try:
+            if kinds <= {int}:
+                return np.array(self.poll_offset, np.int64)
+            if kinds <= {int, type(None)}:
+                return np.array([-1 if offset is None else offset for offset in self.poll_offset], np.int64)
+        except OverflowError:
+            pass
+        raise BadHistory(self._bad_offset())
+
+    def _bad_offset(self) -> str:
+        """What to say of polled offsets that do not fit: the first, and the op that polled it."""
+        bad = next(
+            place
+            for place, offset in enumerate(self.poll_offset)
+            if offset is not None and (type(offset) is not int or not -(1 << 63) <= offset < 1 << 63)
+        )
+        entry = int(np.searchsorted(np.cumsum(self.polls["count"]), bad, side="right"))
+        op = self.ops["index"][self.polls["row"][entry]]
+        return (
+            f"op {op}: a polled offset is not an integer ({str(self.poll_offset[bad])[:80]}); "
+            "mend the history, or the client that wrote it"
+        )
 
     def _polls_table(self, coder: Coder) -> pa.Table:
         polls, empties = self.polls, self.empties

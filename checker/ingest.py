@@ -41,23 +41,10 @@ BUCKET_BYTES: Final = 48 << 20
 MAX_BUCKETS: Final = 256
 META: Final = "_schema.json"
 DICTIONARY: Final = "_dictionary.json"
-META_FIELDS: Final = frozenset(
-    [
-        "schema",
-        "sources",
-        "buckets",
-        "lines",
-        "ops",
-        "counts",
-        "last_ok_op",
-        "last_ok_ns",
-        "max_ns",
-        "final_processes",
-        "truncated",
-        "run",
-        "files",
-    ]
-)
+META_FIELDS: Final = frozenset({
+    "schema", "sources", "buckets", "lines", "ops", "counts", "last_ok_op", "last_ok_ns", "max_ns",
+    "final_processes", "truncated", "run", "files",
+})  # fmt: skip
 
 
 class DamagedTables(BadHistory):

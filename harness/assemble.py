@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -144,7 +145,9 @@ def whole_run(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> 
     """Load with faults, heal, final polls."""
     parts = [load_phase(plan, workload, faults), Barrier(nemeses.healing(faults))]
     if workload.final is not None:
-        parts.append(Barrier(TimeLimit(Clients(workload.final), int(plan.final_time_limit_s * 1e9))))
+        finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
+        polls = Then((Clients(workload.final), finished))
+        parts.append(Barrier(TimeLimit(polls, int(plan.final_time_limit_s * 1e9))))
     return Then(tuple(parts))
 
 
@@ -221,8 +224,8 @@ def _run_in(
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
-        store.point_latest(folder)
         cluster.up(say)
+        store.point_latest(folder)
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
             say(f"your own tools reach the brokers at {reached}")
@@ -231,7 +234,11 @@ def _run_in(
         result = check_run(folder, plan.check_options(), spark.get(), say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _tell(folder, result, say, time.monotonic() - began)
-        draw(folder, say)
+        try:
+            draw(folder, say)
+        except Exception as error:  # the verdict stands, whatever becomes of its pictures
+            log.exception("the plots were not drawn")
+            say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
     return Outcome(folder, result, interrupted)
 
 
@@ -268,9 +275,13 @@ def _record(
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)
 
+    count = itertools.count()
+
+    def env() -> Env:
+        return Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", next(count)))
+
     def invoke(op: Op) -> Op:
-        env = Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", op.index))
-        return nemeses.invoke(faults, env, op)
+        return nemeses.invoke(faults, env(), op)
 
     def listen(op: Op) -> None:
         live.event(op)
@@ -280,6 +291,8 @@ def _record(
                 spark.start()
             elif op.f == "heal" and op.error:
                 events.write("trouble", f"the cluster did not heal: {op.error}")
+            elif op.f == nemeses.FINAL_POLLS_COMPLETE and op.extra.get("phase") == "complete":
+                events.write("phase", "final polls complete")
 
     with store.HistoryLog(folder / "history", plan.run, zero_ns) as history:
         interpreter = Interpreter(
@@ -287,15 +300,20 @@ def _record(
             concurrency=plan.concurrency, seed=plan.seed, zero_ns=zero_ns,
             limits=Limits(plan.op_timeout_s + 2.0), before=topics.before, listener=listen,
         )  # fmt: skip
-        with interruptible(lambda: interpreter.divert(nemeses.healing(faults))) as pressed:
+
+        def interrupted() -> None:
+            events.write("interrupted", "by the user")
+            interpreter.divert(nemeses.healing(faults))
+
+        with interruptible(interrupted) as pressed:
             try:
                 interpreter.run(whole_run(plan, workload, faults))
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)
+            finally:
+                nemeses.teardown(faults, env())
             live.end()
-            if pressed():
-                events.write("interrupted", "by the user")
             return pressed()
 
 

@@ -191,11 +191,13 @@ class Crew:
         return tuple(member.name for member in self._members)
 
     def signal(self, name: str, number: int) -> bool:
-        for member in self._members:
-            if member.name == name and member.child.poll() is None:
-                member.child.signal(number)
-                return True
-        return False
+        """A wake-up goes to the ones of this name that were replaced too: a zombie must wake to be fenced."""
+        left = [member for _, member in self._left] if number == signal.SIGCONT else []
+        found = [member for member in (*self._members, *left) if member.name == name]
+        running = [member for member in found if member.child.poll() is None]
+        for member in running:
+            member.child.signal(number)
+        return bool(running)
 
 
 class AdminLink:

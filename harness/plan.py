@@ -194,7 +194,7 @@ class TestPlan(BaseModel):
             isolation_level=self.isolation_level,
             auto_offset_reset=self.auto_offset_reset,
             replication=self.replication_factor,
-            min_insync_replicas=self.min_isr,
+            min_insync_replicas=int(self.broker_config.get("min.insync.replicas", self.min_isr)),
             unclean_election=self.broker_config.get("unclean.leader.election.enable") == "true",
             cleanup_policy=self.broker_config.get("log.cleanup.policy", "delete"),
             broker=dict(self.broker_config),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -86,16 +88,29 @@ class Topics:
         self._call, self._run = call, run
         self._partitions, self._replication, self._config = partitions, replication, config
         self._made = 0
+        self._lock = threading.Lock()
+        self._ahead: threading.Thread | None = None
 
     def name(self, number: int) -> str:
         return f"{self._run}-{number}"
 
     def ensure(self, key_max: int) -> None:
-        """Topics up to that of `key_max`, and some more. Raises ClusterTrouble."""
-        needed = key_max // self._partitions + 1
-        if needed <= self._made:
-            return
-        names = [self.name(number) for number in range(self._made, needed + AHEAD)]
+        """Topics up to that of `key_max`, and some more. Raises ClusterTrouble after some tries."""
+        with self._lock:
+            needed = key_max // self._partitions + 1 + AHEAD
+            if needed <= self._made:
+                return
+            names = [self.name(number) for number in range(self._made, needed)]
+            for last in (False, False, True):
+                try:
+                    self._create(names)
+                    break
+                except ClusterTrouble:
+                    if last:
+                        raise
+            self._made = needed
+
+    def _create(self, names: list[str]) -> None:
         self._call(
             "create_topics",
             CREATE_TIMEOUT_S + 2.0,
@@ -105,11 +120,21 @@ class Topics:
             config=dict(self._config),
             timeout_s=CREATE_TIMEOUT_S,
         )
-        self._made = needed + AHEAD
 
     def before(self, op: Op) -> None:
-        """Called before an op is dispatched: its keys must have topics."""
-        if isinstance(op.value, list):
-            for mop in op.value:
-                if isinstance(mop, list) and mop[0] == "send" and mop[1] // self._partitions >= self._made:
+        """Called before an op is dispatched: its keys must have topics. Waits only if there is none yet."""
+        if not isinstance(op.value, list):
+            return
+        for mop in op.value:
+            if isinstance(mop, list) and mop[0] == "send":
+                number = mop[1] // self._partitions
+                if number >= self._made:
                     self.ensure(mop[1])
+                elif number + AHEAD >= self._made and (self._ahead is None or not self._ahead.is_alive()):
+                    self._ahead = threading.Thread(target=self._make_ahead, args=(mop[1],), daemon=True)
+                    self._ahead.start()
+
+    def _make_ahead(self, key: int) -> None:
+        """In a thread; what fails here is tried again when it is needed."""
+        with contextlib.suppress(ClusterTrouble):
+            self.ensure(key)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, Final
 
 from harness.cluster import java
+from harness.model.errors import Missing
+
+START_TIMEOUT_S: Final = 180.0
 
 
 class WarmSpark:
@@ -26,7 +29,7 @@ class WarmSpark:
     def start(self) -> None:
         """Begin to start, or to warm up."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(START_TIMEOUT_S)
         if self._error is None:
             self._thread = threading.Thread(target=self._work, name="spark", daemon=True)
             self._thread.start()
@@ -48,7 +51,11 @@ class WarmSpark:
         if self._thread is None:
             self.start()
         assert self._thread is not None
-        self._thread.join()
+        self._thread.join(START_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise Missing(
+                f"Spark's session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?"
+            )
         if self._error is not None:
             raise self._error
         return self._session

@@ -81,6 +81,7 @@ class HistoryLog:
         self._folder, self._run, self._zero_ns = folder, run, zero_ns
         self._segment_bytes, self._on_roll = segment_bytes, on_roll
         self._segment, self._written, self._fd = 0, 0, -1
+        self._refused = ""
         self._dirty, self._lock, self._stop = False, threading.Lock(), threading.Event()
         self._open()
         self._syncer = threading.Thread(target=self._sync_loop, name="history-sync", daemon=True)
@@ -99,6 +100,8 @@ class HistoryLog:
 
     def append(self, lines: bytes) -> None:
         """Write whole lines, newlines included, with one `write(2)`."""
+        if self._refused:
+            raise Missing(f"{self.path}: the disk refuses to keep the history ({self._refused})")
         if self._written > self._segment_bytes:
             self._roll()
         try:
@@ -111,8 +114,8 @@ class HistoryLog:
         self._dirty = True
 
     def _roll(self) -> None:
+        self.sync()
         with self._lock:
-            os.fdatasync(self._fd)
             os.close(self._fd)
             done = self.path
             self._segment += 1
@@ -128,7 +131,10 @@ class HistoryLog:
         with self._lock:
             if self._dirty and self._fd >= 0:
                 self._dirty = False
-                os.fdatasync(self._fd)
+                try:
+                    os.fdatasync(self._fd)
+                except OSError as error:
+                    self._refused = error.strerror or str(error)  # `append` tells the run
 
     def close(self) -> None:
         """Sync and close. Safe to repeat."""
@@ -152,10 +158,14 @@ class Events:
     """Facts of a run that are not ops: events/harness.jsonl, one object a line."""
 
     def __init__(self, folder: Path, zero_ns: int) -> None:
-        self._path, self._zero_ns, self._lock = folder / "events" / "harness.jsonl", zero_ns, threading.Lock()
+        self._path, self._zero_ns, self._lock = (
+            folder / "events" / "harness.jsonl",
+            zero_ns,
+            threading.RLock(),
+        )
 
     def write(self, event: str, detail: str, **more: Any) -> None:
-        """Append {"time_ns", "event", "detail", ...}. Any thread may call."""
+        """Append {"time_ns", "event", "detail", ...}. Any thread may call, and a signal handler."""
         line = {"time_ns": time.monotonic_ns() - self._zero_ns, "event": event, "detail": detail, **more}
         with self._lock, self._path.open("ab") as file:
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from harness.model.errors import HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Env
 from nemesis.effects import facts, hit, wait_healthy, wait_new_leaders
@@ -25,7 +26,8 @@ def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 class BrokenNodes:
     """`begin` breaks the target's nodes, `end` mends them and waits until the cluster is healthy.
 
-    Effect: if the nodes led partitions of the run, that those have new leaders; otherwise the call itself.
+    Effect: of a leader, that its partitions have new leaders; of other nodes that led any, the same; of all
+    nodes at once, what the evidence says at the end; otherwise the call itself.
     """
 
     def __init__(
@@ -45,28 +47,42 @@ class BrokenNodes:
     def _start(self, env: Env) -> dict[str, Any]:
         before = facts(env)
         choose = NODE_TARGETS.get(self._target)
-        nodes = list(choose(before, env.draw)) if choose else [self._target]
+        aimed = choose(before, env.draw) if choose else [self._target]
+        nodes = [node for node in aimed if node in before.nodes]
+        if not nodes:
+            return hit([], False, why="no such node runs, or nobody leads")
         self._broken += [node for node in nodes if node not in self._broken]
         self._break(env, nodes)
         if set(nodes) >= set(before.nodes):
-            return hit(nodes, bool(nodes))
+            return hit(nodes, self._evidence is nothing_more)
         moved = wait_new_leaders(env, before, nodes)
         led = any(leader in nodes for leader in before.leaders.values())
-        return hit(nodes, bool(moved) if led else bool(nodes), new_leaders=moved)
+        return hit(nodes, bool(moved) if led or self._target == "leader" else True, new_leaders=moved)
 
     def _stop(self, env: Env) -> dict[str, Any]:
-        nodes, self._broken = self._broken, []
+        nodes = list(self._broken)
         if not nodes:
             return {"nodes": []}
-        seen = self._evidence(env, nodes)
+        seen = self._seen(env, nodes)
         self._mend(env, nodes)
+        self._broken = []  # only now: what could not be mended is tried again by the next healing
         still = wait_healthy(env)
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
 
+    def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+        """The evidence; failing to get it must not keep anything from being mended."""
+        try:
+            seen = dict(self._evidence(env, nodes))
+        except (HarnessError, OSError) as error:
+            return {"evidence": f"not known: {error}"}
+        if set(nodes) >= set(env.cluster.nodes):
+            seen["took_effect"] = any(bool(found) for found in seen.values())
+        return seen
+
     def teardown(self, env: Env) -> None:
-        nodes, self._broken = self._broken, []
-        if nodes:
-            self._mend(env, nodes)
+        if self._broken:
+            self._mend(env, list(self._broken))
+            self._broken = []
 
 
 class BrokenClients:

@@ -18,11 +18,10 @@ SUMMARY: Final = "drop all packets between a server and the other servers; clien
 
 def isolate(env: Env, nodes: Sequence[str]) -> None:
     assert isinstance(env.cluster, Network)
-    others = [node for node in env.cluster.nodes if node not in nodes]
-    for node in nodes:
-        env.cluster.drop(node, others)
-    for other in others:
-        env.cluster.drop(other, list(nodes))
+    for at in env.cluster.nodes:
+        silent = [node for node in env.cluster.nodes if node != at and (at in nodes or node in nodes)]
+        if silent:
+            env.cluster.drop(at, silent)
 
 
 def heal(env: Env, nodes: Sequence[str]) -> None:
@@ -33,7 +32,8 @@ def heal(env: Env, nodes: Sequence[str]) -> None:
 def dropped(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     """Packets that never arrived, per node."""
     assert isinstance(env.cluster, Network)
-    return {"dropped_packets": {node: env.cluster.dropped(node) for node in env.cluster.nodes}}
+    counted = {node: env.cluster.dropped(node) for node in env.cluster.nodes}
+    return {"dropped_packets": counted} if any(counted.values()) else {}
 
 
 def fault(target: str, timing: Timing) -> Fault:
@@ -41,4 +41,4 @@ def fault(target: str, timing: Timing) -> Fault:
     name = f"isolate:{target}"
     begin, end = fault_op("isolate", name, target, "start"), fault_op("heal-network", name, target, "stop")
     nemesis = BrokenNodes(target, "isolate", "heal-network", isolate, heal, dropped)
-    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Network,))
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Network,), takes_turns=True)

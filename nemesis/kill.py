@@ -38,4 +38,5 @@ def fault(target: str, timing: Timing) -> Fault:
         return Fault(name, BrokenClients(target, "kill", signal.SIGKILL), repeated(once, timing), NOTHING)
     begin, end = fault_op("kill", name, target, "start"), fault_op("restart", name, target, "stop")
     nemesis = BrokenNodes(target, "kill", "restart", kill, start)
-    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Processes,))
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Processes,), takes_turns=True)

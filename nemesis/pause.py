@@ -36,4 +36,4 @@ def fault(target: str, timing: Timing) -> Fault:
         clients = BrokenClients(target, "pause", signal.SIGSTOP, "resume", signal.SIGCONT)
         return Fault(name, clients, start_stop(begin, end, timing), finally_(end))
     nodes = BrokenNodes(target, "pause", "resume", pause, resume)
-    return Fault(name, nodes, start_stop(begin, end, timing), finally_(end), (Processes,))
+    return Fault(name, nodes, start_stop(begin, end, timing), finally_(end), (Processes,), takes_turns=True)

@@ -1,28 +1,32 @@
 """The faults by name. A new verb is one module and one row here.
 
-A fault is written VERB:TARGET ("kill:leader"); the short names are aliases. Several, separated by commas,
-run at once, each with its own rhythm.
+A fault is written VERB:TARGET ("kill:leader"); the short names are aliases. Of several, separated by commas,
+those on nodes take turns, since two broken nodes of three leave no majority and nothing could take effect;
+those on clients go on beside them in their own rhythm.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Final
 
 from harness.generator import ForNemesis, Once, Then, any_
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.protocols import Cluster, Env, Fault, Generator
 from nemesis import isolate, kill, pause
 from nemesis.effects import wait_healthy
-from nemesis.schedule import Timing
+from nemesis.schedule import Timing, for_ever
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 
 Make = Callable[[str, Timing], Fault]
 
 VERBS: Final[Mapping[str, ModuleType]] = {"kill": kill, "pause": pause, "isolate": isolate}
+FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
+MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
 NODES_ONLY: Final = frozenset({"isolate"})
 ALIASES: Final[Mapping[str, str]] = {
     "leader-kill": "kill:leader",
@@ -77,11 +81,23 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str) -> N
         missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
         if missing:
             raise BadInput(f"--nemesis {fault.name} needs {', '.join(missing)}, which {why}")
+        if fault.name.startswith("isolate:") and len(cluster.nodes) < 2:
+            raise BadInput(f"--nemesis {fault.name} needs two nodes or more; use --nodes")
 
 
 def under_load(chosen: Sequence[Fault]) -> Generator | None:
-    """All faults at once."""
-    return any_(*(fault.generator for fault in chosen)) if chosen else None
+    """Faults on nodes in turns, the others beside them."""
+    turns = [fault.rounds for fault in chosen if fault.takes_turns]
+    beside = [for_ever(fault.rounds) for fault in chosen if not fault.takes_turns]
+    generators = [*([for_ever(*turns)] if turns else []), *beside]
+    return any_(*generators) if generators else None
+
+
+def teardown(chosen: Sequence[Fault], env: Env) -> None:
+    """Mend what is still broken, however the run ended; what cannot be mended goes with the cluster."""
+    for fault in chosen:
+        with contextlib.suppress(HarnessError, OSError):
+            fault.nemesis.teardown(env)
 
 
 def healing(chosen: Sequence[Fault]) -> Generator:
@@ -90,8 +106,15 @@ def healing(chosen: Sequence[Fault]) -> Generator:
     return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
 
 
+def mark(f: str) -> Generator:
+    """An op that does nothing, and says in the history that the run came this far."""
+    return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
+
+
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
-    """Apply a nemesis op: to the fault that it names, or the wait for a healthy cluster."""
+    """Apply a nemesis op: to the fault that it names, or the wait for a healthy cluster, or a mark."""
+    if op.f in MARKS:
+        return op
     if op.f == "heal":
         still = wait_healthy(env)
         return op.with_(value={"unhealthy": still} if still else {}, error=still or None)

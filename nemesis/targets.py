@@ -28,10 +28,10 @@ Choose = Callable[[Facts, Draw], Sequence[str]]
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads most of the run's partitions; a draw breaks ties."""
+    """The node that leads most of the run's partitions; a draw breaks ties. None when nobody leads."""
     led = Counter(node for node in facts.leaders.values() if node in facts.nodes)
     if not led:
-        return one(facts, draw)
+        return []
     most = max(led.values())
     return [draw.choice(sorted(str(node) for node, count in led.items() if count == most))]
 

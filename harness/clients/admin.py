@@ -20,7 +20,8 @@ class AdminRole:
         self._admin, self._settings, self._library = admin, settings, library
 
     def problem(self) -> str:
-        """What the library has against the run's client settings; empty when it takes them."""
+        """What the harness or the library has against the run's client settings, as a sentence that names
+        the first; empty when there is nothing. Asks no broker."""
         try:
             self._library.producer(self._settings).close()
             self._library.consumer(self._settings).close(leave=False)

@@ -66,7 +66,8 @@ class Batch:
     records  in the order of the library
     ends     partitions whose end was reached, and the position there: beyond the last record where
              transaction markers follow it
-    errors   trouble that the library reported beside the records, and deals with itself
+    errors   trouble that the library reported beside the records: it deals with it itself, unless it is fatal,
+             which ended the poll after it had taken the rest
     """
 
     records: Sequence[Record] = ()
@@ -118,7 +119,8 @@ class Consumer(Protocol):
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None: ...
     def poll(self, timeout_s: float, records_max: int) -> Batch:
-        """What is there; waits for the first record at most `timeout_s`."""
+        """What is there; waits for the first record at most `timeout_s`. Raises ClientError only when it has
+        taken nothing: trouble after that is a fatal error of the batch."""
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:

@@ -60,8 +60,11 @@ class ConfluentProducer:
         def report(error: Any, message: Any) -> None:
             if error is not None:
                 delivery.error = converted(error)
-            elif message.offset() >= 0:
-                delivery.offset = message.offset()
+            else:
+                # None with acks=0, and where a duplicate is answered as a success.
+                offset = message.offset()
+                if offset is not None and offset >= 0:
+                    delivery.offset = offset
             delivery.done = True
 
         try:
@@ -160,27 +163,33 @@ class ConfluentConsumer:
         records: list[Record] = []
         ends: dict[TopicPartition, int] = {}
         errors: list[ClientError] = []
+
+        def take(messages: Sequence[Any]) -> None:
+            for message in messages:
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                error = message.error()
+                if error is None:
+                    records.append(Record(topic, partition, offset, message.value()))
+                elif error.code() == _EOF:
+                    ends[topic, partition] = offset
+                else:
+                    errors.append(converted(error))
+
         deadline = time.monotonic() + timeout_s
         try:
-            messages = self._consumer.consume(records_max, 0)
-            while True:
-                for message in messages:
-                    error = message.error()
-                    if error is None:
-                        records.append(
-                            Record(message.topic(), message.partition(), message.offset(), message.value())
-                        )
-                    elif error.code() == _EOF:
-                        ends[message.topic(), message.partition()] = message.offset()
-                    else:
-                        errors.append(converted(error))
-                left_s = deadline - time.monotonic()
-                if records or left_s <= 0:
-                    return Batch(records, ends, errors)
+            take(self._consumer.consume(records_max, 0))
+            while not records and (left_s := deadline - time.monotonic()) > 0:
                 first = self._consumer.poll(left_s)
-                messages = [] if first is None else [first, *self._consumer.consume(records_max - 1, 0)]
-        except (ck.KafkaException, RuntimeError) as error:
-            raise converted(error) from None
+                if first is not None:
+                    take([first])
+                    take(self._consumer.consume(records_max - 1, 0))
+        except (ck.KafkaException, RuntimeError) as raised:
+            found = converted(raised)
+            if not (records or ends or errors):
+                raise found from None
+            # The library will not hand these over again: the reader takes them, then raises.
+            errors.append(ClientError(found.code, found.text, "fatal"))
+        return Batch(records, ends, errors)
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
         def seek_all() -> None:

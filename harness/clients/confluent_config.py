@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -12,6 +12,35 @@ from harness.clients.settings import Settings
 from harness.model.errors import BadInput
 
 FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait
+
+# Properties that the harness sets and relies on, with what to use instead. librdkafka's aliases are among
+# them (CONFIGURATION.md).
+_ADDRESS: Final = "the harness knows the brokers of its cluster; leave it out"
+_EVERY: Final = {"bootstrap.servers": _ADDRESS, "metadata.broker.list": _ADDRESS}
+_OWNED: Final[Mapping[str, Mapping[str, str]]] = {
+    "producer": {
+        **_EVERY,
+        "acks": "use --acks",
+        "request.required.acks": "use --acks",
+        "transactional.id": "use --txn; every process has an id of its own",
+    },
+    "consumer": {
+        **_EVERY,
+        "group.id": "a run has a group of its own; leave it out",
+        "isolation.level": "use --isolation-level",
+        "auto.offset.reset": "use --auto-offset-reset",
+        "enable.auto.commit": "use --auto-commit",
+        "enable.partition.eof": "polls need it on to know where a log ends; leave it out",
+    },
+}
+
+
+def _given(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's own properties. Raises BadInput for one that the harness owns."""
+    for name in config:
+        if name in _OWNED[what]:
+            raise BadInput(f"--{what}-config {name}: the harness sets this itself: {_OWNED[what][name]}")
+    return dict(config)
 
 
 def converted(error: Any) -> ClientError:
@@ -45,7 +74,7 @@ def common(made: Settings) -> dict[str, Any]:
 
 
 def producer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a producer; the user's own come last and win."""
+    """The library's properties for a producer; the user's own come last and win, or raise BadInput."""
     timeout_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
     if made.txn:
         timeout_s = min(timeout_s, made.transaction_timeout_s)
@@ -62,11 +91,11 @@ def producer_config(made: Settings) -> dict[str, Any]:
     if made.txn:
         config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
         config["transaction.timeout.ms"] = int(made.transaction_timeout_s * 1000)
-    return config | dict(made.producer_config)
+    return config | _given("producer", made.producer_config)
 
 
 def consumer_config(made: Settings) -> dict[str, Any]:
-    """The library's properties for a consumer; the user's own come last and win."""
+    """The library's properties for a consumer; the user's own come last and win, or raise BadInput."""
     session_ms = int(made.session_timeout_s * 1000)
     return (
         common(made)
@@ -82,7 +111,7 @@ def consumer_config(made: Settings) -> dict[str, Any]:
             "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
             "queued.max.messages.kbytes": 16384,
         }
-        | dict(made.consumer_config)
+        | _given("consumer", made.consumer_config)
     )
 
 

@@ -71,9 +71,10 @@ class QueueClient:
                 type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
             )
         self._reader.mark()
-        done = handler(op, time.monotonic() + self._patience_s)
+        deadline = time.monotonic() + self._patience_s
+        done = handler(op, deadline)
         self.broken = self.broken or done.type == INFO
-        return self._with_extra(done)
+        return self._with_extra(done, deadline)
 
     def crash(self) -> None:
         """Vanish as a killed process would: no commit, no abort, no goodbye to the group."""
@@ -95,13 +96,13 @@ class QueueClient:
         if producer is not None:
             producer.close()
 
-    def _with_extra(self, op: Op) -> Op:
+    def _with_extra(self, op: Op, deadline: float) -> Op:
         extra: dict[str, Any] = {}
         rebalances = self._reader.rebalances()
         if rebalances:
             extra["rebalance_log"] = rebalances
         if op.type == OK and op.f == "poll" and op.extra.get("final"):
-            extra |= self._ends()
+            extra |= self._ends(deadline)
         if self._reader.notes:
             extra["notes"] = self._reader.notes
         return op.with_(extra={**op.extra, **extra}) if extra else op
@@ -128,15 +129,15 @@ class QueueClient:
         return self._admin
 
     def _debug(self, op: Op, deadline: float) -> Op:
-        """Leader, in-sync replicas, log start and end of each key."""
+        """Leader, in-sync replicas, log start and high watermark of each key."""
         partitions = {key: self._settings.partition(key) for key in op.value}
         try:
             rows = self._ask().partitions(
-                sorted({topic for topic, _ in partitions.values()}), ADMIN_TIMEOUT_S
+                sorted({topic for topic, _ in partitions.values()}), _admin_s(deadline)
             )
             led = {(row["topic"], row["partition"]): row for row in rows}
             asked = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
-            ends = self._ask().offsets(asked, self._settings.isolation_level, ADMIN_TIMEOUT_S)
+            ends = self._ask().offsets(asked, "read_uncommitted", _admin_s(deadline))
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("admin", error))
         value = []
@@ -146,19 +147,38 @@ class QueueClient:
             value.append([key, facts])
         return op.with_(type=OK, value=value)
 
-    def _ends(self) -> dict[str, Any]:
+    def _ends(self, deadline: float) -> dict[str, Any]:
         """Positions, and the logs' ends as the broker says after the poll: ListOffsets at the consumer's
-        isolation level, so the last stable offset under read_committed. Without an answer, no ends."""
+        isolation level, so the last stable offset under read_committed. Without an answer, no ends.
+
+        An open transaction holds the last stable offset below committed records. A reader there has not
+        caught up, so a key has no end until its last stable offset is its high watermark."""
         facts: dict[str, Any] = {"positions": [[key, at] for key, at in self._reader.positions().items()]}
+        assigned, isolation = self._reader.assigned(), self._settings.isolation_level
         try:
-            found = self._ask().offsets(
-                self._reader.assigned(), self._settings.isolation_level, ADMIN_TIMEOUT_S
-            )
+            found = self._ask().offsets(assigned, isolation, _admin_s(deadline))
+            # Asked for second: a high watermark only grows, so if they are equal, no transaction was open.
+            high = found
+            if isolation == "read_committed":
+                high = self._ask().offsets(assigned, "read_uncommitted", _admin_s(deadline))
         except ClientError as error:
             self._reader.notes.append(f"ends: {error}")
             return facts
-        keys = ((self._settings.key(*at), start, end) for at, (start, end) in found.items())
-        facts["ends"] = sorted([key, start, end] for key, start, end in keys if key is not None)
+        ends: list[list[int]] = []
+        held: list[str] = []
+        for at, (start, end) in found.items():
+            key = self._settings.key(*at)
+            if key is None:
+                continue
+            if end < high[at][1]:
+                held.append(f"key {key} {end} < {high[at][1]}")
+            else:
+                ends.append([key, start, end])
+        if held:
+            self._reader.notes.append(
+                f"ends: last stable offset below the high watermark, a transaction is open: {', '.join(held)}"
+            )
+        facts["ends"] = sorted(ends)
         return facts
 
     # --- micro-ops ---
@@ -300,6 +320,11 @@ class QueueClient:
 
 def _left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
+
+
+def _admin_s(deadline: float) -> float:
+    """The timeout of a question to the brokers; not 0, which would not be asked."""
+    return min(ADMIN_TIMEOUT_S, max(0.1, _left(deadline)))
 
 
 def _retried(call: Callable[[float], None], deadline: float) -> None:

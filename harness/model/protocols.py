@@ -213,18 +213,20 @@ class Nemesis(Protocol):
 class Fault:
     """A fault as a composable package.
 
-    name       "kill:leader"
-    nemesis    what carries it out
-    generator  when it starts and stops
-    final      heals it at the end
-    needs      capability protocols that the cluster must satisfy
+    name         "kill:leader"
+    nemesis      what carries it out
+    rounds       the n-th round: when it starts and stops
+    final        heals it at the end
+    needs        capability protocols that the cluster must satisfy
+    takes_turns  not on together with others that take turns
     """
 
     name: str
     nemesis: Nemesis
-    generator: Generator
+    rounds: Callable[[int], Generator]
     final: Generator
     needs: tuple[type, ...] = ()
+    takes_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

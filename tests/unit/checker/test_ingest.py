@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checker import ingest, schema
 from checker.check import check_plain
@@ -16,6 +22,7 @@ from checker.coding import BASE, EMPTY, Coder, decoder
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
+from harness.sim.run import simulate
 
 HEADER = codec.header("r1", 0, 1, 2).decode().strip()
 
@@ -164,6 +171,13 @@ def test_truncated_gzip_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [["a", 7]]]]]]}), "a polled offset is not"),
         (text(SEND[0], {**SEND[1], "extra": [1]}, *POLL), "line 2: `extra`"),
         (text({"schema": 99}, *SEND), "line 1: log schema 99"),
+        (text(*SEND, "garbage"), "line 3: not a JSON line"),
+        (text(SEND[0], {**SEND[1], "index": 1 << 63}), "line 2: index"),
+        (text(SEND[0], {**SEND[1], "time_ns": 1 << 63}), "line 2: not an op"),
+        (text(SEND[0], {**SEND[1], "value": [["send", 1, [1 << 63, 7]]]}), "line 2: offset 9223"),
+        (text(*SEND, POLL[0], {**POLL[1], "value": [["poll", [[1, [[1 << 63, 7]]]]]]}), "op 3: a polled"),
+        (text(*SEND, POLL[0], {**POLL[1], "extra": {"ends": [[1, 0, "x"]]}}), "line 4: `positions`"),
+        (text(*SEND, POLL[0], {**POLL[1], "extra": {"positions": [[1, 1.5]], "ends": []}}), "line 4: `pos"),
     ],
 )
 def test_garbage_is_refused_with_its_place(tmp_path: Path, content: str, message: str) -> None:
@@ -174,6 +188,48 @@ def test_garbage_is_refused_with_its_place(tmp_path: Path, content: str, message
 def test_torn_line_in_a_segment_that_is_not_the_last(tmp_path: Path) -> None:
     with pytest.raises(BadHistory, match=r"00000\.jsonl, line 6: not a JSON line"):
         check_plain(run_folder(tmp_path, TORN, text(HEADER)), CheckOptions())
+
+
+def test_a_missing_segment_is_named(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND), text(HEADER), text(HEADER, *POLL))
+    (run / "history" / "00001.jsonl").unlink()
+    with pytest.raises(BadHistory, match=r"00001\.jsonl is missing before 00002\.jsonl"):
+        check_plain(run, CheckOptions())
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.text(max_size=3), st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(1 << 63), (1 << 64) - 1),
+    st.sampled_from([[], {}, [[]], [[1]], [[1, 2]], [["poll", 5]], [["poll", [[[1], [[0, 1]]]]]]]),
+)  # fmt: skip
+SIMULATED = [codec.to_data(op) for op in simulate(3, ops=25, processes=3, keys=3)]
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths to all that is inside of plain data."""
+    for name, held in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (*path, name)
+        if isinstance(held, dict | list):
+            yield from places(held, (*path, name))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_whatever_a_line_holds_there_is_a_verdict_or_one_message(data: st.DataObject) -> None:
+    lines = json.loads(json.dumps(SIMULATED))
+    line = data.draw(st.sampled_from(lines))
+    *way, last = data.draw(st.sampled_from(list(places(line))))
+    inner = line
+    for step in way:
+        inner = inner[step]
+    inner[last] = data.draw(ODD)
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), text(*lines))
+        try:
+            assert check_plain(path, CheckOptions()).valid in ("valid", "invalid", "unknown")
+        except BadHistory as error:
+            assert re.search(r"h\.jsonl, line \d+|op \d+", str(error)), error
+        assert path.read_text() == text(*lines)
 
 
 def test_no_history(tmp_path: Path) -> None:
@@ -226,12 +282,44 @@ def test_tables_are_made_once_and_again_when_the_history_grew(tmp_path: Path) ->
     assert pq.read_table(run / "tables" / "ops").num_rows == 2
 
 
-def test_damaged_tables_are_a_clear_error(tmp_path: Path) -> None:
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a part cut short": lambda tables: (tables / SENDS).write_bytes(b"PAR1"),
+    "a part gone": lambda tables: (tables / SENDS).unlink(),
+    "a part with other bytes": lambda tables: (tables / SENDS).write_bytes(
+        bytes(byte ^ 255 for byte in (tables / SENDS).read_bytes())
+    ),
+    "one byte of a page": lambda tables: flip(tables / SENDS, 60),
+    "one byte of the ops": lambda tables: flip(tables / "ops" / "00000.parquet", 60),
+    "a small table": lambda tables: flip(tables / "ends.parquet", 10),
+    "no description": lambda tables: (tables / "_schema.json").unlink(),
+    "half a description": lambda tables: (tables / "_schema.json").write_text('{"schema": 1, "buck'),
+    "another description": lambda tables: (tables / "_schema.json").write_text('{"schema": 1}'),
+    "no dictionary": lambda tables: (tables / "_dictionary.json").unlink(),
+    "a file in their place": lambda tables: (shutil.rmtree(tables), tables.write_text("")),
+}
+SENDS = "sends/00000/00000.parquet"
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 255
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_tables_are_made_again(tmp_path: Path, name: str) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
+    history = (run / "history" / "00000.jsonl").read_bytes()
+    whole = check_plain(run, CheckOptions())
+    DAMAGE[name](run / "tables")
+    assert check_plain(run, CheckOptions()) == whole
+    assert pq.read_table(run / "tables" / SENDS).num_rows == 1
+    assert (run / "history" / "00000.jsonl").read_bytes() == history
+
+
+def test_tables_of_a_newer_schema_are_refused(tmp_path: Path) -> None:
     run = run_folder(tmp_path, text(HEADER, *SEND))
     check_plain(run, CheckOptions())
-    (run / "tables" / "sends" / "00000" / "00000.parquet").write_bytes(b"PAR1")
-    with pytest.raises(BadHistory, match="the tables are damaged"):
-        check_plain(run, CheckOptions())
     meta = json.loads((run / "tables" / "_schema.json").read_text())
     (run / "tables" / "_schema.json").write_text(json.dumps({**meta, "schema": 99}))
     with pytest.raises(BadHistory, match="tables of schema 99"):

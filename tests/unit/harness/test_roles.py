@@ -60,13 +60,33 @@ def test_parse_of_a_metadata_answer() -> None:
         parse(answer[:-6])
 
 
+def made_by(topics: Topics, calls: list[dict[str, Any]]) -> list[str]:
+    if topics._ahead is not None:
+        topics._ahead.join(5.0)
+    return [name for call in calls for name in call["names"]]
+
+
 def test_topics_are_made_before_use_and_ahead() -> None:
     calls: list[dict[str, Any]] = []
     topics = Topics(lambda name, within_s, **args: calls.append(args), "r", 4, 3, {})
     topics.ensure(11)
-    assert calls[0]["names"] == [f"r-{n}" for n in range(3 + AHEAD)]
-    topics.before(op("send", [["send", 19, 1]]))
-    assert len(calls) == 1
+    assert made_by(topics, calls) == [f"r-{n}" for n in range(3 + AHEAD)]
     topics.before(op("poll", [["poll"]]))
-    topics.before(op("send", [["poll"], ["send", 20, 1]]))
-    assert calls[1]["names"] == ["r-5", "r-6", "r-7"]
+    topics.before(op("send", [["send", 11, 1]]))
+    assert len(calls) == 1
+    topics.before(op("send", [["send", 12, 1]]))  # the first of those made ahead: one more, beside the load
+    assert made_by(topics, calls) == [f"r-{n}" for n in range(4 + AHEAD)]
+    topics.before(op("send", [["poll"], ["send", 40, 1]]))  # not there yet: made at once
+    assert made_by(topics, calls) == [f"r-{n}" for n in range(11 + AHEAD)]
+
+
+def test_making_a_topic_is_tried_again() -> None:
+    tries: list[int] = []
+
+    def call(name: str, within_s: float, **args: Any) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ClusterTrouble("no controller")
+
+    Topics(call, "r", 4, 3, {}).ensure(0)
+    assert len(tries) == 3

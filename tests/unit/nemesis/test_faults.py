@@ -10,7 +10,7 @@ import pytest
 
 from harness.generator import Clients, Fn, TimeLimit, any_, op
 from harness.model.draw import Draw
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import CommandResult, Env
 from nemesis import table, targets
@@ -148,10 +148,59 @@ def test_isolate_cuts_both_ways_between_brokers_only() -> None:
     (fault,) = table.faults(["isolate:leader"], Timing())
     started = fault.nemesis.invoke(env_of(cluster), op("isolate"))
     assert started.value["took_effect"]
-    assert cluster.done == [("drop", "n2", "n1", "n3"), ("drop", "n1", "n2"), ("drop", "n3", "n2")]
+    assert cluster.done == [("drop", "n1", "n2"), ("drop", "n2", "n1", "n3"), ("drop", "n3", "n2")]
     stopped = fault.nemesis.invoke(env_of(cluster), op("heal-network"))
     assert stopped.value["dropped_packets"] == {"n1": 3, "n2": 3, "n3": 3}
     assert not cluster.cut
+
+
+def test_isolating_all_nodes_cuts_every_pair_and_counts_by_its_packets() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["isolate:all"], Timing())
+    assert not fault.nemesis.invoke(env_of(cluster), op("isolate")).value["took_effect"]
+    assert cluster.done == [
+        ("drop", "n1", "n2", "n3"),
+        ("drop", "n2", "n1", "n3"),
+        ("drop", "n3", "n1", "n2"),
+    ]
+    assert fault.nemesis.invoke(env_of(cluster), op("heal-network")).value["took_effect"]
+
+
+def test_a_node_that_does_not_run_is_not_hit() -> None:
+    cluster = FakeCluster(up_nodes={"n2", "n3"})
+    (fault,) = table.faults(["pause:n1"], Timing())
+    assert not fault.nemesis.invoke(env_of(cluster), op("pause")).value["took_effect"]
+    assert cluster.done == []
+
+
+def test_what_could_not_be_mended_is_mended_by_the_next_healing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["isolate:leader"], Timing())
+    fault.nemesis.invoke(env_of(cluster), op("isolate"))
+
+    def refuse() -> None:
+        raise ClusterTrouble("the supervisor does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "heal", refuse)
+        with pytest.raises(ClusterTrouble):
+            fault.nemesis.invoke(env_of(cluster), op("heal-network"))
+    assert fault.nemesis.invoke(env_of(cluster), op("heal-network")).value["nodes"] == ["n2"]
+    assert not cluster.cut
+
+
+def test_faults_on_nodes_take_turns_and_those_on_clients_go_on_beside_them() -> None:
+    chosen = table.faults(
+        ["kill:leader", "pause:leader", "kill:client"], Timing(first_s=5.0, interval_s=10.0)
+    )
+    under_load = table.under_load(chosen)
+    assert under_load is not None
+    load = TimeLimit(any_(under_load, Clients(Fn(lambda ctx, n: op("a")))), 30 * SECOND)
+    events = simulate(load, concurrency=1, latency_ns=100_000_000)
+    told = [event for event in events if event.process == NEMESIS][::2]
+    on_nodes = [event.f for event in told if event.extra["fault"] != "kill:client"]
+    assert on_nodes == ["kill", "restart", "pause", "resume", "kill"]
+    assert [event.extra["fault"] for event in told].count("kill:client") == 3
 
 
 def test_a_kill_that_moves_no_leader_did_not_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
