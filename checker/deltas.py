@@ -2,7 +2,7 @@
 
 The delta of a step is the difference of the values' indices in the version order: 1 for neighbours, more
 for a skip, less for going back or staying. An unknown index counts as 1, so that nothing is claimed. Shared
-by the seven skip and nonmonotonic anomalies; the rules are document 000's.
+by the seven skip and nonmonotonic anomalies; the rules are jepsen.tests.kafka's.
 """
 
 from __future__ import annotations

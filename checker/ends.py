@@ -4,21 +4,37 @@ An `ok` final poll records, for each assigned key, the consumer's position and t
 (the last stable offset under read_committed). A key is *complete* when the last such record of some process
 stands at the highest end that any process last saw, and no later admin look at the log (a final
 `debug-topic-partitions`) saw records beyond it: a last stable offset pinned by an open transaction is not the
-end. Everything below the log start was deleted legally, or by DeleteRecords ops. Source: checker.md, "Tail
-loss" and "Legal deletion".
+end. What is below the log start was deleted: legally where DeleteRecords ops reach that far or settings let
+the broker delete, and by nobody knows whom elsewhere (`unexplained`). Source: KIP-98 (last stable offset);
+KIP-107 (DeleteRecords); Kafka's broker and topic configurations log.cleanup.policy, (log.)retention.*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from checker.packing import Bools, Ints, begins, order
 from checker.schema import FAIL
+from harness.model.options import Settings
+
+# What makes a broker delete old records, unless it is -1. The defaults (a week, no limit of size) delete
+# nothing within a run; segment settings say when a file is closed, not that it may go.
+RETENTION: Final = frozenset(
+    [
+        "retention.ms",
+        "retention.bytes",
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+        "log.retention.bytes",
+    ]
+)
+UNLIMITED: Final = "-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,28 @@ def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
     np.maximum.at(beyond, np.searchsorted(keys, key[looked]), _column(ends, "end")[looked])
     complete = (end >= 0) & (position >= end) & (beyond <= end)
     return Ends(keys, start, end, complete)
+
+
+def deletion_configured(settings: Settings) -> bool:
+    """Whether the broker may delete records by itself: by age, size or compaction."""
+    if "compact" in (settings.cleanup_policy or ""):
+        return True
+    return any(name in RETENTION and str(value) != UNLIMITED for name, value in settings.broker.items())
+
+
+def unexplained(ends: pa.Table, deletions: pa.Table, settings: Settings) -> list[tuple[int, int]]:
+    """(key code, log start) of the logs whose start neither DeleteRecords ops nor settings explain; ascending."""
+    if deletion_configured(settings):
+        return []
+    deleted: dict[int, float] = {}
+    for row in deletions.filter(pa.array(_column(deletions, "type") != FAIL)).to_pylist():
+        # A negative offset stands for the end of the log as it was then (KIP-107).
+        before = row["before"] if row["before"] >= 0 else float("inf")
+        deleted[row["key"]] = max(deleted.get(row["key"], 0), before)
+    starts: dict[int, int] = {}
+    for key, start in zip(_column(ends, "key").tolist(), _column(ends, "log_start").tolist(), strict=True):
+        starts[key] = max(starts.get(key, 0), start)
+    return sorted((key, start) for key, start in starts.items() if start > deleted.get(key, 0))
 
 
 def not_caught_up(ends: pa.Table, meta: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,7 @@
 One literal table. A guarantee holds when each of its conditions does; a condition on a setting that is not
 known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation
 of producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6);
-document 004, the delivery study.
+and STUDY.
 """
 
 from __future__ import annotations
@@ -51,15 +51,19 @@ def clean_election(settings: Settings) -> bool | None:
 
 
 def exactly_once_log(settings: Settings) -> bool | None:
-    """A send reaches the log once at most: sequence numbers, or no retries."""
-    if settings.idempotence or settings.txn or settings.retries == 0:
+    """A send reaches the log once at most: sequence numbers.
+
+    Not without them where retries are off: librdkafka sends again what was answered with NOT_LEADER and the
+    like, and does not count it.
+    """
+    if settings.idempotence or settings.txn:
         return True
     return None if settings.idempotence is None else False
 
 
 def in_order(settings: Settings) -> bool | None:
-    """A retried batch does not pass another: sequence numbers, one request in flight, or no retries."""
-    if settings.idempotence or settings.txn or settings.retries == 0 or settings.max_in_flight == 1:
+    """A batch that is sent again does not pass another: sequence numbers, or one request in flight."""
+    if settings.idempotence or settings.txn or settings.max_in_flight == 1:
         return True
     return None if settings.idempotence is None else False
 
@@ -73,19 +77,20 @@ def read_committed(settings: Settings) -> bool | None:
 
 DURABLE: Final = (acks_all, two_copies, clean_election)
 DOCUMENTED: Final = "Kafka 4.1 documentation"
+STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
 GUARANTEES: Final = (
     Guarantee(
         ("lost-write", "unseen", "inconsistent-offsets"),
         DURABLE,
         "an acknowledged record stays where it is while one in-sync replica lives",
-        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; document 004, tests 1, 2",
+        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; {STUDY}, tests 1, 2",
     ),
     Guarantee(
         ("duplicate",),
         (exactly_once_log,),
         "a record is appended once",
-        f"{DOCUMENTED}: enable.idempotence, retries; document 004, tests 2, 3 and 5",
+        f"{DOCUMENTED}: enable.idempotence; KIP-98; {STUDY}, tests 2, 3 and 5",
     ),
     Guarantee(
         ("nonmonotonic-send", "int-nonmonotonic-send"),

@@ -1,4 +1,4 @@
-"""Jepsen's verdict: which error types count as bad (document 000, `allowed-error-types`)."""
+"""Jepsen's verdict: which error types count as bad (jepsen.tests.kafka, `allowed-error-types`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The native verdict: what is bad, and why a verdict is withheld.
 
 Most of the native rules are in the kernels (tail loss, legal deletion, rebalances). Here is what remains:
-which of the anomalies count under the isolation level in force, and the reasons for `unknown`. Source:
-checker.md, "The native verdict"; design decision 7, "Verdicts never flatter".
+which of the anomalies count under the isolation level in force, and the reasons for `unknown`: where a
+history or its run cannot show that all is well, the verdict does not say so. Source: Kafka's documentation of
+isolation.level; jepsen.tests.kafka, whose verdict it widens.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from checker.ends import not_caught_up
+from checker.ends import not_caught_up, unexplained
 from checker.jepsen import ALWAYS_ALLOWED
-from harness.model.options import CheckOptions
+from harness.model.options import CheckOptions, Settings
 
 # Legal under read_uncommitted: what is not committed may be read there.
 UNCOMMITTED: Final = frozenset({"G1a", "precommitted-read", "torn-transaction"})
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
 TROUBLE: Final = frozenset({"trouble", "interrupted"})
+# The event that a run writes once every client's final polls have reached the end of its logs.
+FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
 
 
 def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> bool:
@@ -47,18 +50,53 @@ def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[s
     return [name for name in expected if name not in took]
 
 
-def trouble(run: Path) -> list[str]:
-    """What the harness itself noted in events/harness.jsonl as trouble or interruption."""
+def _events(run: Path) -> list[dict[str, Any]] | None:
+    """The lines of events/harness.jsonl; None when a run folder has no such file."""
     file = run / "events" / "harness.jsonl"
     if not file.is_file():
-        return []
+        return None
     found = []
     for line in file.read_bytes().splitlines():
         try:
             event = orjson.loads(line)
         except orjson.JSONDecodeError:  # the torn last line of a killed writer
             continue
-        if isinstance(event, dict) and event.get("event") in TROUBLE:
+        if isinstance(event, dict):
+            found.append(event)
+    return found
+
+
+def unfinished(run: Path, options: CheckOptions) -> list[str]:
+    """Why the final polls do not count though all that is recorded of them may look well.
+
+    A client whose last final op never completed is not among those that must have caught up, and its slot may
+    never have got another: only the run knows whether each slot was done.
+    """
+    events = _events(run)
+    if not options.require_final_polls or events is None:
+        return []
+    if any((event.get("event"), event.get("detail")) == FINAL_POLLS_COMPLETE for event in events):
+        return []
+    return ["the final polls did not finish"]
+
+
+def moved_starts(
+    ends: pa.Table, deletions: pa.Table, settings: Settings, original: Mapping[int, Any]
+) -> list[str]:
+    """Which logs lost their beginning to nobody knows what. `original`: keys by their codes."""
+    found = unexplained(ends, deletions, settings)
+    if not found:
+        return []
+    key, start = found[0]
+    text = f"the log of key {original.get(key, key)} starts at {start}, and nothing in the history deleted it"
+    return [text if len(found) == 1 else f"{text} (so for {len(found)} keys)"]
+
+
+def trouble(run: Path) -> list[str]:
+    """What the harness itself noted in events/harness.jsonl as trouble or interruption."""
+    found: list[str] = []
+    for event in _events(run) or ():
+        if event.get("event") in TROUBLE:
             detail = event.get("detail") or ""
             text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
             found.append(

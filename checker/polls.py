@@ -3,7 +3,8 @@
 Jepsen's rules: within an op, keys in the op's rebalance log are excused; between ops, an assign or subscribe
 that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
 beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
-skips of what was legally deleted: below the log start, or under compaction.
+skips of what was deleted: below the log start (which makes the verdict unknown where nothing explains it:
+checker.ends), or under compaction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from checker.subscriptions import subscriptions
 
 
 def _over_what_exists(bucket: Bucket, steps: Steps) -> Steps:
-    """Without the skips of which everything passed over was legally deleted (native rules)."""
+    """Without the skips of which everything passed over was deleted (native rules)."""
     if bucket.options.jepsen_compatible or len(steps.delta) == 0:
         return steps
     skips = steps.delta > 1

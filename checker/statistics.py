@@ -4,7 +4,6 @@ sent, acknowledged, seen   distinct (key, value)s that were sent at all, that an
                            acknowledged those that an `ok` op polled
 consumed                   polls by `ok` ops while subscribed: how many values were consumed n times
 intermediate reads         polls that see a part of one op's sends to one key
-Source: checker.md, "Statistics are defined so".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What assign, subscribe and rebalances do to a process's place in a log.
 
 A process's *reference* on a key is the last value it read of it. A completed (`ok` or `info`) assign or
-subscribe keeps the references of the keys it lists and drops the others (document 000,
+subscribe keeps the references of the keys it lists and drops the others (jepsen.tests.kafka,
 `poll-skip+nonmonotonic-cases`). Native rules know more: an assign that seeks to the beginning, and a change
 between assign and subscribe (a group member begins at the committed offset), drop every reference; and a
 rebalance recorded for the key explains a jump.

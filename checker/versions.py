@@ -1,6 +1,6 @@
 """Version orders: per key, which value stands where in the log.
 
-Rule (checker.md; document 000, `version-orders`). Per key, an offset -> values map is made of
+Rule (jepsen.tests.kafka, `version-orders`). Per key, an offset -> values map is made of
   - sends of `ok` ops that came back with an offset,
   - sends of `info` ops with an offset when any write of that op, on any key, was read by an `ok` op,
   - polls of ops of every type: Kafka's consumers are meant to see safe data whatever becomes of the op.

@@ -1,8 +1,8 @@
 """The catalogues of anomalies and faults, made from the tables that the code itself uses.
 
 `python docs/generate.py` (or `make docs`) writes anomalies.md and faults.md beside this file. Nothing here
-knows an anomaly or a fault by name: a new row of a table is a new section. A setting or a source that has no
-wording yet is a KeyError here, so that it gets one.
+knows an anomaly or a fault by name: a new row of a table is a new section. A setting that has no wording
+yet is a KeyError here, so that it gets one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,9 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "acks_all": "`acks=all`",
     "two_copies": "replication factor and `min.insync.replicas` of 2 or more",
     "clean_election": "no unclean leader election",
-    "exactly_once_log": "an idempotent or transactional producer, or no retries",
-    "in_order": "an idempotent or transactional producer, one request in flight, or no retries",
+    "exactly_once_log": "an idempotent or transactional producer",
+    "in_order": "an idempotent or transactional producer, or one request in flight",
     "read_committed": "`isolation.level=read_committed`, or no transactions",
-}
-
-# What the sources in the code stand for.
-SOURCES: Final[Mapping[str, str]] = {
-    "document 000": "`jepsen.tests.kafka`",
-    "document 004": "a study of Kafka's delivery at the Ural Federal University",
-    "checker.md": "this checker's own rules",
 }
 
 PLACES: Final[Mapping[str, type]] = {
@@ -58,13 +51,6 @@ def sentence(text: str) -> str:
 def _opening(thing: object) -> str:
     """The first sentence of a docstring, or the first clause of it, without a full stop."""
     return (thing.__doc__ or "").strip().split("\n")[0].split(";")[0].split(". ")[0].rstrip(".")
-
-
-def _sourced(text: str) -> str:
-    """A source as readers outside of this project know it."""
-    for known, said in SOURCES.items():
-        text = text.replace(known, said)
-    return text
 
 
 # --- anomalies ----------------------------------------------------------------------------------------
@@ -94,7 +80,7 @@ def _forbidden(name: str) -> list[str]:
             needed = "; ".join(_condition(each) for each in guarantee.conditions)
             return [
                 f"- Forbidden by: {needed or 'all settings'}.",
-                f"- Because {guarantee.says} ({_sourced(guarantee.source)}).",
+                f"- Because {guarantee.says} ({guarantee.source}).",
             ]
     return ["- Forbidden by: no setting."]
 
@@ -107,7 +93,7 @@ def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
         "",
         f"- Makes a run invalid: {_counted(name)}.",
         *_forbidden(name),
-        f"- Rule: {_sourced(source)}; `{module.replace('.', '/')}.py`.",
+        f"- Rule: {source}; `{module.replace('.', '/')}.py`.",
     ]
     if name in jepsen.ALLOWED_WITH_SUBSCRIBE:
         lines.append("- With `--jepsen-compatible`: not counted where consumers subscribe.")

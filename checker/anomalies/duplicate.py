@@ -1,6 +1,6 @@
 """Duplicate: a value stands at more than one offset of its key.
 
-Witness {key, value, count, offsets}. Source: document 000, `duplicate-cases`.
+Witness {key, value, count, offsets}. Source: jepsen.tests.kafka, `duplicate-cases`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "duplicate",
     "A record that was sent once stands at more than one offset.",
-    "document 000, duplicate-cases",
+    "jepsen.tests.kafka, duplicate-cases",
     find,
 )

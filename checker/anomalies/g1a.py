@@ -1,7 +1,7 @@
 """G1a, aborted read: an `ok` op polled a value whose writer `fail`ed.
 
 One witness {key, value, writer, reader} for each time such a value was polled. Cannot see values of `info`
-ops that in truth aborted. Source: Adya, "Weak Consistency", 1999, G1a; document 000, `g1a-cases`.
+ops that in truth aborted. Source: Adya, "Weak Consistency", 1999, G1a; jepsen.tests.kafka, `g1a-cases`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "G1a",
     "A record was read although the operation that sent it certainly failed or aborted.",
-    "Adya 1999, G1a; document 000, g1a-cases",
+    "Adya 1999, G1a; jepsen.tests.kafka, g1a-cases",
     find,
 )

@@ -1,6 +1,6 @@
 """Inconsistent offsets: one offset of a key was seen to hold more than one value.
 
-Witness {key, offset, index, values}. Source: document 000, `version-orders`.
+Witness {key, offset, index, values}. Source: jepsen.tests.kafka, `version-orders`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "inconsistent-offsets",
     "Different records were seen at one offset of a key.",
-    "document 000, version-orders",
+    "jepsen.tests.kafka, version-orders",
     find,
 )

@@ -1,7 +1,7 @@
 """Internal nonmonotonic poll: within one op, a key's polled values go back in the log, or repeat.
 
 Keys in the op's rebalance log are excused. Witness {key, values, delta, op}.
-Source: document 000, `int-poll-skip+nonmonotonic-cases`.
+Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "int-nonmonotonic-poll",
     "One operation polled records of a key against the order of the log, or one of them twice.",
-    "document 000, int-poll-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     find,
 )

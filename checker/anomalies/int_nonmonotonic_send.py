@@ -1,6 +1,6 @@
 """Internal nonmonotonic send: within one op, consecutive sends to a key stand in the log the other way round.
 
-Witness {key, values, delta, op}. Source: document 000, `int-send-skip+nonmonotonic-cases`.
+Witness {key, values, delta, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "int-nonmonotonic-send",
     "Records that one operation sent to a key in a row stand in the log in another order.",
-    "document 000, int-send-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
     find,
 )

@@ -1,7 +1,7 @@
 """Internal poll skip: within one op, consecutive polls of a key jump over values of the log.
 
 Keys in the op's rebalance log are excused. Witness {key, values, delta, skipped, op}.
-Source: document 000, `int-poll-skip+nonmonotonic-cases`.
+Source: jepsen.tests.kafka, `int-poll-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "int-poll-skip",
     "One operation polled two records of a key in a row and passed over others between them.",
-    "document 000, int-poll-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     find,
 )

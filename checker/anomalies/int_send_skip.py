@@ -1,7 +1,7 @@
 """Internal send skip: within one op, consecutive sends to a key have other values between them in the log.
 
 Never bad: Kafka does not isolate writes of transactions from each other. Witness {key, values, delta,
-skipped, op}. Source: document 000, `int-send-skip+nonmonotonic-cases`.
+skipped, op}. Source: jepsen.tests.kafka, `int-send-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "int-send-skip",
     "Records that one operation sent to a key in a row have others between them in the log.",
-    "document 000, int-send-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
     find,
 )

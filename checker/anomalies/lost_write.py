@@ -7,13 +7,15 @@ committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
 Native rules add and take away:
 - Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
   lost, even beyond the bound, or without a known offset.
-- Legal deletion: values below the log start are excused, those without known offset too once it has moved,
-  and under compaction those that are not the last of their key.
+- Deletion: values below the log start are excused, those without known offset too unless they were sent after
+  a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
+  their key. A log start that nothing explains excuses as well, but makes the verdict unknown: checker.ends.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
 Witness {key, value, index, offset, max-read-index, writer, max-read}: `max-read` is the first op that polled
-the value at the bound. Source: document 000, `lost-write-cases`; checker.md.
+the value at the bound. Source: jepsen.tests.kafka, `lost-write-cases`; KIP-107 (DeleteRecords); Kafka's topic
+configurations cleanup.policy, retention.bytes, retention.ms.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import pyarrow as pa
 from checker.anomalies.model import Anomaly
 from checker.bucket import Bucket
 from checker.packing import Bools, Ints
+from checker.schema import OK
 from checker.witness import nullable, table
 
 
@@ -36,14 +39,28 @@ def _bound(bucket: Bucket) -> Ints:
     return bound
 
 
+def _sent_beyond(bucket: Bucket, log_start: Ints) -> Bools:
+    """Per pair: sent after a record at or beyond its key's log start was acknowledged, so it stands behind it.
+
+    Only a record that was read counts: one that was cut off again says nothing about what came later.
+    """
+    data, sends = bucket.data, bucket.sends
+    standing = (sends.type == OK) & (sends.offset >= log_start[sends.key]) & data.polled_ok[sends.pair]
+    since = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(since, sends.key[standing], sends.complete_ns[standing])
+    beyond = np.zeros(len(data.pair_key), np.bool_)
+    beyond[sends.pair] = sends.invoke_ns > since[sends.key]
+    return beyond
+
+
 def excused(bucket: Bucket) -> Bools:
-    """Per pair: legally deleted as far as can be known (native rules)."""
+    """Per pair: deleted as far as can be known (native rules)."""
     data, orders = bucket.data, bucket.versions
     log_start, _, _ = bucket.ends.of(data.keys)
     start = log_start[data.pair_key]
     offset = np.full(len(data.pair_key), -1, np.int64)
     offset[orders.entry_pair] = orders.entry_offset  # ascending: the last offset
-    gone = np.where(offset < 0, start > 0, offset < start)
+    gone = np.where(offset < 0, (start > 0) & ~_sent_beyond(bucket, log_start), offset < start)
     if "compact" in (bucket.options.settings.cleanup_policy or ""):
         top = np.full(len(data.keys), -1, np.int64)
         np.maximum.at(top, data.pair_key, orders.last)
@@ -119,6 +136,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "lost-write",
     "An acknowledged record is missing from a part of the log that was read.",
-    "document 000, lost-write-cases; checker.md, tail loss and legal deletion",
+    "jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
     find,
 )

@@ -1,7 +1,7 @@
 """Nonmonotonic poll: between two ops of one process, its place in a key went back, or stayed.
 
 Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
-Witness {key, values, delta, ops}. Source: document 000, `poll-skip+nonmonotonic-cases`.
+Witness {key, values, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "nonmonotonic-poll",
     "A consumer read records of a key that it had already read, or that stand before them.",
-    "document 000, poll-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
     find,
 )

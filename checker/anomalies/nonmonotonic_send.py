@@ -2,7 +2,7 @@
 
 Between `ok` and `info` ops. A reassign that drops the key resets it in Jepsen; under native rules it does
 not, because a producer does not care what its consumer reads. Witness {key, values, delta, ops}.
-Source: document 000, `nonmonotonic-send-cases`.
+Source: jepsen.tests.kafka, `nonmonotonic-send-cases`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "nonmonotonic-send",
     "One process sent to a key twice in a row, and the later record stands before the earlier one.",
-    "document 000, nonmonotonic-send-cases",
+    "jepsen.tests.kafka, nonmonotonic-send-cases",
     find,
 )

@@ -1,7 +1,8 @@
 """Phantom read: a polled value that no op sent, or whose payload does not verify.
 
 Ops of every type count, and so do sends that never completed. Witness {key, value, offset, op, count}: the
-first op that polled it and how many records did. Jepsen throws `no-writer-of-value` here. Source: checker.md.
+first op that polled it and how many records did. Source:
+jepsen.tests.kafka, which throws `no-writer-of-value` here.
 """
 
 from __future__ import annotations
@@ -37,6 +38,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "phantom-read",
     "A record was read that nobody sent, or whose content is not what was sent.",
-    "checker.md, the native verdict; Jepsen's no-writer-of-value",
+    "jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
     find,
 )

@@ -1,7 +1,7 @@
 """Poll skip: between two ops of one process, its place in a key jumped over values of the log.
 
 Compared: the last value of the previous `ok` op that polled the key, and the first of this one (of any type).
-Witness {key, skipped, delta, ops}. Source: document 000, `poll-skip+nonmonotonic-cases`.
+Witness {key, skipped, delta, ops}. Source: jepsen.tests.kafka, `poll-skip+nonmonotonic-cases`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "poll-skip",
     "A consumer went on reading a key beyond records that it had not read.",
-    "document 000, poll-skip+nonmonotonic-cases",
+    "jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
     find,
 )

@@ -1,7 +1,7 @@
 """Precommitted read: one op polled a value that the same op sends.
 
 Consumers at read_committed never see uncommitted records, so no op can see its own. Ops of every type count.
-One witness {key, value, op} for each value. Source: document 000, `precommitted-read-cases`.
+One witness {key, value, op} for each value. Source: jepsen.tests.kafka, `precommitted-read-cases`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "precommitted-read",
     "An operation polled a record that it was itself sending, before it committed.",
-    "document 000, precommitted-read-cases",
+    "jepsen.tests.kafka, precommitted-read-cases",
     find,
     per_op=True,
 )

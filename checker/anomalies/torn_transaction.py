@@ -5,7 +5,7 @@ A transaction's keys may lie in several buckets, so this is found in two steps: 
 had an aborted one read are collected over all buckets (`suspects`), then each bucket counts what became of
 their sends (`parts`), and the sums decide (`reduce`). Witness {op, sent, visible, lost, aborted}.
 Only ops of f `txn`, or any op where the run's settings say that producers are transactional. Source:
-checker.md, the native verdict.
+KIP-98 (a transaction's records are visible all or none).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from checker.witness import table
 
 NAME = "torn-transaction"
 SUMMARY = "A part of one transaction's records is visible, and another part is not."
-SOURCE = "checker.md, the native verdict"
+SOURCE = "KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level"
 
 
 def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -4,7 +4,7 @@ Witness rows {key, count, messages, complete}, one per key; `reduce` joins them 
 unseen, messages}. Under native rules values that were legally deleted do not count, and the anomaly is bad
 only for keys that the final polls read to their end (`complete`). Jepsen's series has a quirk that its rules
 keep: a key without acknowledged sends whose first `ok` poll is the very last op counts what was polled.
-Source: document 000, `unseen`.
+Source: jepsen.tests.kafka, `unseen`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,6 @@ def find(bucket: Bucket) -> pa.Table:
 ANOMALY = Anomaly(
     "unseen",
     "Acknowledged records had not been read by anyone when the history ended.",
-    "document 000, unseen; checker.md, tail loss",
+    "jepsen.tests.kafka, unseen; Kafka documentation: acks",
     find,
 )

@@ -193,8 +193,9 @@ def _verdict(source: Source, options: CheckOptions, answers: list[Answer], found
     else:
         ends, nemesis = source.small("ends"), source.small("nemesis")
         reasons = native.reasons(source.meta, figures, unseen, nemesis, ends, options)
+        reasons += native.moved_starts(ends, source.small("deletions"), options.settings, original)
         if source.run is not None:
-            reasons += native.trouble(source.run)
+            reasons += native.unfinished(source.run, options) + native.trouble(source.run)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within
     return _result(anomalies, reasons, figures)
 

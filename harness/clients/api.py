@@ -66,7 +66,7 @@ class Batch:
     records  in the order of the library
     ends     partitions whose end was reached, and the position there: beyond the last record where
              transaction markers follow it
-    errors   trouble that the library reported beside the records: it deals with it itself, unless it is fatal,
+    errors   trouble that the library reported beside the records: it deals with it, unless it is fatal,
              which ended the poll after it had taken the rest
     """
 

@@ -83,6 +83,14 @@ def test_sends_and_assigned_polls(opened: Callable[..., Any]) -> None:
     assert [value for _, _, value in poll_until(client, 3)] == [10, 11, 12]
 
 
+def test_without_acknowledgements_a_send_is_ok_and_has_no_offset(opened: Callable[..., Any]) -> None:
+    client = opened(acks=0)
+    done = do(client, "send", [["send", 1, 10], ["send", 1, 11]])
+    assert (done.type, done.value) == ("ok", [["send", 1, [None, 10]], ["send", 1, [None, 11]]])
+    do(client, "assign", [1])
+    assert poll_until(client, 2) == [(1, 0, 10), (1, 1, 11)]
+
+
 def test_final_polls_reach_the_ends(opened: Callable[..., Any]) -> None:
     client = opened()
     do(client, "send", [["send", 1, value] for value in range(5)])

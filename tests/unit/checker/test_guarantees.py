@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
 from checker.guarantees import GUARANTEES, promised
 from checker.jepsen import ALWAYS_ALLOWED
@@ -48,9 +50,12 @@ def test_weaker_settings_forbid_less(changes: dict[str, object], allowed: set[st
     assert promised("phantom-read", settings) is True
 
 
-def test_no_retries_means_no_duplicates() -> None:
+@pytest.mark.parametrize("name", ["duplicate", "nonmonotonic-send", "int-nonmonotonic-send", "poll-skip"])
+def test_no_retries_is_not_exactly_once(name: str) -> None:
+    """librdkafka sends again after NOT_LEADER and the like whatever `retries` says."""
     settings = replace(SAFE, idempotence=False, txn=False, retries=0)
-    assert promised("duplicate", settings) is True
+    assert promised(name, settings) is False
+    assert promised(name, replace(settings, idempotence=None)) is None
 
 
 def test_unknown_settings_leave_the_promise_unknown() -> None:
@@ -62,3 +67,9 @@ def test_unknown_settings_leave_the_promise_unknown() -> None:
 
 def test_every_guarantee_has_its_source() -> None:
     assert all(guarantee.says and guarantee.source for guarantee in GUARANTEES)
+
+
+def test_sources_can_be_found_by_a_reader() -> None:
+    """None is a file that is not here."""
+    sources = [each.source for each in (*GUARANTEES, *ANOMALIES.values())] + [torn_transaction.SOURCE]
+    assert [source for source in sources if re.search(r"document \d|\.md", source)] == []

