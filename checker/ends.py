@@ -112,7 +112,7 @@ def deletion_configured(settings: Settings) -> bool:
 
 
 def unexplained(ends: pa.Table, deletions: pa.Table, settings: Settings) -> list[tuple[int, int]]:
-    """(key code, log start) of the logs whose start neither DeleteRecords ops nor settings explain; ascending."""
+    """(key code, log start), ascending, where neither DeleteRecords ops nor settings explain the start."""
     if deletion_configured(settings):
         return []
     deleted: dict[int, float] = {}

@@ -259,6 +259,9 @@ def _record(
     env_vars = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     admin = AdminLink(cluster, config, folder / "logs", env_vars)
     stack.callback(admin.stop)
+    problem = admin.call("problem", 30.0)
+    if problem:
+        raise BadInput(str(problem))
     crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", env_vars)
     stack.callback(crew.stop)
     topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})

@@ -82,9 +82,13 @@ def run(
     """
     from harness import assemble
     from harness import plan as plans
+    from harness.model.errors import BadInput
 
     base = plans.load_data(plan) if plan is not None else {}
-    chosen = plans.make(plan_values(given(ctx), base))
+    try:
+        chosen = plans.make(plan_values(given(ctx), base))
+    except BadInput as error:
+        raise error if plan is None else BadInput(f"{plan}, with the options given: {error}") from None
     outcome = assemble.run(chosen, runs, say, spark_master, quiet)
     say(f"next: harness show {outcome.folder}")
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

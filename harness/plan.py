@@ -226,6 +226,8 @@ def _explain(error: Any) -> str:
     if not error["loc"]:
         return message
     name = str(error["loc"][0])
+    if error["type"] == "extra_forbidden":
+        return f"{option_name(name)}: no such option; `harness run --help` lists them"
     return f"{option_name(name)} {error['input']}: {message[0].lower()}{message[1:]}"
 
 
@@ -274,7 +276,8 @@ def load_data(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise BadInput(f"{path}{where}: not a plan ({getattr(error, 'problem', error)})") from None
+        said = str(getattr(error, "problem", error)).splitlines()[0]
+        raise BadInput(f"{path}{where}: not a plan ({said})") from None
     except RecursionError:
         raise BadInput(f"{path}: nested too deeply to be a plan") from None
     if not isinstance(data, dict):

@@ -30,6 +30,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from harness.clients import bounded
 from harness.model import codec
 from harness.model.op import FAIL, INFO, Op
 
@@ -159,6 +160,8 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
         worker.take(line, batch)
         if batch:
             sock.sendall(b"".join(batch))
+        if client["inline"] and bounded.stuck():
+            return  # a library call hangs for good, with its threads: the run puts a new worker in this place
 
 
 def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:

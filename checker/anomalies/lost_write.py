@@ -40,7 +40,7 @@ def _bound(bucket: Bucket) -> Ints:
 
 
 def _sent_beyond(bucket: Bucket, log_start: Ints) -> Bools:
-    """Per pair: sent after a record at or beyond its key's log start was acknowledged, so it stands behind it.
+    """Per pair: sent after a record at or beyond its key's log start was acknowledged, so not below it.
 
     Only a record that was read counts: one that was cut off again says nothing about what came later.
     """

@@ -1,6 +1,7 @@
 """What a user can get wrong, or a machine can lack: one clear message, the right exit code, nothing lost.
 
-Wrong options are in tests/unit/harness/test_plan.py, damaged lines and tables in tests/unit/checker/test_ingest.py.
+Wrong options are in tests/unit/harness/test_plan.py, damaged lines and tables in
+tests/unit/checker/test_ingest.py.
 """
 
 from __future__ import annotations
@@ -226,15 +227,20 @@ def test_a_damaged_plan(ask: Callable[..., Answer], tmp_path: Path, content: str
     (run / "plan.yaml").write_text(content)
     for answer in (ask("check", run), ask("run", "--plan", run / "plan.yaml")):
         assert answer.code == 254
-        assert f"{run / 'plan.yaml'}:" in answer.message
+        assert answer.message.startswith(f"harness: {run / 'plan.yaml'}")
     assert [row.id for row in listing.rows(tmp_path / "runs")] == [run.name]
+
+
+ANOMALY = '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": %s, "bad": true, %s}]}'
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "null", '{"valid": 7}', '{"valid": true, "statistics": "x"}', '{"valid": true, "reasons": [1]}',
-     '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": "x", "bad": true}]}',
-     '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": 1, "bad": true, "witnesses": [1]}]}'],
+    [
+        "", "{", "[]", "null", '{"valid": 7}', '{"valid": true, "statistics": "x"}',
+        '{"valid": true, "reasons": [1]}', ANOMALY % ('"x"', '"witnesses": []'),
+        ANOMALY % (1, '"witnesses": [1]'),
+    ],
 )  # fmt: skip
 def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: str) -> None:
     run = recorded(tmp_path / "runs", "20260101T000000-none", [])
@@ -291,18 +297,8 @@ def segment(run: Path) -> Path:
 def _prepare(folder: Path) -> None:
     """A run folder, or a history file, for each case; all of the same sound history."""
     ops = simulate(5, ops=60, processes=3, keys=3)
-    names = (
-        "sound",
-        "zero",
-        "header",
-        "torn",
-        "garbage",
-        "segmentless",
-        "blocked",
-        "half-tables",
-        "bad-tables",
-    )
-    runs = {name: recorded(folder, name, ops, nemesis=[], txn=True) for name in names}
+    names = "sound zero header torn garbage segmentless blocked half-tables bad-tables"
+    runs = {name: recorded(folder, name, ops, nemesis=[], txn=True) for name in names.split()}
     whole = segment(runs["sound"]).read_bytes()
     lines = whole.splitlines(keepends=True)
     segment(runs["zero"]).write_bytes(b"")
@@ -363,9 +359,9 @@ def test_a_truncated_history_is_judged_up_to_its_last_whole_line(served: Command
     (result,) = run.results
     assert (run.code, run.err, result["valid"]) == (2, "", "unknown")  # its final polls are cut off
     assert "00000.jsonl: cut off in its last line" in result["statistics"]["truncated"]
-    done = sum(sum(kinds.values()) for kinds in result["statistics"]["ops"].values())
     lines = segment(served.folder / "torn").read_bytes().split(b"\n")[1:-1]
-    assert done == sum(1 for line in lines if json.loads(line)["type"] == "invoke")
+    invoked = sum(1 for line in lines if json.loads(line)["type"] == "invoke")
+    assert result["statistics"]["ops"] == invoked > 20
 
 
 @spark

@@ -17,7 +17,7 @@ from harness.model.options import CheckOptions
 
 FOLDER: Final = Path(__file__).parents[2] / "histories" / "jepsen"
 
-# Where ours may differ, and why (checker.md, "Differences allowed"). `jepsen_crashes_with` -> what ours says.
+# Where ours may differ, and why. `jepsen_crashes_with` -> what ours says.
 CRASHES: Final = {
     "no-writer-of-value": "phantom-read: a polled value that nobody sent is reported, and the rest is judged",
     "java.lang.IndexOutOfBoundsException": "polls that hold nothing are no error; the plain verdict is given",

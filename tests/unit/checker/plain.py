@@ -1,4 +1,4 @@
-"""A plain, slow checker of the non-cycle analyses, straight from the rules of checker.md: an oracle.
+"""A plain, slow checker of the non-cycle analyses, straight from the rules of jepsen.tests.kafka: an oracle.
 
 Dictionaries and loops only, Jepsen-compatible rules, one witness set per type. It shares nothing with the
 kernels but the definitions.

@@ -71,5 +71,6 @@ def test_every_guarantee_has_its_source() -> None:
 
 def test_sources_can_be_found_by_a_reader() -> None:
     """None is a file that is not here."""
-    sources = [each.source for each in (*GUARANTEES, *ANOMALIES.values())] + [torn_transaction.SOURCE]
+    sources = [guarantee.source for guarantee in GUARANTEES]
+    sources += [anomaly.source for anomaly in ANOMALIES.values()] + [torn_transaction.SOURCE]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []

@@ -32,7 +32,7 @@ def oks(ops: list[Op]) -> list[Op]:
 
 
 def plain_lags(ops: list[Op]) -> Iterator[tuple[int, int, Any, int]]:
-    """(time, process, key, lag) of every `ok` poll and key, by the definition of checker.md."""
+    """(time, process, key, lag) of every `ok` poll and key, straight from its definition (checker.series)."""
     known = [
         (key, offset, op.time_ns) for op in oks(ops) for key, offset, _ in sends(op) if offset is not None
     ]
