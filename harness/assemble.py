@@ -277,6 +277,7 @@ def _record(
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)
+    events.write("phase", "load")
 
     count = itertools.count()
 

@@ -111,7 +111,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_PURGE_QUEUE"): _MOMENT,
     ("report", "_PURGE_INFLIGHT"): _SENT,
     ("report", "NOT_LEADER_FOR_PARTITION"): Row(
-        "info", "a leader that loses the lead after its append answers so, too", "protocol; design decision 3"
+        "info", "a leader that loses the lead after its append answers so, too", "protocol"
     ),
     ("report", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): Row("info", "appended, not replicated", "protocol"),
     ("report", "REQUEST_TIMED_OUT"): Row("info", "appended, not replicated in time", "protocol"),
@@ -133,7 +133,11 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     # Of a transaction, the acknowledgement decides.
     ("send-offsets", ANY): Row("info", "the abort's acknowledgement decides", "KIP-98; introduction"),
     ("commit", ANY): _COMMIT,
-    ("abort", ANY): Row("info", "an abort without acknowledgement proves nothing", "design decision 3"),
+    ("abort", ANY): Row(
+        "info",
+        "an abort without acknowledgement proves nothing",
+        "definite only if nothing can have been appended",
+    ),
     # Reads. An op that also sends is judged by its sends.
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
@@ -147,7 +151,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("commit-offsets", "GROUP_AUTHORIZATION_FAILED"): _NOT_COMMITTED,
 }
 
-UNKNOWN: Final = Row("info", "no row: nothing is certain", "design decision 3")
+UNKNOWN: Final = Row("info", "no row: nothing is certain", "definite only if nothing can have been appended")
 
 
 def row(situation: Situation, code: str) -> Row:

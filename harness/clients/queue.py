@@ -3,7 +3,7 @@
 One object owns a producer and a consumer, each made when first needed. `invoke` takes an invocation and
 returns its completion; it waits at most `Settings.patience_s`, which is less than the op's deadline.
 
-How an op's steps add up (design decision 3; single steps are in `errors.TABLE`):
+How an op's steps add up (single steps are in `errors.TABLE`):
 - Without a transaction, micro-ops are done in order, each send waiting for its delivery report, until one
   errs. If an earlier send of the op was acknowledged the op is `info`; otherwise the error's row decides.
 - With one, consecutive sends go out together and are waited for before the next poll and before the commit.

@@ -1,7 +1,7 @@
 """What a broker is told: server.properties by version, logging, JVM flags. Pure: data in, text out.
 
 Nodes are KRaft. The first 1, 3 or 5 nodes (the largest odd number there is) are controllers too. Times are
-short so that faults show within a run of a minute: design decision 10.
+short so that faults show within a run of a minute.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from harness.model.errors import HarnessError, Missing
 from harness.report import listing
 from harness.sim.run import simulate
 from tests.conftest import absent
+from tests.e2e.running import harness
 from tests.unit.report.folders import recorded
 
 ROOT = Path(__file__).parents[2]
@@ -194,6 +195,16 @@ def test_no_port_to_listen_on(
     assert answer.code == 254
     assert "6 free ports are needed on 127.0.0.1" in answer.message
     assert listing.rows(tmp_path / "runs") == []
+
+
+def test_a_setting_that_the_client_library_does_not_know(tmp_path: Path) -> None:
+    done = harness(
+        "run", "--cluster", "mock", "--producer-config", "nonsense=1", "--runs", str(tmp_path), "--quiet"
+    )
+    answer = Answer(done.returncode, done.stdout, done.stderr)
+    assert answer.code == 254
+    assert '"nonsense"; see --producer-config' in answer.message
+    assert listing.rows(tmp_path) == []
 
 
 def test_a_full_disk_is_no_crash(ask: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
