@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from harness.cluster import cache
+from harness.cluster import cache, trust
 from harness.cluster.cache import Progress
 from harness.cluster.java import Java, find
 from harness.model.errors import BadInput, HarnessError, Missing
@@ -162,7 +162,8 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
         module = Path(temporary) / "ivy.xml"
         module.write_text(ivy_module(version))
         settings = os.environ.get("HARNESS_IVY_SETTINGS")
-        argv = [java.path, f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
+        argv = [java.path, *trust.options(java, Path(temporary))]
+        argv += [f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
         argv += [
             "org.apache.ivy.Main",
             "-ivy",
