@@ -1,8 +1,8 @@
 """Certificates for a Java that does not know the system's.
 
 A Java of the distribution trusts what the system trusts. The one from PyPI brings a list of its own, which
-lacks the authorities that an organisation has added to its machines; there, what OpenSSL trusts is handed over
-as a trust store.
+lacks the authorities that an organisation has added to its machines: it is handed what OpenSSL trusts as a
+trust store.
 """
 
 from __future__ import annotations
