@@ -242,6 +242,29 @@ def _run_in(
     return Outcome(folder, result, interrupted)
 
 
+def _staff(
+    folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack
+) -> tuple[Crew, Topics, Roles]:
+    """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
+    assert isinstance(cluster, Hosts)
+    config = client_config(plan, cluster.bootstrap)
+    env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    admin = AdminLink(cluster, config, folder / "logs", env)
+    stack.callback(admin.stop)
+    problem = admin.call("problem", 30.0)
+    if problem:
+        raise BadInput(str(problem))
+    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", env)
+    stack.callback(crew.stop)
+    topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
+    topics.ensure(plan.key_count - 1)
+    crew.start()
+    views = getattr(cluster, "views", None)
+    if views is not None:
+        return crew, topics, ViewRoles(views, plan.run, cluster.nodes, plan.replication_factor)
+    return crew, topics, AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
+
+
 def _record(
     folder: Path,
     plan: TestPlan,
@@ -252,28 +275,9 @@ def _record(
     quiet: bool,
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
-    assert isinstance(cluster, Hosts)
     spark.start()
-    workload = make_workload(plan)
-    config = client_config(plan, cluster.bootstrap)
-    env_vars = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    admin = AdminLink(cluster, config, folder / "logs", env_vars)
-    stack.callback(admin.stop)
-    problem = admin.call("problem", 30.0)
-    if problem:
-        raise BadInput(str(problem))
-    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", env_vars)
-    stack.callback(crew.stop)
-    topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
-    topics.ensure(plan.key_count - 1)
-    crew.start()
+    crew, topics, roles = _staff(folder, plan, cluster, stack)
     spark.get()
-    views = getattr(cluster, "views", None)
-    roles: Roles = (
-        ViewRoles(views, plan.run, cluster.nodes, plan.replication_factor)
-        if views is not None
-        else AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
-    )
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)
@@ -311,7 +315,7 @@ def _record(
 
         with interruptible(interrupted) as pressed:
             try:
-                interpreter.run(whole_run(plan, workload, faults))
+                interpreter.run(whole_run(plan, make_workload(plan), faults))
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)

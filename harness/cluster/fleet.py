@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cluster import broker, control, jars, java, kafka_wire, namespaces, remote, storage, views
+from harness.cluster import broker, control, jars, java, namespaces, remote, storage, views
 from harness.cluster.broker import Node
 from harness.cluster.control import Control
 from harness.cluster.jars import Jars
@@ -30,7 +30,6 @@ FORWARD_PORT = 9094
 _LOGS = ("supervisor.log", "forward.log")
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
-_PROBE_TIMEOUT_S = 1.0
 _VIEW_TIMEOUT_S = 1.0
 
 
@@ -124,7 +123,7 @@ class Fleet:
         node = self._nodes[self._known(name)]
         connection = remote.new_socket(self._up().control)
         try:
-            ids = kafka_wire.registered(connection, node.address, node.port, _PROBE_TIMEOUT_S)
+            ids = views.ask(connection, node.address, node.port, _VIEW_TIMEOUT_S).brokers
         except (OSError, ValueError):
             return frozenset()
         return frozenset(other.name for other in self.spec.nodes if other.id in ids)

@@ -19,8 +19,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.cluster.kafka_wire import exactly
-
 _CLIENT = b"harness"
 _MAX_BYTES = 64 << 20
 REQUEST = struct.pack(">hhih", 3, 7, 1, len(_CLIENT)) + _CLIENT + struct.pack(">ib", -1, 0)
@@ -106,10 +104,10 @@ def ask(connection: socket.socket, address: str, port: int, timeout_s: float) ->
         connection.settimeout(timeout_s)
         connection.connect((address, port))
         connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
-        (size,) = struct.unpack(">i", exactly(connection, 4, deadline))
+        (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
         if not 8 <= size <= _MAX_BYTES:
             raise ValueError(f"{address}:{port} does not speak Kafka's protocol")
-        return parse(exactly(connection, size, deadline))
+        return parse(_exactly(connection, size, deadline))
 
 
 def newest(views: Iterable[View]) -> View:
@@ -129,3 +127,14 @@ def newest(views: Iterable[View]) -> View:
         broker for broker in everyone if 2 * sum(broker in view.brokers for view in listed) > len(listed)
     )
     return View(agreed, partitions)
+
+
+def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise ConnectionResetError("the broker closed the connection")
+        data += chunk
+    return bytes(data)

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from harness.cluster import kafka_wire, wire
+from harness.cluster import views, wire
 
 
 def test_descriptors_travel_with_their_message() -> None:
@@ -50,17 +50,18 @@ def broker(node: int, host: bytes, rack: bytes | None = None) -> bytes:
     return struct.pack(">ih", node, len(host)) + host + struct.pack(">i", 9092) + tail
 
 
-ANSWER = struct.pack(">ii", 0, 3) + broker(1, b"h") + broker(3, b"", b"rack") + broker(2, b"host.name")
-ANSWER += struct.pack(">ii", 1, 0)
+# correlation, throttle, brokers, cluster id (null), controller, no topics
+ANSWER = struct.pack(">iii", 0, 0, 3) + broker(1, b"h") + broker(3, b"", b"rack") + broker(2, b"host.name")
+ANSWER += struct.pack(">hii", -1, 1, 0)
 
 
 def test_registered_brokers_are_read_from_metadata() -> None:
-    assert kafka_wire.parse(ANSWER) == {1, 2, 3}
+    assert views.parse(ANSWER).brokers == {1, 2, 3}
 
 
 def test_metadata_that_is_cut_short_is_an_error() -> None:
     with pytest.raises(ValueError, match="cut short"):
-        kafka_wire.parse(ANSWER[:30])
+        views.parse(ANSWER[:30])
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
@@ -70,7 +71,7 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     def serve() -> None:
         with server, server.accept()[0] as connection:
             request = connection.recv(4096)
-            assert struct.unpack(">ihh", request[:8]) == (len(kafka_wire.REQUEST), 3, 1)
+            assert struct.unpack(">ihh", request[:8]) == (len(views.REQUEST), 3, 7)
             framed = struct.pack(">i", len(ANSWER)) + ANSWER
             for at in range(0, len(framed), pieces):
                 connection.sendall(framed[at : at + pieces])
@@ -78,10 +79,10 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     address, port = server.getsockname()
-    assert kafka_wire.registered(socket.socket(), address, port, 5.0) == {1, 2, 3}
+    assert views.ask(socket.socket(), address, port, 5.0).brokers == {1, 2, 3}
     thread.join(5)
 
 
 def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(OSError):
-        kafka_wire.registered(socket.socket(), *silent.getsockname(), 0.2)
+        views.ask(socket.socket(), *silent.getsockname(), 0.2)
