@@ -97,7 +97,7 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
     with (tmp_path / "out").open("wb") as out:
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        folder = wait_for_load(tmp_path, ops_min=900 + 400 * repetition)
+        folder = wait_for_load(tmp_path, ops_min=500 + 250 * (repetition % 10))
     finally:
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
