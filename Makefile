@@ -61,6 +61,7 @@ soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill
 bench: setup ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py
 	$(BIN)/python tests/bench/overhead.py
+	$(BIN)/python tests/bench/overhead.py --sends 4
 
 docs: setup ## make the generated catalogues in docs/ again
 	$(BIN)/python docs/generate.py

@@ -1,8 +1,8 @@
 """What the harness costs against bare clients, on a real three-broker cluster.
 
-    python tests/bench/overhead.py [--pairs 5] [--seconds 10]
+    python tests/bench/overhead.py [--pairs 5] [--seconds 10] [--sends 1]
 
-Ten producers in ten processes, acks=all, one record at a time. Ours: generator, interpreter, write-ahead
+Ten producers in ten processes, acks=all, one record at a time, `--sends` of them in an op. Ours: generator, interpreter, write-ahead
 history, workers. Bare: the same library, processes, hosts, acks and record size in a plain loop. The two take
 turns in going first; the bar is a median ratio of 0.90 or more.
 """
@@ -24,6 +24,7 @@ from harness.crew import AdminLink, Crew
 from harness.generator import Clients, Fn, TimeLimit, op
 from harness.interpreter import Interpreter, Limits
 from harness.model.op import OK, Op
+from harness.model.protocols import Context
 from harness.roles import Topics
 
 CLIENTS, PARTITIONS = 10, 4
@@ -38,7 +39,7 @@ def config(bootstrap: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int) -> float:
+def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
     """Acknowledged sends a second through the harness."""
     crew = Crew(cluster, config(cluster.bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
@@ -46,7 +47,7 @@ def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_:
     zero_ns = time.monotonic_ns()
 
     def count(event: Op) -> None:
-        done[0] += event.type == OK
+        done[0] += sends if event.type == OK else 0
 
     history = folder / f"history-{round_}"
     history.mkdir()
@@ -58,20 +59,22 @@ def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_:
         )  # fmt: skip
         interpreter.run(generator)  # type: ignore[arg-type]
 
-    sends = Fn(lambda ctx, n: op("send", [["send", n % KEYS, n]]))
+    def make(ctx: Context, n: int) -> Op:
+        return op("send", [["send", (n + k) % KEYS, n * sends + k] for k in range(sends)])
+
     try:
         with store.HistoryLog(history, "bench", zero_ns) as log:
-            run(Clients(TimeLimit(sends, 2_000_000_000)), log)  # connections and metadata first
+            run(Clients(TimeLimit(Fn(make), 2_000_000_000)), log)  # connections and metadata first
             warm[0] = done[0]
             began = time.perf_counter()
-            run(Clients(TimeLimit(sends, int(seconds * 1e9))), log)
+            run(Clients(TimeLimit(Fn(make), int(seconds * 1e9))), log)
             return (done[0] - warm[0]) / (time.perf_counter() - began)
     finally:
         crew.stop()
 
 
-def bare(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int) -> float:
-    """Acknowledged sends a second of bare clients."""
+def bare(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
+    """Acknowledged sends a second of bare clients, which know no ops."""
     begin = time.time() + 4.0
     children, logs = [], []
     for slot in range(CLIENTS):
@@ -93,6 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--sends", type=int, default=1)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     cluster = local.make(work_dir=folder / "cluster")
@@ -100,11 +104,14 @@ def main() -> None:
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))
         Topics(admin.call, "bench", PARTITIONS, 3, {}).ensure(KEYS - 1)
-        bare(cluster, folder, args.seconds, args.pairs)  # the brokers' own warming up
+        bare(cluster, folder, args.seconds, args.pairs, args.sends)  # the brokers' own warming up
         ratios = []
         for round_ in range(args.pairs):
             first, second = (harnessed, bare) if round_ % 2 else (bare, harnessed)
-            rates = {side.__name__: side(cluster, folder, args.seconds, round_) for side in (first, second)}
+            rates = {
+                side.__name__: side(cluster, folder, args.seconds, round_, args.sends)
+                for side in (first, second)
+            }
             ours, floor = rates["harnessed"], rates["bare"]
             ratios.append(ours / floor)
             print(f"harness {ours:7.0f} sends/s   bare clients {floor:7.0f} sends/s   ratio {ratios[-1]:.2f}")
