@@ -2,9 +2,9 @@
 
     python tests/bench/overhead.py [--pairs 5] [--seconds 10] [--sends 1]
 
-Ten producers in ten processes, acks=all, one record at a time, `--sends` of them in an op. Ours: generator, interpreter, write-ahead
-history, workers. Bare: the same library, processes, hosts, acks and record size in a plain loop. The two take
-turns in going first; the bar is a median ratio of 0.90 or more.
+Ten producers in ten processes, acks=all, one record at a time, `--sends` of them in an op. Ours: generator,
+interpreter, write-ahead history, workers. Bare: the same library, processes, hosts, acks and record size in a
+plain loop. The two take turns in going first; the bar is a median ratio of 0.90 or more.
 """
 
 from __future__ import annotations
