@@ -259,25 +259,6 @@ def any_(*parts: Generator) -> Generator:
     return parts[0] if len(parts) == 1 else Any_(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
-    """Each op changed by `change`."""
-
-    inner: Generator
-    change: Callable[[Op], Op]
-
-    def op(self, ctx: Context) -> Answer:
-        answer = self.inner.op(ctx)
-        if answer is None:
-            return None
-        op = answer[0]
-        return (op if isinstance(op, Pending) else self.change(op)), Map(answer[1], self.change)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Map(inner, self.change)
-
-
 # --- who ----------------------------------------------------------------------------------------------
 
 

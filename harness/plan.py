@@ -21,13 +21,8 @@ from harness.model.options import CheckOptions, Settings
 from harness.sim.bugs import BUGS
 
 SCHEMA: Final = 1
-CLUSTERS: Final = ("local", "mock", "sim")
-WORKLOADS: Final = ("queue",)
-LIBRARIES: Final = ("confluent", "noop")
 YAML_BYTES_MAX: Final = 1 << 20
 INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
-
-Positive = Field(gt=0)
 
 
 class TestPlan(BaseModel):
