@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test unit lint types layers long rootless ci soak bench docs lock clean
+.PHONY: help setup demo test unit lint types layers long rootless ci soak bench mutants docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -62,6 +62,11 @@ bench: setup ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py
 	$(BIN)/python tests/bench/overhead.py
 	$(BIN)/python tests/bench/overhead.py --sends 4
+	$(BIN)/python -m tests.bench.checker
+	$(BIN)/python -m tests.bench.convert
+
+mutants: setup ## 300 small wrong changes to the kernels, most of which tests must notice; an hour
+	$(BIN)/python -m tests.mutants.run
 
 docs: setup ## make the generated catalogues in docs/ again
 	$(BIN)/python docs/generate.py

@@ -7,10 +7,10 @@ anomaly's `find` takes a Bucket and gives a table of witnesses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,12 @@ import pyarrow as pa
 from checker import versions
 from checker.coding import EMPTY
 from checker.ends import Ends, ends_of
-from checker.packing import Bools, Ints, joint_ranks, member, ranks
+from checker.jepsen import set_order
+from checker.packing import Bools, Ints, empty, joint_ranks, member, ranks
 from checker.schema import FAIL, INFO, OK
 from harness.model.options import CheckOptions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Columns:
     mop: Ints
     process: Ints
     type: Ints
-    invoke_ns: Ints
+    invoke_ns: Ints  # empty for polls: nothing asks for it
     complete_ns: Ints
 
     def __len__(self) -> int:
@@ -42,7 +45,10 @@ class Columns:
 
     def where(self, rows: Any) -> Columns:
         """Some rows: a mask or a permutation."""
-        return Columns(*(getattr(self, name)[rows] for name in self.__slots__))
+        if getattr(rows, "dtype", None) == np.bool_ and bool(rows.all()):
+            return self
+        columns = (getattr(self, name) for name in self.__slots__)
+        return Columns(*(column[rows] if len(column) else column for column in columns))
 
 
 def _ints(table: pa.Table, name: str) -> Ints:
@@ -53,7 +59,8 @@ def _ints(table: pa.Table, name: str) -> Ints:
 
 def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
     names = ("offset", "op", "mop", "process", "type", "invoke_ns", "complete_ns")
-    return Columns(pair, key, *(_ints(table, name) for name in names))
+    there = table.schema.names
+    return Columns(pair, key, *(_ints(table, name) if name in there else empty() for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class Small:
     rebalances: pa.Table
     ends: pa.Table
     deletions: pa.Table
+    commits: pa.Table
     meta: Mapping[str, Any]
 
 
@@ -143,6 +151,15 @@ class Data:
         return np.unique(self.sends.op[rows])
 
 
+def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
+    """As `Data.visible_info`, from op, key, value of `info` sends and key, value of what `ok` ops polled."""
+    sent_key, sent_value, op = (_ints(infos, name) for name in ("key", "value", "op"))
+    key, value = _ints(polls, "key"), _ints(polls, "value")
+    rows = np.flatnonzero(member(value, np.unique(sent_value)))
+    _, _, sent, read = joint_ranks((sent_key, sent_value), (key[rows], value[rows]))
+    return np.unique(op[member(sent, np.unique(read))])
+
+
 def _ascending(table: pa.Table) -> pa.Table:
     """Rows by op: invocations without completion come late in the files and have an early index."""
     op = _ints(table, "op")
@@ -156,12 +173,21 @@ class Bucket:
     """What an anomaly's `find` gets.
 
     committed   ids of the `info` ops that must have committed, over all buckets; ascending
+    memo        what `once` found
     """
 
     data: Data
     small: Small
     committed: Ints
     options: CheckOptions
+    memo: dict[Callable[..., Any], Any] = field(default_factory=dict)
+
+    def once(self, find: Callable[[Bucket], T]) -> T:
+        """What `find` says of this bucket, worked out once."""
+        if find not in self.memo:
+            self.memo[find] = find(self)
+        found: T = self.memo[find]
+        return found
 
     @property
     def sends(self) -> Columns:
@@ -179,7 +205,8 @@ class Bucket:
         read = polls.offset >= 0
         pair = np.concatenate([sends.pair[sure], polls.pair[read]])
         offset = np.concatenate([sends.offset[sure], polls.offset[read]])
-        return versions.build(pair, offset, self.data.pair_key, len(self.data.keys))
+        preference = (lambda pairs: set_order(self.values(pairs))) if self.options.jepsen_compatible else None
+        return versions.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
 
     @cached_property
     def _committed_rows(self) -> Bools:

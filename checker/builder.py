@@ -17,11 +17,20 @@ from checker import schema
 from checker.coding import BASE, EMPTY, Coder, text_of
 from checker.held import Held
 from checker.lines import Line
-from checker.schema import MICRO, OK, TYPE_CODES
+from checker.schema import INFO, MICRO, OK, TYPE_CODES
+from harness.model import edn_ops
 from harness.model.errors import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
+SHORT = 80
+NO_TIME = -1  # of an op whose history holds no times
+
+
+def _short(value: Any) -> str:
+    """What is wrong, for a message."""
+    text = repr(value)
+    return text if len(text) <= SHORT else f"{text[: SHORT - 3]}..."
 
 
 class _Broken(Exception):
@@ -38,6 +47,12 @@ def _int(value: Any) -> int:
     return int(value)
 
 
+def _said(error: Any) -> str:
+    """What is not a plain text of an error, as one."""
+    shown = edn_ops.shown(error)
+    return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
+
+
 class Builder:
     """Takes lines in order; `finish` closes what is still open. `tables` gives and empties what there is."""
 
@@ -47,7 +62,9 @@ class Builder:
         self.counts: dict[str, Counter[str]] = {}
         self.final_processes: dict[int, str] = {}
         self.last_ok_op, self.last_ok_ns = -1, -1
-        self.lines, self.last_index, self.max_ns = 0, -1, 0
+        self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
+        self.retired: dict[int, int] = {}
+        self.doubts: dict[str, str] = {}
         self.held = Held()
 
     @property
@@ -59,7 +76,7 @@ class Builder:
 
     def add(self, line: Line) -> None:
         """Take one raw op."""
-        data = line.data
+        data = line[0]
         try:
             index, time_ns, process = data["index"], data["time_ns"], data["process"]
             kind, f, value = data["type"], data["f"], data.get("value")
@@ -67,18 +84,23 @@ class Builder:
             raise BadHistory(f"{line.where}: not an op (no field {error})") from None
         if type(index) is not int or not self.last_index < index < LIMIT:
             raise BadHistory(
-                f"{line.where}: index {index!r} after {self.last_index}; indices ascend, one for each op"
+                f"{line.where}: index {_short(index)} after {self.last_index}; indices ascend, one for an op"
             )
         if kind not in TYPES:
-            raise BadHistory(f"{line.where}: unknown op type {kind!r}; one of {', '.join(TYPES)}")
+            raise BadHistory(f"{line.where}: unknown op type {_short(kind)}; one of {', '.join(TYPES)}")
         if type(time_ns) is not int or not -LIMIT < time_ns < LIMIT or not isinstance(f, str):
-            raise BadHistory(f"{line.where}: not an op (time {time_ns!r}, f {f!r})")
-        self.last_index = index
+            raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
+        if index != self.last_index + 1:
+            self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
+        if time_ns < self.last_ns and time_ns != NO_TIME:
+            self._doubt("time", f"{line.where}: time goes back, from {self.last_ns} to {time_ns}")
+        self.last_index, self.last_ns = index, time_ns
         self.lines += 1
         extra = data.get("extra") or {}
         if not isinstance(extra, dict):
             raise BadHistory(f"{line.where}: `extra` is not a mapping")
-        self.max_ns = max(self.max_ns, time_ns)
+        if time_ns > self.max_ns:
+            self.max_ns = time_ns
         if process == NEMESIS:
             self._nemesis(index, time_ns, f, value, extra)
             return
@@ -87,22 +109,47 @@ class Builder:
         try:
             if kind == INVOKE:
                 if process in self.open:
+                    op = self.open[process][0]
                     raise _Broken(
-                        f"process {process} invokes again while its op {self.open[process][0]} is open"
+                        f"process {_short(data['process'])} invokes again while its op {op} is open"
                     )
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
             began = self.open.pop(process, None)
             if began is None:
+                self._unasked(process, data["process"], kind)
                 self._op(index, -1, process, kind, f, time_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
-                raise _Broken(f"completes {f!r}, but process {process} had invoked {began[2]!r}")
+                who = _short(data["process"])
+                raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
             else:
                 self._op(
                     index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value
                 )
         except _Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
+
+    def _doubt(self, kind: str, text: str) -> None:
+        """Keep the first place of each kind of what a history should not have, and can be judged with."""
+        self.doubts.setdefault(kind, text)
+
+    def _unasked(self, code: int, process: Any, kind: str) -> None:
+        """A completion that no invocation asked for. What is no client says things of its own accord."""
+        if kind == "info" and type(process) is not int:
+            return
+        if code in self.retired:
+            raise _Broken(
+                f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it"
+            )
+        raise _Broken(f"process {_short(process)} completes as {kind} what it never invoked")
+
+    def reopen(self, data: Mapping[str, Any]) -> None:
+        """Take an invocation that an earlier part of the log holds, and that is still open."""
+        process = data["process"]
+        if process.__class__ is not int or not -BASE < process < BASE:
+            process = self.coder.code(process)
+        extra = data.get("extra") or {}
+        self.open[process] = (data["index"], data["time_ns"], data["f"], data.get("value"), extra)
 
     def finish(self) -> None:
         """Every invocation that is still open counts as `info`."""
@@ -131,14 +178,14 @@ class Builder:
         value: Any,
     ) -> None:
         code = TYPE_CODES[kind]
+        if code == INFO:
+            self.retired[process] = op
         final = bool(extra.get("final", False)) if extra else False
         held = self.held
         row = len(held.type_codes)
         held.type_codes.append(code)
-        error_text = None if error is None else error if isinstance(error, str) else text_of(error)
-        cells = (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
-        for column, cell in zip(held.ops.values(), cells, strict=True):
-            column.append(cell)
+        error_text = None if error is None else error if isinstance(error, str) else _said(error)
+        held.ops += (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
         counter = self.counts.get(f)
         if counter is None:
             counter = self.counts[f] = Counter()
@@ -156,6 +203,7 @@ class Builder:
             self._deletion(op, code, value)
         if extra:
             self._extras(op, process, kind, f, final, extra)
+            self._commits((op, op if invoke_index < 0 else invoke_index, process, code, f == "txn"), extra)
 
     def _micro_ops(self, row: int, value: Any) -> None:
         if value is None:
@@ -164,6 +212,7 @@ class Builder:
             raise _Broken(
                 f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}"
             )
+        sends = self.held.sends
         for number, mop in enumerate(value):
             try:
                 if mop[0] == "poll":
@@ -175,29 +224,23 @@ class Builder:
                     if isinstance(sent, list):
                         offset, sent = sent
                     if offset is not None and not _whole(offset):
-                        raise _Broken(f"offset {offset!r} of a send is not a whole number")
-                    for column, cell in zip(
-                        self.held.sends.values(),
-                        (row, number, key, sent, -1 if offset is None else offset),
-                        strict=True,
-                    ):
-                        column.append(cell)
+                        raise _Broken(f"offset {_short(offset)} of a send is not a whole number")
+                    sends += (row, number, key, sent, -1 if offset is None else offset)
                 else:
                     raise _Broken(f"unknown micro-op {text_of(mop)[:80]}")
             except (TypeError, ValueError, IndexError, KeyError):
                 raise _Broken(f"not a micro-op: {text_of(mop)[:120]}") from None
 
     def _poll(self, row: int, mop: int, polled: Any) -> None:
+        held = self.held
         for key, pairs in polled:
             if not pairs:
-                for column, cell in zip(self.held.empties.values(), (row, mop, key), strict=True):
-                    column.append(cell)
+                held.empties += (row, mop, key)
                 continue
             offsets, values = zip(*pairs, strict=True)
-            self.held.poll_offset.extend(offsets)
-            self.held.poll_value.extend(values)
-            for column, cell in zip(self.held.polls.values(), (row, mop, key, len(values)), strict=True):
-                column.append(cell)
+            held.poll_offset.extend(offsets)
+            held.poll_value.extend(values)
+            held.polls += (row, mop, key, len(values))
 
     def _assign(
         self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any
@@ -254,9 +297,25 @@ class Builder:
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
 
+    def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
+        """Consumer offsets: those that the op committed, and those that an assignment began with."""
+        log = extra.get("rebalance_log") or ()
+        found = [(False, extra.get("committed"))]
+        found += [(True, event.get("committed")) for event in log if isinstance(event, dict)]
+        try:
+            self.held.small["commits"].extend(
+                (*cells, fetched, self.coder.code(key), -1 if offset is None else _int(offset))
+                for fetched, rows in found
+                for key, offset in rows or ()
+            )
+        except (TypeError, ValueError):
+            raise _Broken("`committed` is a list of [key, offset]") from None
+
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
         self.held.small["nemesis"].append((index, time_ns, f, *cells))
+        if f == "delete-records" and isinstance(value, dict) and "deleted" in value:
+            self._deletion(index, OK, value["deleted"])
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""

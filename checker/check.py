@@ -1,23 +1,24 @@
 """The public entry: from the path of a history to a verdict.
 
-A path is a run folder (history/*.jsonl in it), or one history file: `*.jsonl`, or Jepsen's `*.edn`, plain or
-gzipped. `check` works through Spark and leaves tables/ and results/ in a run folder (beside nothing else);
-`check_plain` does the same in this process; `check_many` judges many small histories in one Spark job.
+A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.parquet`), or one history file:
+`*.jsonl`, or Jepsen's `*.edn`, plain or gzipped. `check` works through Spark and leaves tables/ and results/
+in a run folder (beside nothing else); `check_plain` does the same in this process; `check_many` judges many
+small histories in one Spark job, each under the same options, and `check_each` each under its own.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checker import ingest
+from checker import ingest, parquet, segments
 from checker.checks.table import CHECKS
 from checker.source import Source, in_memory, on_disk
-from harness.model.errors import BadHistory, BadInput, HarnessError
+from harness.model.errors import EXIT_CRASH, BadHistory, BadInput, HarnessError
 from harness.model.options import CheckOptions
 from harness.model.result import Result, from_data, to_data, worst
 
@@ -64,8 +65,17 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
         with suppress(ingest.DamagedTables):
             return judge(on_disk(run, folder, meta, spark), options)
         progress("the tables are damaged: they are made again from the history")
-    meta = ingest.make(run, folder, options.buckets, progress)
+    meta = segments.make(run, folder, options.buckets, progress, spark)
     return judge(on_disk(run, folder, meta, spark), options)
+
+
+def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
+    """A Parquet folder, of which nothing can be made again."""
+    try:
+        return judge(parquet.source(folder, spark), options)
+    except ingest.DamagedTables as error:
+        said = str(error).removesuffix("; remove the folder and check again")
+        raise BadHistory(f"{said}; {parquet.AGAIN}") from None
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
@@ -75,6 +85,8 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
     BadHistory when the content cannot be used, BadInput for unknown checks, Missing when the run folder
     cannot be written.
     """
+    if parquet.is_tables(Path(path)):
+        return _judge_tables(Path(path), options, spark)
     run = _run_folder(Path(path))
     if run is not None:
         return _judge_run(run, options, progress, spark)
@@ -85,24 +97,54 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
 
 def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
     """The verdict, in this process and without Spark; a single file is held in memory."""
+    if parquet.is_tables(Path(path)):
+        return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
     if run is None:
         return judge(in_memory(ingest.collect(Path(path))), options)
     return _judge_run(run, options, progress, None)
 
 
-def _judge_file(path: str, options: Sequence[CheckOptions]) -> list[tuple[str, dict[str, Any]]]:
-    """One small history in memory, under each of the options: (path, result or error as plain data)."""
+Job = tuple[str, tuple[CheckOptions, ...]]
+Answer = tuple[str, Result | dict[str, Any]]
+
+
+def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
+    """One small history in memory, under each of the options: (path, result or error as plain data).
+
+    Whatever goes wrong with one history is said of that one, and the others are judged.
+    """
+    path, options = job
     try:
-        tables = ingest.collect(Path(path))
-        return [(path, to_data(judge(in_memory(tables), each))) for each in options]
+        if parquet.is_tables(Path(path)):
+            return [(path, to_data(_judge_tables(Path(path), each, None))) for each in options]
+        source = in_memory(ingest.collect(Path(path)))
+        noted = replace(source, noted=_run_folder(Path(path)))
+        return [(path, to_data(judge(noted, each))) for each in options]
     except HarnessError as error:
-        return [(path, {"error": str(error), "exit_code": error.exit_code})] * len(options)
+        said: dict[str, Any] = {"error": str(error), "exit_code": error.exit_code}
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        said = {
+            "error": f"{path}: the checker crashed: {type(error).__name__}: {first}",
+            "exit_code": EXIT_CRASH,
+        }
+    return [(path, said)] * len(options)
+
+
+def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
+    """All of them, in the order given; in this process with spark None."""
+    if spark is None or not jobs:
+        found = [answer for job in jobs for answer in _judge_small(job)]
+    else:
+        slices = max(1, min(len(jobs), len(jobs) // MANY_PER_TASK or spark.sparkContext.defaultParallelism))
+        found = spark.sparkContext.parallelize(jobs, slices).flatMap(_judge_small).collect()
+    return [(path, data if "error" in data else from_data(data)) for path, data in found]
 
 
 def check_many(
     spark: Any, paths: Sequence[Path], options: CheckOptions | Sequence[CheckOptions]
-) -> list[tuple[str, Result | dict[str, Any]]]:
+) -> list[Answer]:
     """Many small histories in one Spark job (in this process with spark None), in the order given.
 
     Each is (path, Result), or (path, {"error", "exit_code"}) where its content cannot be used; with several
@@ -110,14 +152,35 @@ def check_many(
     one at a time.
     """
     each = (options,) if isinstance(options, CheckOptions) else tuple(options)
-    texts = [str(path) for path in paths]
-    task = partial(_judge_file, options=each)
-    if spark is None or not texts:
-        found = [answer for text in texts for answer in task(text)]
-    else:
-        slices = max(1, min(len(texts), len(texts) // MANY_PER_TASK or spark.sparkContext.defaultParallelism))
-        found = spark.sparkContext.parallelize(texts, slices).flatMap(task).collect()
-    return [(path, data if "error" in data else from_data(data)) for path, data in found]
+    return _in_one_job(spark, [(str(path), each) for path in paths])
 
 
-__all__ = ["BadHistory", "check", "check_many", "check_plain", "judge"]
+def is_small(path: Path) -> bool:
+    """Whether one task may hold a history file in memory."""
+    return path.is_file() and ingest.buckets_for([path]) == 1
+
+
+def check_each(
+    spark: Any,
+    items: Sequence[tuple[Path, CheckOptions]],
+    progress: Callable[[str], None] = _nothing,
+) -> Iterator[Answer]:
+    """Histories, each under its own options, in the order given.
+
+    Small files share one Spark job. Large ones, run folders and Parquet folders are judged by `check`, one
+    after another, when their turn comes: the work of each is spread by itself. What cannot be used is
+    (path, {"error", "exit_code"}). Raises Missing when a run folder cannot be written.
+    """
+    small = [(str(path), (options,)) for path, options in items if is_small(path)]
+    answers = iter(_in_one_job(spark, small))
+    for path, options in items:
+        if is_small(path):
+            yield next(answers)
+            continue
+        try:
+            yield str(path), check(spark, path, options, progress)
+        except BadHistory as error:
+            yield str(path), {"error": str(error), "exit_code": error.exit_code}
+
+
+__all__ = ["BadHistory", "check", "check_each", "check_many", "check_plain", "judge"]

@@ -7,6 +7,7 @@ dictionary keeps its text, so that witnesses show the original.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import numpy as np
 import orjson
 
 from checker.packing import Ints
-from harness.model import edn
+from harness.model import edn, edn_ops
 
 BASE: Final = 1 << 61
 EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothing
@@ -32,6 +33,11 @@ def text_of(value: Any) -> str:
     """Canonical JSON text of a value."""
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
     return orjson.dumps(value, default=_foreign, option=options).decode()
+
+
+def ints(values: Iterable[int]) -> Ints:
+    """Integers as an array, in half the time that numpy takes. Raises OverflowError, TypeError."""
+    return np.frombuffer(array("q", values), np.int64)
 
 
 class Coder:
@@ -59,7 +65,7 @@ class Coder:
         """The codes of many values; quick when all are plain integers."""
         if set(map(type, values)) <= {int}:
             try:
-                plain = np.array(values, dtype=np.int64)
+                plain = ints(values)
             except OverflowError:
                 plain = None
             if plain is not None and (len(plain) == 0 or (plain.min() > -BASE and plain.max() < BASE)):
@@ -68,5 +74,5 @@ class Coder:
 
 
 def decoder(texts: Sequence[str]) -> Mapping[int, Any]:
-    """Code -> original, of the coded ones only."""
-    return {BASE + n: orjson.loads(text) for n, text in enumerate(texts)}
+    """Code -> original, of the coded ones only; of what only EDN has, its text."""
+    return {BASE + n: edn_ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}

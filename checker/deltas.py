@@ -25,7 +25,10 @@ SKIPPED_CUT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process."""
+    """Rows: from pair `a` in op `op_a` to pair `b` in op `op_b`, of one key (rank) and process.
+
+    `place`: the slot from which the delta counts; `a` is -1 where nothing stands there.
+    """
 
     a: Ints
     b: Ints
@@ -34,6 +37,7 @@ class Steps:
     key: Ints
     process: Ints
     delta: Ints
+    place: Ints
 
     def where(self, rows: Bools) -> Steps:
         return Steps(*(getattr(self, name)[rows] for name in self.__slots__))
@@ -58,7 +62,19 @@ def inside(bucket: Bucket, rows: Columns) -> Steps:
     delta = _deltas(bucket, a, b)
     odd = np.flatnonzero(delta != 1)
     at = same[odd]
-    return Steps(a[odd], b[odd], op[at], op[at], key[at], rows.process[by][at], delta[odd])
+    places = _places(bucket, a[odd])
+    return Steps(a[odd], b[odd], op[at], op[at], key[at], rows.process[by][at], delta[odd], places)
+
+
+def _places(bucket: Bucket, pairs: Ints) -> Ints:
+    """The slot that counts of each pair."""
+    index = bucket.versions.index
+    return index[pairs] if len(index) else pairs
+
+
+def inside_sends(bucket: Bucket) -> Steps:
+    """Steps between the sends of one op."""
+    return inside(bucket, bucket.sends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,12 @@ class _Visits:
 
 
 def _visits(rows: Columns, nothing: Columns) -> _Visits:
+    if len(nothing) == 0:
+        by = order(rows.process, rows.key, rows.op)
+        heads = np.flatnonzero(begins(rows.process[by], rows.key[by], rows.op[by]))
+        at, last = by[heads], by[tails(heads, len(by)) - 1]
+        pair = rows.pair
+        return _Visits(rows.process[at], rows.key[at], rows.op[at], rows.type[at], pair[at], pair[last])
     process = np.concatenate([rows.process, nothing.process])
     key = np.concatenate([rows.key, nothing.key])
     op = np.concatenate([rows.op, nothing.op])
@@ -109,9 +131,16 @@ def between(bucket: Bucket, rows: Columns, nothing: Columns, any_type: bool) -> 
     delta = _deltas(bucket, a, b)
     odd = delta != 1
     at, before = at[odd], before[odd]
-    return Steps(
-        a[odd], b[odd], visits.op[before], visits.op[at], visits.key[at], visits.process[at], delta[odd]
-    )
+    a, b, delta = a[odd], b[odd], delta[odd]
+    ops, key, process = (visits.op[before], visits.op[at]), visits.key[at], visits.process[at]
+    return Steps(a, b, *ops, key, process, delta, _places(bucket, a))
+
+
+def joined(first: Steps, second: Steps) -> Steps:
+    """The rows of both, ordered by op."""
+    columns = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in Steps.__slots__]
+    by = np.argsort(columns[Steps.__slots__.index("op_b")], kind="stable")
+    return Steps(*(column[by] for column in columns))
 
 
 def kept(steps: Steps, held: Subscriptions) -> Steps:
@@ -125,11 +154,11 @@ def skipped(bucket: Bucket, steps: Steps) -> pa.Array:
     All of them, unless the lists together would hold more than SKIPPED_MAX values, as when a whole log is
     read in disorder: then each is cut to its first SKIPPED_CUT. The delta always says how many there are.
     """
-    index, picks = bucket.versions.index, bucket.versions.slot_pick
+    picks = bucket.versions.slot_pick
     lengths = np.maximum(steps.delta - 1, 0)
     if int(lengths.sum()) > SKIPPED_MAX:
         lengths = np.minimum(lengths, SKIPPED_CUT)
-    slots = expand(index[steps.a] + 1, lengths)
+    slots = expand(steps.place + 1, lengths)
     return int_lists(bucket.values(picks[slots]), lengths)
 
 

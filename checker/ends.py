@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.packing import Bools, Ints, begins, order
-from checker.schema import FAIL
+from checker.schema import DELETIONS, FAIL, OK
 from harness.model.options import Settings
 
 # What makes a broker delete old records, unless it is -1. The defaults (a week, no limit of size) delete
@@ -35,6 +35,7 @@ RETENTION: Final = frozenset(
     ]
 )
 UNLIMITED: Final = "-1"
+_NO_DELETIONS: Final = DELETIONS.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,36 @@ def ends_of(ends: pa.Table, deletions: pa.Table) -> Ends:
     np.maximum.at(beyond, np.searchsorted(keys, key[looked]), _column(ends, "end")[looked])
     complete = (end >= 0) & (position >= end) & (beyond <= end)
     return Ends(keys, start, end, complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Rereads:
+    """Who read which log once more from its beginning to its end: key code, process, from which op on."""
+
+    key: Ints
+    process: Ints
+    since: Ints
+
+
+def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
+    """Processes that sought to the beginning, and whose last final poll stands at the end of the log."""
+    last = _last_rows(ends)
+    everywhere = ends_of(ends, _NO_DELETIONS)
+    _, end, complete = everywhere.of(last["key"])
+    there = complete & (last["position"] >= end)
+    sought = (_column(assigns, "type") == OK) & (_column(assigns, "seek") > 0)
+    key, process, op = (_column(assigns, name)[sought] for name in ("key", "process", "op"))
+    by = order(key, process, op)
+    key, process, op = key[by], process[by], op[by]
+    tails = np.append(begins(key, process)[1:], True) if len(key) else np.zeros(0, np.bool_)
+    since = {(k, p): o for k, p, o in zip(*(c[tails].tolist() for c in (key, process, op)), strict=True)}
+    rows = [
+        (k, p, since[k, p])
+        for k, p, o in zip(*(last[name][there].tolist() for name in ("key", "process", "op")), strict=True)
+        if since.get((k, p), o) < o
+    ]
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return Rereads(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
 def deletion_configured(settings: Settings) -> bool:

@@ -3,7 +3,9 @@
 One literal table. A guarantee holds when each of its conditions does; a condition on a setting that is not
 known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation
 of producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6);
-and STUDY.
+and STUDY. An anomaly in no row is forbidden by none: G0 and int-send-skip, because Kafka does not isolate
+the writes of transactions from each other; cycles of rw edges, because no read is promised to be the latest.
+Deletion by age, size or DeleteRecords needs no condition: the kernels excuse it where it is on record.
 """
 
 from __future__ import annotations
@@ -34,12 +36,19 @@ def _all(*answers: bool | None) -> bool | None:
 
 
 def acks_all(settings: Settings) -> bool | None:
-    """Acknowledged only when every in-sync replica has it. Idempotence and transactions require it."""
+    """Acknowledged only when every in-sync replica has it. Idempotence and transactions require it.
+
+    Where there is one replica, its leader's acknowledgement is that of all.
+    """
+    if settings.acks == "1" and settings.replication is not None:
+        return settings.replication == 1
     return None if settings.acks is None else settings.acks in ("all", "-1")
 
 
 def two_copies(settings: Settings) -> bool | None:
-    """An acknowledged record is on two nodes at least, so one may be lost."""
+    """An acknowledged record is on two nodes at least, so one may be lost; or on disk (flush.messages)."""
+    if settings.flush_messages == 1:
+        return True
     if settings.replication is None or settings.min_insync_replicas is None:
         return None
     return min(settings.replication, settings.min_insync_replicas) >= 2
@@ -53,8 +62,8 @@ def clean_election(settings: Settings) -> bool | None:
 def exactly_once_log(settings: Settings) -> bool | None:
     """A send reaches the log once at most: sequence numbers.
 
-    Not without them where retries are off: librdkafka sends again what was answered with NOT_LEADER and the
-    like, and does not count it.
+    Without them, no number of retries is a promise: librdkafka sends again what was answered with NOT_LEADER
+    and the like even where retries are off, and does not count it.
     """
     if settings.idempotence or settings.txn:
         return True
@@ -68,11 +77,31 @@ def in_order(settings: Settings) -> bool | None:
     return None if settings.idempotence is None else False
 
 
+def transactions(settings: Settings) -> bool | None:
+    """Every op is a transaction."""
+    return settings.txn
+
+
 def read_committed(settings: Settings) -> bool | None:
     """Consumers do not see uncommitted records. Without transactions there are none."""
     if settings.txn is False:
         return True
     return None if settings.isolation_level is None else settings.isolation_level == "read_committed"
+
+
+def one_reader(settings: Settings) -> bool | None:
+    """A partition has one reader, which goes through it in order: assigned by hand, or by a group.
+
+    The protocols classic (the default) and consumer (KIP-848) do so; share groups (KIP-932) do not.
+    """
+    if settings.sub_via == frozenset({"assign"}):
+        return True
+    return settings.group_protocol in (None, "classic", "consumer")
+
+
+def not_compacted(settings: Settings) -> bool | None:
+    """No record goes because a later one has its key. The default policy deletes old segments only."""
+    return "compact" not in (settings.cleanup_policy or "delete")
 
 
 DURABLE: Final = (acks_all, two_copies, clean_election)
@@ -84,7 +113,8 @@ GUARANTEES: Final = (
         ("lost-write", "unseen", "inconsistent-offsets"),
         DURABLE,
         "an acknowledged record stays where it is while one in-sync replica lives",
-        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable; {STUDY}, tests 1, 2",
+        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; "
+        f"{STUDY}, tests 1, 2",
     ),
     Guarantee(
         ("duplicate",),
@@ -99,23 +129,59 @@ GUARANTEES: Final = (
         f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence",
     ),
     Guarantee(
-        ("int-poll-skip", "poll-skip", "int-nonmonotonic-poll", "nonmonotonic-poll"),
-        (exactly_once_log,),
-        "a consumer reads a partition in order, each record once between rebalances; "
-        "a duplicate shows as a repeat or a skip",
-        f"{DOCUMENTED}: Design, 4.5 The Consumer",
+        ("stale-send",),
+        DURABLE,
+        "a log is only appended to, so what is acknowledged stands before what is sent later",
+        f"{DOCUMENTED}: Design, 4.6 Message Delivery Semantics, 4.7 Replication",
     ),
     Guarantee(
-        ("G1a", "precommitted-read"),
+        ("int-nonmonotonic-poll", "nonmonotonic-poll"),
+        (exactly_once_log, one_reader),
+        "a consumer reads a partition in order, each record once between rebalances, and begins where its "
+        "group has committed; a duplicate shows as a repeat",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer; group.protocol; KIP-848; KIP-932",
+    ),
+    Guarantee(
+        ("int-poll-skip", "poll-skip"),
+        (exactly_once_log, one_reader, not_compacted),
+        "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.8 Log Compaction; cleanup.policy",
+    ),
+    Guarantee(
+        ("G1a",),
         (read_committed,),
-        "what failed or is not yet committed is not read",
+        "what failed is not read",
         f"{DOCUMENTED}: isolation.level; KIP-98",
+    ),
+    Guarantee(
+        ("precommitted-read",),
+        (transactions, read_committed),
+        "what is not yet committed is not read, not even by whom it is from",
+        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+    ),
+    Guarantee(
+        ("G1c", "G1c-process"),
+        (read_committed,),
+        "records of a transaction are visible only once it has committed, so after all that it polled",
+        f"{DOCUMENTED}: isolation.level; KIP-98; Adya, Weak Consistency (1999), G1c",
+    ),
+    Guarantee(
+        ("G1c-realtime",),
+        (),
+        "no record is polled before it is sent",
+        "Adya, Weak Consistency (1999), G1c; Kingsbury and Alvaro, Elle (VLDB 2020), real-time order",
     ),
     Guarantee(
         ("torn-transaction",),
         (read_committed, *DURABLE),
         "a transaction is visible as a whole or not at all",
         f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+    ),
+    Guarantee(
+        ("offset-regression",),
+        (two_copies, clean_election, one_reader),
+        "a group keeps what it has committed, and refuses members of older generations",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
     ),
     Guarantee(("phantom-read",), (), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
 )

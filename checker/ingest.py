@@ -7,6 +7,7 @@ those of its history as it is now. The tables are described in checker.schema; m
 
     schema, sources [[name, bytes]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
     max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
+    doubts (what it should not have, each a sentence),
     files {name: bytes} (of the tables themselves)
 
 Tables are derived: where they are missing, damaged or half written, they are made again from the history.
@@ -28,10 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker import schema
-from checker.bucket import Data, Small
+from checker.bucket import Small
 from checker.builder import Builder
 from checker.coding import Coder
-from checker.lines import Line, Notes, read, sources
+from checker.lines import Line, Notes, rarely_collecting, read, sources
+from checker.progress import Counted
 from harness.model import codec
 from harness.model.errors import BadHistory, Missing
 from harness.model.op import Op
@@ -43,7 +45,7 @@ META: Final = "_schema.json"
 DICTIONARY: Final = "_dictionary.json"
 META_FIELDS: Final = frozenset({
     "schema", "sources", "buckets", "lines", "ops", "counts", "last_ok_op", "last_ok_ns", "max_ns",
-    "final_processes", "truncated", "run", "files",
+    "final_processes", "truncated", "doubts", "run", "files",
 })  # fmt: skip
 
 
@@ -57,8 +59,9 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+        said = "".join(letter if letter.isprintable() else " " for letter in str(error))[:200].strip()
         raise DamagedTables(
-            f"{folder}: the tables are damaged ({error}); remove the folder and check again"
+            f"{folder}: the tables are damaged ({said}); remove the folder and check again"
         ) from None
 
 
@@ -101,6 +104,7 @@ def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> di
         "max_ns": builder.max_ns,
         "final_processes": {str(process): kind for process, kind in builder.final_processes.items()},
         "truncated": notes.truncated,
+        "doubts": list(builder.doubts.values()),
         "run": notes.run,
     }
 
@@ -123,38 +127,43 @@ def _in_memory(lines: Iterable[Line], notes: Notes, files: list[Path]) -> Tables
         builder.add(line)
     builder.finish()
     made = builder.tables()
-    small = {name: made[name] for name in schema.SMALL}
+    small = {name: made[name] for name in schema.BESIDE}
     meta = _meta(builder, notes, files, 1)
     return Tables(made["ops"], made["sends"], made["polls"], small, meta, tuple(builder.coder.texts))
 
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
     """The part that kernels need."""
-    return Small(tables["assigns"], tables["rebalances"], tables["ends"], tables["deletions"], meta)
+    names = ("assigns", "rebalances", "ends", "deletions", "commits")
+    return Small(**{name: tables[name] for name in names}, meta=meta)
 
 
 def buckets_for(files: list[Path]) -> int:
     """How many buckets a history of this size is spread over; one task does it all for small ones."""
-    size = sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
+    return buckets_of(sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files))
+
+
+def buckets_of(size: int) -> int:
+    """How many buckets a log of so many bytes is spread over."""
     return int(min(MAX_BUCKETS, max(1, -(-size // BUCKET_BYTES))))
 
 
-class _Writer:
-    """Writes parts of tables below a folder."""
+class Writer:
+    """Writes parts of tables below a folder. prefix: of the parts' names, which sort as their ops do."""
 
-    def __init__(self, folder: Path, buckets: int) -> None:
-        self.folder, self.buckets, self.part = folder, buckets, 0
+    def __init__(self, folder: Path, buckets: int, prefix: str = "") -> None:
+        self.folder, self.buckets, self.prefix, self.part = folder, buckets, prefix, 0
         self.files: dict[str, int] = {}
         self.small: dict[str, list[pa.Table]] = {name: [] for name in schema.SMALL}
         for bucket in range(buckets):
-            for name in schema.BUCKETED:
+            for name in schema.SPREAD:
                 (folder / name / f"{bucket:05d}").mkdir(parents=True, exist_ok=True)
         (folder / "ops").mkdir(exist_ok=True)
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
-        name = f"{self.part:05d}.parquet"
+        name = f"{self.prefix}{self.part:05d}.parquet"
         self._write(tables["ops"], f"ops/{name}")
-        for kind in schema.BUCKETED:
+        for kind in schema.SPREAD:
             table = tables[kind]
             for bucket, rows in enumerate(self._spread(table)):
                 if rows.num_rows:
@@ -174,10 +183,16 @@ class _Writer:
         spread = table.take(pa.array(by))
         return [spread.slice(low, high - low) for low, high in pairwise(cuts)]
 
+    def small_tables(self) -> dict[str, pa.Table]:
+        """What was given of the tables that are not spread over buckets."""
+        return {
+            kind: pa.concat_tables([form.empty_table(), *self.small[kind]])
+            for kind, form in schema.SMALL.items()
+        }
+
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
-        for kind, form in schema.SMALL.items():
-            whole = pa.concat_tables(self.small[kind]) if self.small[kind] else form.empty_table()
-            self._write(whole, f"{kind}.parquet")
+        for kind, table in self.small_tables().items():
+            self._write(table, f"{kind}.parquet")
         (self.folder / DICTIONARY).write_bytes(orjson.dumps(texts))
         self._note(DICTIONARY)
         # Last: its presence says that all is there.
@@ -198,23 +213,28 @@ def make(
     files = sources(path)
     count = buckets or buckets_for(files)
     with writing(folder):
-        if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)
-        else:
-            folder.unlink(missing_ok=True)
-        folder.mkdir(parents=True)
+        clear(folder)
         return _make(path, folder, files, count, progress)
+
+
+def clear(folder: Path) -> None:
+    """An empty folder in the place of whatever is there."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
+    folder.mkdir(parents=True)
 
 
 def _make(
     path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    writer, notes, builder = _Writer(folder, count), Notes(), Builder(Coder())
-    for line in read(path, notes):
-        builder.add(line)
-        if builder.rows >= CHUNK_ROWS:
-            writer.write(builder.tables())
-            progress(f"tables: {builder.lines:,} lines")
+    writer, notes, builder = Writer(folder, count), Notes(), Builder(Coder())
+    with rarely_collecting():
+        for line in Counted(progress, "tables: ")(read(path, notes)):
+            builder.add(line)
+            if builder.rows >= CHUNK_ROWS:
+                writer.write(builder.tables())
     builder.finish()
     writer.write(builder.tables())
     meta = _meta(builder, notes, files, count)
@@ -254,43 +274,3 @@ def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any
         return None
     files = [[file.name, file.stat().st_size] for file in sources(path)]
     return meta if files == meta["sources"] else None
-
-
-def _parts(folder: Path, form: pa.Schema) -> pa.Table:
-    files = sorted(folder.glob("*.parquet"))
-    if not files:
-        return form.empty_table()
-    return pa.concat_tables([_table(file) for file in files])
-
-
-def _table(file: Path) -> pa.Table:
-    return pq.ParquetFile(file, page_checksum_verification=True).read()
-
-
-def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
-    """One bucket's rows and the small tables. Raises DamagedTables."""
-    with reading(folder):
-        sends, polls = (
-            _parts(folder / name / f"{bucket:05d}", form).cast(form) for name, form in schema.BUCKETED.items()
-        )
-        small = {name: load_small(folder, name) for name in schema.SMALL}
-    return Data.of(sends, polls), small_of(small, meta)
-
-
-def load_small(folder: Path, name: str) -> pa.Table:
-    """One of the tables that are not spread over buckets. Raises DamagedTables."""
-    with reading(folder):
-        return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
-
-
-def load_ops(folder: Path) -> pa.Table:
-    """The table of ops. Raises DamagedTables."""
-    with reading(folder):
-        return _parts(folder / "ops", schema.OPS).cast(schema.OPS)
-
-
-def texts(folder: Path) -> list[str]:
-    """The dictionary of keys and values that are not plain integers. Raises DamagedTables."""
-    with reading(folder):
-        found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
-    return found

@@ -1,9 +1,16 @@
-"""Jepsen's verdict: which error types count as bad (jepsen.tests.kafka, `allowed-error-types`)."""
+"""What is Jepsen's alone: which error types count as bad, and which of several values has an offset's index.
+
+Sources: jepsen.tests.kafka (`allowed-error-types`, `version-orders`); the order of Clojure's hash sets.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from checker.packing import Ints
 from harness.model.options import CheckOptions
 
 # Kafka promises no isolation of writes between transactions.
@@ -26,3 +33,34 @@ def allowed(options: CheckOptions) -> frozenset[str]:
     if options.ww_deps:
         result |= ALLOWED_WITH_WW
     return result
+
+
+Words: TypeAlias = npt.NDArray[np.uint32]
+_C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
+_WORD: Final = 0xFFFFFFFF
+
+
+def _turned(word: Words, by: int) -> Words:
+    return (word << np.uint32(by)) | (word >> np.uint32(32 - by))
+
+
+def _mixed(state: Words, word: Words) -> Words:
+    word = _turned(word * _C1, 15) * _C2
+    return _turned(state ^ word, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+
+
+def set_order(values: Ints) -> Ints:
+    """A number per integer that orders them as a Clojure hash set does, of which Jepsen takes the first.
+
+    Murmur3 (32 bits) of the two halves of each integer, 0 for 0; the set's tree branches on five bits at a
+    time, the lowest first.
+    """
+    low, high = (values & _WORD).astype(np.uint32), ((values >> 32) & _WORD).astype(np.uint32)
+    state = _mixed(_mixed(np.zeros(len(values), np.uint32), low), high) ^ np.uint32(8)
+    state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    state = np.where(values == 0, np.uint32(0), state ^ (state >> np.uint32(16)))
+    digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]
+    return sum(
+        (digit << (30 - 5 * place) for place, digit in enumerate(digits)), np.zeros(len(values), np.int64)
+    )

@@ -7,31 +7,35 @@ not a line of the format raises BadHistory, naming file and line.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
-from harness.model import codec, edn
+from harness.model import codec, edn, edn_ops, edn_quick
 from harness.model.errors import BadHistory
 
 MAX_LINE: Final = 256 << 20
+BLOCK: Final = 128 << 10
+COLLECT_EVERY: Final = 50_000
 
 
 @dataclass(slots=True)
 class Notes:
-    """What reading found that a verdict must mention."""
+    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records."""
 
     truncated: str | None = None
     run: str | None = None
+    record: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One raw op: a mapping with the fields of codec, and where it stands."""
 
     data: Mapping[str, Any]
@@ -41,6 +45,17 @@ class Line:
     @property
     def where(self) -> str:
         return f"{self.file}, line {self.number}"
+
+
+@contextmanager
+def rarely_collecting() -> Iterator[None]:
+    """Fewer runs of the garbage collector, which finds nothing in lines: a tenth of the time of reading."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], COLLECT_EVERY), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def sources(path: Path) -> list[Path]:
@@ -74,61 +89,89 @@ def is_edn(path: Path) -> bool:
     return ".edn" in path.suffixes[-2:]
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
+    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn_ops`)."""
+    yield from read_files(sources(path), True, notes, exact)
 
 
-def _raw(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines; a gzip stream cut short ends quietly in the last file, as a torn line does."""
-    number = 0
+def read_files(files: Sequence[Path], last: bool, notes: Notes, exact: bool = False) -> Iterator[Line]:
+    """The raw ops of some files; last: the last of them is the last of its history, and may be torn."""
+    for file in files:
+        yield from _file(file, last and file == files[-1], notes, exact)
+
+
+# --- bytes ----------------------------------------------------------------------------------------------
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as opened:
+        stream: IO[bytes] = opened  # type: ignore[assignment]
+        while piece := stream.read1(BLOCK):  # type: ignore[attr-defined]
+            yield piece
+
+
+def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, bool]]:
+    """(number of its first line, whole lines, whether they end in a newline), in order.
+
+    A gzip stream cut short ends quietly in the last file, as a torn line does.
+    """
+    number, ready, rest, size = 1, list[bytes](), list[bytes](), 0  # size: of both
     try:
-        with _opened(path) as stream:
-            while line := stream.readline(MAX_LINE):
-                number += 1
-                if len(line) == MAX_LINE:
-                    raise BadHistory(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
-                yield number, line
+        for piece in _pieces(path):
+            size += len(piece)
+            if cut := piece.rfind(b"\n") + 1:
+                ready += [*rest, piece[:cut]]
+                rest = [piece[cut:]]
+            else:
+                rest.append(piece)
+            if size >= BLOCK and ready:
+                block = b"".join(ready)
+                yield number, block, True
+                number += block.count(b"\n")
+                ready, size = [], size - len(block)
+            if size > MAX_LINE and not ready:  # all of it one line, that has not ended
+                raise BadHistory(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        done = number + sum(one.count(b"\n") for one in ready) - 1
         if not last or isinstance(error, gzip.BadGzipFile):
-            raise BadHistory(f"{path}, after line {number}: damaged gzip ({error})") from None
-        notes.truncated = f"{path.name}: cut off after line {number}"
+            raise BadHistory(f"{path}, after line {done}: damaged gzip ({error})") from None
+        notes.truncated = f"{path.name}: cut off after line {done}"
     except OSError as error:
         raise BadHistory(f"{path}: cannot be read ({error.strerror})") from None
+    if size:
+        block = b"".join(ready + rest)
+        yield number, block, block.endswith(b"\n")
 
 
-def read(path: Path, notes: Notes) -> Iterator[Line]:
-    """The raw ops of a history, file by file."""
-    files = sources(path)
-    for file in files:
-        yield from _file(file, file == files[-1], notes)
+# --- lines ----------------------------------------------------------------------------------------------
 
 
-def _file(file: Path, last: bool, notes: Notes) -> Iterator[Line]:
-    decode = _from_edn if is_edn(file) else _from_json
-    name = str(file)
-    torn: BadHistory | None = None
+def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
+    name, of_edn = str(file), is_edn(file)
+    decode = _Edn(notes, exact) if of_edn else _Json()
     position = 0
-    for number, line in _raw(file, last, notes):
-        if not line.strip():
-            continue
-        try:
-            data = decode(line, f"{name}, line {number}")
-        except BadHistory as error:
-            if line.endswith(b"\n"):
-                raise  # a writer that is killed leaves a line without its end; this one was written so
-            torn = error
-            continue
-        if "index" not in data:
-            if _header(data, f"{name}, line {number}", notes):
-                continue
-            if is_edn(file):
-                data = {**data, "index": position}
-        position += 1
-        yield Line(data, number, name)
-    if torn is not None:
-        if not last:
-            raise torn
-        notes.truncated = f"{file.name}: cut off in its last line, which is left out"
+    for number, block, whole in _blocks(file, last, notes):
+        lines = block.split(b"\n")
+        for at, ready in enumerate(decode.quick(block, lines), number):
+            data: Mapping[str, Any] | None = ready
+            if data is None:
+                line = lines[at - number]
+                if not line.strip() or (of_edn and line.lstrip().startswith(b";")):
+                    continue
+                try:
+                    data = decode.slow(line, f"{name}, line {at}")
+                except BadHistory:
+                    if whole or at < number + len(lines) - 1 or not last:
+                        raise  # a writer that is killed leaves a line without its end; this one has it
+                    notes.truncated = f"{file.name}: cut off in its last line, which is left out"
+                    break
+            if "index" not in data:
+                if _header(data, f"{name}, line {at}", notes):
+                    continue
+                if of_edn:
+                    data = {**data, "index": position}
+            position += 1
+            yield Line(data, at, name)
 
 
 def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
@@ -139,72 +182,79 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
             f"{where}: log schema {data['schema']}, but this version reads up to {codec.SCHEMA}; upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
+    notes.record = bool(data.get("record", notes.record))
     return True
 
 
-def _from_json(line: bytes, where: str) -> Mapping[str, Any]:
+class _Json:
+    """Lines of our own log."""
+
+    def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
+        """Each line's data; None where there is something to say."""
+        return map(_object, lines)
+
+    def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
+        """The data of a line, or what is wrong with it."""
+        try:
+            data = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadHistory(f"{where}: not a JSON line ({error})") from None
+        if not isinstance(data, dict):
+            raise BadHistory(f"{where}: not an op (a JSON object is expected)")
+        if _deep(data):
+            raise BadHistory(f"{where}: nested deeper than {edn.MAX_DEPTH}")
+        return data
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
         data = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise BadHistory(f"{where}: not a JSON line ({error})") from None
-    if not isinstance(data, dict):
-        raise BadHistory(f"{where}: not an op (a JSON object is expected)")
+    except orjson.JSONDecodeError:
+        return None
+    if type(data) is not dict or (line.count(b"[") + line.count(b"{") > edn.MAX_DEPTH and _deep(data)):
+        return None
     return data
 
 
-# --- Jepsen's EDN -------------------------------------------------------------------------------------
-
-_FIELDS: Final = ("index", "process", "type", "f", "value", "error")
-_EXTRA: Final = {"rebalance-log": "rebalance_log", "seek-to-beginning?": "seek_to_beginning"}
-
-
-def _from_edn(line: bytes, where: str) -> Mapping[str, Any]:
-    try:
-        form = edn.loads(line.decode(), where)
-    except UnicodeDecodeError as error:
-        raise BadHistory(f"{where}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    if isinstance(form, edn.Tagged):  # #jepsen.history.Op{...}
-        form = form.value
-    if not isinstance(form, dict):
-        raise BadHistory(f"{where}: not an op (a map is expected)")
-    data: dict[str, Any] = {name: form.get(name) for name in _FIELDS if name in form}
-    data["time_ns"] = form.get("time", -1)
-    for name in ("process", "type", "f"):
-        if isinstance(data.get(name), str):
-            data[name] = str(data[name])
-    if "value" in data and data.get("f") in ("send", "poll", "txn"):
-        data["value"] = _micro_ops(data["value"])
-    elif isinstance(data.get("value"), edn.Bag | tuple):
-        data["value"] = list(data["value"])
-    data["extra"] = {
-        _EXTRA.get(name, str(name)): _plain(value)
-        for name, value in form.items()
-        if name not in _FIELDS and name != "time"
-    }
-    return data
+def _deep(data: Any) -> bool:
+    """Whether data is nested deeper than EDN may be; breadth first, so that depth costs no stack."""
+    level = [data]
+    for _ in range(edn.MAX_DEPTH + 1):
+        level = [
+            inner
+            for held in level
+            for inner in (held.values() if type(held) is dict else held)
+            if type(inner) is list or type(inner) is dict
+        ]
+        if not level:
+            return False
+    return True
 
 
-def _micro_ops(value: Any) -> Any:
-    """[[:send k v] [:poll {k pairs}]] -> [["send", k, v], ["poll", [[k, pairs], ...]]]."""
-    if not isinstance(value, list | tuple):
-        return value
-    mops: list[Any] = []
-    for mop in value:
-        if isinstance(mop, list | tuple) and len(mop) == 2 and mop[0] == "poll" and isinstance(mop[1], dict):
-            mops.append(["poll", [[_unfrozen(key), pairs] for key, pairs in mop[1].items()]])
-        else:
-            mops.append(list(mop) if isinstance(mop, list | tuple) else mop)
-    return mops
+class _Edn:
+    """Lines of Jepsen's histories."""
 
+    def __init__(self, notes: Notes, exact: bool) -> None:
+        self._notes, self._exact, self._begun = notes, exact, False
 
-def _unfrozen(value: Any) -> Any:
-    return value.value if isinstance(value, edn.Frozen) else value
+    def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
+        """The data of lines of the usual shape."""
+        if not self._begun:
+            self._begun, self._notes.record = True, block.startswith(edn_quick.PREFIX)
+        found = edn_quick.quick(block)
+        if self._exact and (b"#" in block) is not self._notes.record:
+            tagged = self._notes.record
+            return (
+                data if line.startswith(b"#") is tagged else None
+                for data, line in zip(found, lines, strict=True)
+            )
+        return found
 
-
-def _plain(value: Any) -> Any:
-    """Extras as plain data: keywords become strings, in maps with _ for - so that they read as ours."""
-    if isinstance(value, dict):
-        return {str(_unfrozen(key)): _plain(held) for key, held in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(held) for held in value]
-    return value
+    def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
+        """The data of any line, or what is wrong with it."""
+        try:
+            return edn_ops.data_of(edn_quick.loads(line.decode(), where), self._exact, self._notes.record)
+        except UnicodeDecodeError as error:
+            raise BadHistory(f"{where}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
+        except ValueError as error:
+            raise BadHistory(f"{where}: {error}") from None

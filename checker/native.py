@@ -19,7 +19,9 @@ from checker.ends import not_caught_up, unexplained
 from checker.jepsen import ALWAYS_ALLOWED
 from harness.model.options import CheckOptions, Settings
 
-# Legal under read_uncommitted: what is not committed may be read there.
+# Legal under read_uncommitted: what is not committed may be read there. A part of a transaction that did
+# commit may not be missing there either, and without transactions nothing is uncommitted: what failed then
+# never was sent, and what an op polls after it has sent it is there.
 UNCOMMITTED: Final = frozenset({"G1a", "precommitted-read", "torn-transaction"})
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
@@ -32,11 +34,19 @@ def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> 
     """Whether an anomaly counts against the verdict. `rows`: witnesses as the kernel gives them."""
     if name in ALWAYS_ALLOWED:
         return False
-    if name in UNCOMMITTED and options.settings.isolation_level == "read_uncommitted":
+    settings = options.settings
+    if name == "precommitted-read" and settings.txn is False:
         return False
+    if name in UNCOMMITTED and settings.isolation_level == "read_uncommitted" and settings.txn is not False:
+        return name == "torn-transaction" and any(not row.get("aborted", True) for row in rows)
     if name == "unseen":
         return any(row["complete"] for row in rows)
     return True
+
+
+def bad_cycle(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether cycles of one type count: where no order of events explains one (checker.native_cycles)."""
+    return any(row.get("forbidden") for row in rows)
 
 
 def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:

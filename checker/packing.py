@@ -32,12 +32,17 @@ def _span(column: Ints) -> tuple[int, int]:
 
 def pack(*columns: Ints) -> Ints | None:
     """One int64 per row that orders as the columns do, first column first; None if they do not fit."""
-    spans = [_span(column) for column in columns]
+    return _pack(columns, [_span(column) for column in columns])
+
+
+def _pack(columns: tuple[Ints, ...], spans: list[tuple[int, int]]) -> Ints | None:
     if sum(bits for _, bits in spans) > _BITS:
         return None
-    packed = columns[0] - spans[0][0]
+    packed = np.subtract(columns[0], spans[0][0], dtype=np.int64)
     for column, (low, bits) in zip(columns[1:], spans[1:], strict=True):
-        packed = (packed << bits) | (column - low)
+        if bits:
+            packed <<= bits
+            packed |= column if low == 0 else np.subtract(column, low, dtype=np.int64)
     return packed
 
 
@@ -46,11 +51,13 @@ def order(*columns: Ints) -> Ints:
     rows = len(columns[0])
     if rows == 0:
         return empty()
-    packed = pack(*columns, np.arange(rows, dtype=np.int64))
+    bits = (rows - 1).bit_length()
+    packed = _pack((*columns, np.arange(rows, dtype=np.int64)), [*map(_span, columns), (0, bits)])
     if packed is None:
         return np.lexsort(columns[::-1]).astype(np.int64)
     packed.sort()
-    return packed & ((1 << (rows - 1).bit_length()) - 1)
+    packed &= (1 << bits) - 1
+    return packed
 
 
 def ranks(column: Ints) -> tuple[Ints, Ints]:

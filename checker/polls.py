@@ -4,15 +4,17 @@ Jepsen's rules: within an op, keys in the op's rebalance log are excused; betwee
 that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
 beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
 skips of what was deleted: below the log start (which makes the verdict unknown where nothing explains it:
-checker.ends), or under compaction.
+checker.ends), or under compaction. Where it is on record from what offset an assigned consumer was to begin,
+it must have begun there: checker.starts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from checker import starts
 from checker.bucket import Bucket
-from checker.deltas import Steps, between, inside, kept
+from checker.deltas import Steps, between, inside, joined, kept
 from checker.subscriptions import subscriptions
 
 
@@ -44,11 +46,14 @@ def between_ops(bucket: Bucket) -> Steps:
         bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
     )
     steps = _over_what_exists(bucket, between(bucket, bucket.polls, nothing, any_type=False))
-    if len(steps.delta) == 0:
+    native = not bucket.options.jepsen_compatible
+    if len(steps.delta) == 0 and not (native and bucket.small.commits.num_rows):
         return steps
     held = subscriptions(bucket)
     steps = kept(steps, held)
-    if bucket.options.jepsen_compatible:
+    if not native:
         return steps
     steps = steps.where(~held.reset(steps.process, steps.op_a, steps.op_b))
-    return steps.where(~held.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))
+    steps = steps.where(~held.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))
+    begun = starts.steps(bucket, held)
+    return joined(steps, _over_what_exists(bucket, begun)) if len(begun.delta) else steps

@@ -5,6 +5,7 @@
     tables/ops/*.parquet             one row per op: OPS
     tables/sends/<bucket>/*.parquet  one row per send: SENDS, ops ascending
     tables/polls/<bucket>/*.parquet  one row per polled record, in the order it was seen: POLLS
+    tables/commits/<bucket>/*.parquet  consumer offsets: COMMITS
     tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, NEMESIS: not spread over buckets
 
 A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation when it never
@@ -16,9 +17,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 # Types of completions as small integers.
 OK: Final = 0
@@ -103,6 +107,19 @@ ENDS: Final = pa.schema(
     ]
 )
 
+COMMITS: Final = pa.schema(
+    [  # consumer offsets that an op committed to the group, or that were fetched as it was assigned keys
+        ("op", _I64),
+        ("invoke_index", _I64),
+        ("process", _I64),
+        ("type", pa.int8()),
+        ("txn", pa.bool_()),  # the op's f is txn
+        ("fetched", pa.bool_()),
+        ("key", _I64),
+        ("offset", _I64),  # the next one to read; -1: fetched, and there was none
+    ]
+)
+
 DELETIONS: Final = pa.schema([("op", _I64), ("type", pa.int8()), ("key", _I64), ("before", _I64)])
 
 NEMESIS: Final = pa.schema(
@@ -125,3 +142,26 @@ SMALL: Final = {
     "nemesis": NEMESIS,
 }
 BUCKETED: Final = {"sends": SENDS, "polls": POLLS}
+# All that is spread over buckets; what ops say beside their records is collected together.
+SPREAD: Final = {**BUCKETED, "commits": COMMITS}
+BESIDE: Final = {**SMALL, "commits": COMMITS}
+# The columns that kernels read.
+KERNEL: Final = {
+    "sends": tuple(SENDS.names),
+    "polls": tuple(name for name in POLLS.names if name != "invoke_ns"),
+}
+
+
+def is_one(table: pa.Table, name: str, texts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    """Per row: whether a column of texts, plain or as a dictionary, holds one of these."""
+    result = np.zeros(table.num_rows, np.bool_)
+    begin = 0
+    for chunk in table.column(name).chunks:
+        place = slice(begin, begin + len(chunk))
+        if pa.types.is_dictionary(chunk.type):
+            wanted = np.array([text in texts for text in chunk.dictionary.to_pylist()], np.bool_)
+            result[place] = wanted[chunk.indices.to_numpy()]
+        else:
+            result[place] = pc.is_in(chunk, pa.array(texts)).to_numpy(zero_copy_only=False)
+        begin += len(chunk)
+    return result

@@ -6,19 +6,31 @@ What a task gives back must be small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
-from checker import ingest
-from checker.bucket import Data, Small
-from harness.model.errors import HarnessError
+from checker import ingest, stored
+from checker.bucket import Data, Small, visible_info
+from checker.lag import Reads
+from checker.packing import Ints, empty
+from checker.schema import BUCKETED, INFO, OK
+from checker.spread import Item, T, spread
+from checker.statistics import latencies
 
-T = TypeVar("T")
+
+@lru_cache(maxsize=1)
+def _reads(folder: str, *stamp: int) -> Reads:
+    """As `Part.reads`; `stamp`: of the tables, so that others in their place are read again."""
+    return Reads.of(stored.ops_columns(Path(folder), "index", "process", "type", "f", "invoke_ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +47,41 @@ class Part:
         if self.tables is not None:
             tables = self.tables
             return Data.of(tables.sends, tables.polls), ingest.small_of(tables.small, tables.meta)
-        return ingest.load(Path(self.folder), self.number, self.meta)
+        return stored.load(Path(self.folder), self.number, self.meta)
 
-    def ops(self) -> pa.Table:
-        """The table of ops, of all buckets."""
-        return self.tables.ops if self.tables is not None else ingest.load_ops(Path(self.folder))
+    def reads(self) -> Reads:
+        """The `ok` ops that poll, of all buckets; a worker that is kept reads them once."""
+        if self.tables is not None:
+            return Reads.of([self.tables.ops])
+        return _reads(*stored.stamp(Path(self.folder)))
+
+    def latencies(self) -> dict[str, dict[str, float]]:
+        """How long `ok` ops took, by f, of all buckets."""
+        if self.tables is not None:
+            return latencies([self.tables.ops])
+        return latencies(stored.ops_columns(Path(self.folder), "type", "f", "invoke_ns", "complete_ns"))
+
+    def visible_info(self) -> Ints:
+        """Ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
+        if self.tables is not None:
+            return self.load()[0].visible_info()
+        folder = Path(self.folder)
+        sends, polls = (partial(stored.bucket_columns, folder, kind, self.number) for kind in BUCKETED)
+        uncertain = np.flatnonzero(sends("type").column("type").to_numpy() == INFO)
+        if len(uncertain) == 0:
+            return empty()
+        infos = sends("op", "key", "value").take(pa.array(uncertain))
+        read = polls("key", "value", "type")
+        return visible_info(infos, read.filter(pa.array(read.column("type").to_numpy() == OK)))
+
+    def ops_between(self, low: int, high: int) -> Iterator[pa.Table]:
+        """The ops with ids in [low, high], in pieces: what makes them vertices of the graph."""
+        names = ("index", "invoke_index", "process", "type", "f")
+        if self.tables is None:
+            yield from stored.ops_between(Path(self.folder), low, high, *names)
+            return
+        index = self.tables.ops.column("index").to_numpy()
+        yield self.tables.ops.filter(pa.array((index >= low) & (index <= high)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +91,56 @@ class Source:
     run      the run folder, where there is one: results are written below it
     parts    one per bucket
     spark    a SparkSession, or None to run in this process
+    noted    the folder with the run's events/, where that is not `run`: nothing is written there
     """
 
     run: Path | None
     parts: tuple[Part, ...]
     meta: Mapping[str, Any]
     spark: Any = None
+    noted: Path | None = None
 
     def map(self, task: Callable[[Part], T]) -> list[T]:
-        """The task over all buckets, as one Spark job where there is Spark. Raises what a task raises."""
-        if self.spark is None:
-            return [task(part) for part in self.parts]
-        context = self.spark.sparkContext
-        job = context.parallelize(list(self.parts), len(self.parts)).map(partial(_answer, task))
-        found: list[T] = []
-        for error, answer in job.collect():
-            if error is not None:
-                raise error
-            found.append(answer)
-        return found
+        """The task over all buckets: see `spread`."""
+        return self.spread(task, self.parts)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        return 1 if self.spark is None else int(self.spark.sparkContext.defaultParallelism)
+
+    def spread(self, task: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+        """The task over all items, as one Spark job where there is Spark. Raises what a task raises."""
+        return spread(self.spark, task, items)
+
+    def bytes(self, part: Part) -> int:
+        """How large the files of a bucket are; 0 for tables in memory."""
+        own = tuple(f"{kind}/{part.number:05d}/" for kind in BUCKETED)
+        return sum(size for name, size in self.meta.get("files", {}).items() if name.startswith(own))
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path | None]:
+        """A folder beside the tables for tasks to write to, gone afterwards; None for tables in memory."""
+        if self.parts[0].tables is not None:
+            yield None
+            return
+        folder = Path(self.parts[0].folder) / f".scratch-{uuid4().hex[:12]}"
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def small(self, name: str) -> pa.Table:
         """One of the tables that are not spread over buckets."""
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
-        return ingest.load_small(Path(first.folder), name)
+        return stored.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
         """The dictionary of keys and values that are not plain integers."""
         first = self.parts[0]
-        return list(first.tables.texts) if first.tables is not None else ingest.texts(Path(first.folder))
-
-
-def _answer(task: Callable[[Part], T], part: Part) -> tuple[HarnessError | None, T | None]:
-    """The task's result, or what it says is wrong: through Spark, an exception would lose its type."""
-    try:
-        return None, task(part)
-    except HarnessError as error:
-        return error, None
+        return list(first.tables.texts) if first.tables is not None else stored.texts(Path(first.folder))
 
 
 def in_memory(tables: ingest.Tables) -> Source:
@@ -97,5 +150,6 @@ def in_memory(tables: ingest.Tables) -> Source:
 
 def on_disk(run: Path | None, folder: Path, meta: Mapping[str, Any], spark: Any = None) -> Source:
     """Tables below `folder`."""
-    parts = tuple(Part(number, str(folder), meta) for number in range(meta["buckets"]))
+    needed = {name: value for name, value in meta.items() if name != "files"}
+    parts = tuple(Part(number, str(folder), needed) for number in range(meta["buckets"]))
     return Source(run, parts, meta, spark)

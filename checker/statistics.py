@@ -9,15 +9,16 @@ intermediate reads         polls that see a part of one op's sends to one key
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checker.bucket import Bucket
 from checker.packing import Bools, Ints, begins, order, ranks
-from checker.schema import OK, SUBSCRIBE
+from checker.schema import OK, SUBSCRIBE, is_one
 
 LISTED = 20
 
@@ -113,14 +114,20 @@ def _rate(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def latencies(ops: pa.Table) -> dict[str, dict[str, float]]:
-    """Milliseconds from invocation to completion of `ok` ops by f: quantiles and the maximum."""
+def latencies(ops: Iterable[pa.Table]) -> dict[str, dict[str, float]]:
+    """Milliseconds from invocation to completion of `ok` ops by f: quantiles and the maximum.
+
+    The table of ops may come in pieces.
+    """
+    held: dict[str, list[Ints]] = {}
+    for table in ops:
+        took = table.column("complete_ns").fill_null(-1).to_numpy() - table.column("invoke_ns").to_numpy()
+        good = is_one(table, "type", ("ok",))
+        for f in sorted(set(pc.unique(table.column("f")).to_pylist())):
+            held.setdefault(f, []).append(took[good & is_one(table, "f", (f,))])
     result: dict[str, dict[str, float]] = {}
-    kinds = ops.column("type").to_numpy(zero_copy_only=False)
-    fs = ops.column("f").to_numpy(zero_copy_only=False)
-    took = ops.column("complete_ns").fill_null(-1).to_numpy() - ops.column("invoke_ns").to_numpy()
-    for f in sorted(set(fs.tolist())):
-        taken = took[(fs == f) & (kinds == "ok")]
+    for f in sorted(held):
+        taken = np.concatenate(held[f])
         if len(taken):
             p50, p95, p99 = np.percentile(taken, [50, 95, 99]) / 1e6
             result[f] = {

@@ -5,7 +5,8 @@ Rule (jepsen.tests.kafka, `version-orders`). Per key, an offset -> values map is
   - sends of `info` ops with an offset when any write of that op, on any key, was read by an `ok` op,
   - polls of ops of every type: Kafka's consumers are meant to see safe data whatever becomes of the op.
 Offsets that hold nothing are squeezed out (transaction markers make such holes). More than one value at an
-offset keeps one index, which goes to the smallest value. A value at several offsets has the last index.
+offset keeps one index, which goes to the smallest value, or under Jepsen's rules to the one that Jepsen
+takes. A value at several offsets has the last index.
 
 A *pair* is a (key, value), numbered densely, ascending; a *slot* is a (key, offset) that holds something,
 numbered densely over all keys of the bucket, ascending. Within a key, differences of slots are differences
@@ -14,6 +15,7 @@ of indices. What this cannot see: a record that nobody polled and whose send tol
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +68,13 @@ def _entries(pair: Ints, offset: Ints, pairs: int) -> tuple[Ints, Ints]:
     return np.concatenate([usual, odd_pair]), np.concatenate([where[usual], odd_offset])
 
 
-def build(pair: Ints, offset: Ints, pair_key: Ints, keys: int) -> Versions:
+def build(
+    pair: Ints, offset: Ints, pair_key: Ints, keys: int, preference: Callable[[Ints], Ints] | None = None
+) -> Versions:
     """The version orders from rows (pair, offset >= 0) that count.
 
-    `pair_key`: key rank of each pair; `keys`: number of key ranks.
+    `pair_key`: key rank of each pair; `keys`: number of key ranks; `preference`: of several pairs at an
+    offset the one with the lowest number has the index, and not the lowest pair.
     """
     pairs = len(pair_key)
     if len(pair) == 0:
@@ -85,6 +90,10 @@ def build(pair: Ints, offset: Ints, pair_key: Ints, keys: int) -> Versions:
     heads = np.flatnonzero(new)
     slot_key, slot_offset, slot_pick = key[heads], entry_offset[heads], entry_pair[heads]
     slot_values = np.diff(np.append(heads, len(entry_pair)))
+    if preference is not None and bool((slot_values > 1).any()):
+        shared = np.flatnonzero((slot_values > 1)[entry_slot])
+        rows = shared[order(entry_slot[shared], preference(entry_pair[shared]))]
+        slot_pick[slot_values > 1] = entry_pair[rows[begins(entry_slot[rows])]]
     key_start = np.searchsorted(slot_key, np.arange(keys + 1))
     index, first, last = (np.full(pairs, -1, np.int64) for _ in range(3))
     index[slot_pick] = np.arange(len(slot_pick))  # ascending: the last index wins

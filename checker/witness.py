@@ -18,7 +18,7 @@ from checker.packing import Ints
 
 # Columns that hold ids of ops, and columns that hold codes of keys and values.
 OP_FIELDS: Final = frozenset({"op", "ops", "writer", "reader", "max-read"})
-CODED_FIELDS: Final = frozenset({"key", "value", "values", "skipped", "messages"})
+CODED_FIELDS: Final = frozenset({"key", "value", "value'", "values", "skipped", "messages"})
 
 
 def table(columns: Mapping[str, Any]) -> pa.Table:
@@ -56,6 +56,7 @@ SEVERITY: Final[dict[str, tuple[str, bool]]] = {
     "int-nonmonotonic-send": ("delta", False),
     "nonmonotonic-poll": ("delta", False),
     "nonmonotonic-send": ("delta", False),
+    "stale-send": ("delta", False),
 }
 
 
@@ -75,7 +76,11 @@ def worst(name: str, found: pa.Table, limit: int | None) -> pa.Table:
 
 def plain(found: pa.Table, original: Mapping[int, Any]) -> list[dict[str, Any]]:
     """Rows as plain data, with coded keys and values turned back."""
-    rows: list[dict[str, Any]] = found.to_pylist()
+    return decoded(found.to_pylist(), original)
+
+
+def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dict[str, Any]]:
+    """The rows themselves, with coded keys and values turned back."""
     if not original:
         return rows
 

@@ -14,6 +14,8 @@ from typing import Final
 from checker import jepsen, native
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
+from checker.cycle_types import EXISTS, LEVELS, SPECS
+from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
 from harness.cluster.local import LocalCluster, LoopbackCluster
 from harness.cluster.mock import MockCluster
@@ -28,11 +30,14 @@ NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
 
 # How a reader would write each condition of checker.guarantees.
 CONDITIONS: Final[Mapping[str, str]] = {
-    "acks_all": "`acks=all`",
-    "two_copies": "replication factor and `min.insync.replicas` of 2 or more",
+    "acks_all": "`acks=all` (or `acks=1` of one replica)",
+    "two_copies": "replication factor and `min.insync.replicas` of 2 or more (or `flush.messages=1`)",
     "clean_election": "no unclean leader election",
     "exactly_once_log": "an idempotent or transactional producer",
     "in_order": "an idempotent or transactional producer, or one request in flight",
+    "transactions": "transactions",
+    "one_reader": "partitions assigned by hand, or by a group of the protocol classic or consumer",
+    "not_compacted": "no compaction",
     "read_committed": "`isolation.level=read_committed`, or no transactions",
 }
 
@@ -100,6 +105,50 @@ def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
     return [*lines, ""]
 
 
+def _edges(kinds: int) -> str:
+    return ", ".join(f"`{name}`" for bit, name in enumerate(KINDS) if kinds & (1 << bit))
+
+
+def _cycles() -> list[str]:
+    """The types of cycles, as tables."""
+    lines = [
+        "## Cycles",
+        "",
+        "Operations depend on each other: `ww`, the one sent a record just before the other's in the log;",
+        "`wr`, the other polled what the one sent; `rw`, the other sent the record after the highest one",
+        "that the one polled; `process` and `realtime`, the one had completed before the other began. A",
+        "cycle of such edges is named after them (Adya 1999; Elle). `--edges` chooses the kinds;",
+        "`ww,wr,realtime` unless told otherwise, and `--no-ww-deps` leaves `ww` out. In each strongly",
+        "connected component the most severe types are reported; what they imply is not.",
+        "",
+        "Kafka interleaves the writes of transactions, so most cycles are legal and make no run invalid.",
+        "One that no order of events explains does: a record polled before it was sent, or two",
+        "transactions that read each other's records although `read_committed` shows them only after",
+        "their commit. Such a witness says `forbidden: true` (`checker/native_cycles.py`). With",
+        "`--jepsen-compatible`, Jepsen's list decides.",
+        "",
+        "Of those that are forbidden:",
+        "",
+        *(f"{line} (`{name}`)" for name in ("G1c", "G1c-realtime") for line in _forbidden(name)),
+        "",
+        "| type | edges | what it is |",
+        "| --- | --- | --- |",
+    ]
+    for spec in SPECS:
+        kinds = spec.kinds if spec.rw == "none" else spec.kinds | 1 << RW
+        lines.append(f"| {spec.name} | {_edges(kinds)} | {spec.summary} |")
+    lines += [
+        "",
+        "Beside them, a level of isolation that cannot hold because its edges close some cycle, with the",
+        "smallest component that shows it:",
+        "",
+        "| type | edges | level |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {level.name}{EXISTS} | {_edges(level.kinds)} | {level.friendly} |" for level in LEVELS]
+    return [*lines, ""]
+
+
 def anomalies() -> str:
     """docs/anomalies.md."""
     lines = [
@@ -116,6 +165,7 @@ def anomalies() -> str:
         lines += _anomaly(name, anomaly.summary, anomaly.source, anomaly.find.__module__)
     torn = torn_transaction
     lines += _anomaly(torn.NAME, torn.SUMMARY, torn.SOURCE, torn.__name__)
+    lines += _cycles()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -131,11 +181,11 @@ def _places(needs: tuple[type, ...]) -> str:
 
 
 def _verb(verb: str) -> list[str]:
-    module = nemeses.VERBS[verb]
-    targets = [*NODE_TARGETS, "n1", *(() if verb in nemeses.NODES_ONLY else CLIENT_TARGETS)]
+    row = nemeses.VERBS[verb]
+    nodes = [*NODE_TARGETS, "n1"] if row.nodes else []
     rows = []
-    for target in targets:
-        fault = module.fault(target, Timing())
+    for target in [*nodes, *(CLIENT_TARGETS if row.clients else ()), *row.named]:
+        fault = row.fault(target, Timing())
         needs = ", ".join(need.__name__ for need in fault.needs) or "nothing"
         ops = ", ".join(f"`{f}`" for f in sorted(fault.nemesis.fs, key=lambda f: (f != verb, f)))
         shown = f"`{fault.name}`" + (", `n2`, ..." if target == "n1" else "")
@@ -143,7 +193,7 @@ def _verb(verb: str) -> list[str]:
     return [
         f"## {verb}",
         "",
-        sentence(module.SUMMARY),
+        sentence(row.summary),
         "",
         "| fault | short name | operations in the history | needs | where |",
         "| --- | --- | --- | --- | --- |",
@@ -157,6 +207,11 @@ def _targets() -> list[str]:
         *((name, _opening(choose)) for name, choose in NODE_TARGETS.items()),
         ("n1, n2, ...", "The node of that name"),
         *((name, _opening(choose)) for name, choose in CLIENT_TARGETS.items()),
+        *(
+            (f"{verb}:{name}", what)
+            for verb, row in nemeses.VERBS.items()
+            for name, what in row.named.items()
+        ),
     ]
     return [
         "## Targets",
@@ -169,13 +224,11 @@ def _targets() -> list[str]:
 
 
 def _needs() -> list[str]:
-    every = [*NODE_TARGETS, *CLIENT_TARGETS]
     found = {
         need.__name__: _opening(need)
-        for verb, module in nemeses.VERBS.items()
-        for target in every
-        if not (verb in nemeses.NODES_ONLY and target in CLIENT_TARGETS)
-        for need in module.fault(target, Timing()).needs
+        for row in nemeses.VERBS.values()
+        for target in row.targets
+        for need in row.fault(target, Timing()).needs
     }
     return [
         "## What a fault needs",

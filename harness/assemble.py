@@ -17,7 +17,8 @@ from typing import Any
 
 from harness import plan as plans
 from harness import store
-from harness.cluster import java
+from harness.clients.settings import settings as client_settings
+from harness.cluster import disks, java
 from harness.crew import AdminLink, Crew
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.interpreter import Interpreter, Limits
@@ -26,11 +27,12 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
-from harness.model.protocols import Cluster, Env, Fault, Generator, Hosts, Logs, Roles, Workload
+from harness.model.protocols import Cluster, Disks, Env, Fault, Generator, Hosts, Logs, Roles, Workload
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
 from harness.provenance import git_commit, versions
-from harness.roles import AdminRoles, Topics, ViewRoles
+from harness.roles import AdminRoles, Topics, Viewed, ViewRoles
+from harness.rolling import Roller
 from harness.spark import WarmSpark
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
@@ -72,8 +74,8 @@ def make_workload(plan: TestPlan) -> Workload:
     )
 
 
-def make_cluster(plan: TestPlan, work: Path, say: Say) -> Cluster:
-    """The cluster that a plan names; nothing is started. Raises Missing."""
+def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
+    """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
     if plan.cluster == "mock":
         from harness.cluster.mock import MockCluster
 
@@ -86,8 +88,9 @@ def make_cluster(plan: TestPlan, work: Path, say: Say) -> Cluster:
 
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return local.make(
-        plan.nodes, plan.kafka_version, config, work, plan.network, outside=plan.outside, notice=say
-    )
+        plan.nodes, plan.kafka_version, config, work, plan.network,
+        outside=plan.outside, notice=say, disks=Disks in needed,
+    )  # fmt: skip
 
 
 def cannot(plan: TestPlan) -> str:
@@ -219,8 +222,10 @@ def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", qu
 def _run_in(
     folder: Path, plan: TestPlan, faults: tuple[Fault, ...], say: Say, spark: WarmSpark, quiet: bool
 ) -> Outcome:
-    cluster = make_cluster(plan, folder / "cluster", say)
-    nemeses.refuse_unsupported(faults, cluster, cannot(plan))
+    needed = nemeses.needed(faults)
+    cluster = make_cluster(plan, folder / "cluster", say, needed)
+    refused: dict[type, str] = {Disks: disks.why_not()} if Disks in needed else {}
+    nemeses.refuse_unsupported(faults, cluster, cannot(plan), refused)
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
@@ -244,7 +249,7 @@ def _run_in(
 
 def _staff(
     folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack
-) -> tuple[Crew, Topics, Roles]:
+) -> tuple[Crew, Topics, Roles, AdminLink]:
     """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
     assert isinstance(cluster, Hosts)
     config = client_config(plan, cluster.bootstrap)
@@ -259,10 +264,11 @@ def _staff(
     topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
     topics.ensure(plan.key_count - 1)
     crew.start()
-    views = getattr(cluster, "views", None)
-    if views is not None:
-        return crew, topics, ViewRoles(views, plan.run, cluster.nodes, plan.replication_factor)
-    return crew, topics, AdminRoles(admin.call, cluster.nodes, plan.replication_factor)
+    if isinstance(cluster, Viewed):
+        group = client_settings(config).group_id
+        roles = ViewRoles(cluster, plan.run, group, plan.concurrency, plan.replication_factor)
+        return crew, topics, roles, admin
+    return crew, topics, AdminRoles(admin.call, plan.run, cluster.nodes, plan.replication_factor), admin
 
 
 def _record(
@@ -276,7 +282,7 @@ def _record(
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
     spark.start()
-    crew, topics, roles = _staff(folder, plan, cluster, stack)
+    crew, topics, roles, admin = _staff(folder, plan, cluster, stack)
     spark.get()
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
@@ -286,7 +292,7 @@ def _record(
     count = itertools.count()
 
     def env() -> Env:
-        return Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", next(count)))
+        return Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", next(count)), admin.call)
 
     def invoke(op: Op) -> Op:
         return nemeses.invoke(faults, env(), op)
@@ -302,7 +308,10 @@ def _record(
             elif op.f == nemeses.FINAL_POLLS_COMPLETE and op.extra.get("phase") == "complete":
                 events.write("phase", "final polls complete")
 
-    with store.HistoryLog(folder / "history", plan.run, zero_ns) as history:
+    with (
+        Roller(folder / "tables") as roller,
+        store.HistoryLog(folder / "history", plan.run, zero_ns, on_roll=roller.add) as history,
+    ):
         interpreter = Interpreter(
             crew, invoke, history.append,
             concurrency=plan.concurrency, seed=plan.seed, zero_ns=zero_ns,
@@ -357,14 +366,19 @@ def _tell(folder: Path, result: Result, say: Say, seconds: float) -> None:
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
-    """Draw the plots and name them."""
-    from harness.report import plots
+    """Draw the plots, and the pages of the keys in which something is wrong, and name them."""
+    from harness.report import listing, plots
+    from harness.report.order import draw as orders
 
     drawn = plots.draw(folder)
     for path in drawn:
         if path.suffix == ".png":
             say(f"  {path}")
-    return drawn
+    result = listing.result_of(folder)
+    pages = orders.draw(folder, result) if result is not None else []
+    if pages:
+        say(f"  {pages[0]}: who wrote and who polled in {len(pages) - 1} keys; harness explain {folder}")
+    return [*drawn, *pages]
 
 
 def options_of(folder: Path, **changes: Any) -> CheckOptions:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,7 @@ from harness.model.errors import (
     EXIT_VALID,
     HarnessError,
 )
-from harness.model.result import Result, to_data
+from harness.model.result import Verdict, to_data, worst
 from harness.run_options import RunsDir, SparkMaster, plan_values, with_options
 
 app = typer.Typer(
@@ -94,52 +95,89 @@ def run(
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]
 
 
+def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
+    """The names in a comma-separated option. Raises BadInput."""
+    from harness.model.errors import BadInput
+
+    names = frozenset(part.strip() for part in text.split(","))
+    if not names <= set(known):
+        raise BadInput(f"{option} {text}: any of {', '.join(known)}, with commas")
+    return names
+
+
 @app.command()
 def check(
     ctx: typer.Context,
-    histories: Annotated[list[str], typer.Argument(help="Run folders or their names, or history files.")],
+    histories: Annotated[
+        list[str], typer.Argument(help="Runs, Parquet folders, or files: .jsonl, .edn, plain or gzipped.")
+    ],
     jepsen_compatible: Annotated[bool, typer.Option(help="Judge exactly as Jepsen.")] = False,
     ww_deps: Annotated[bool, typer.Option(help="Offsets imply write order.")] = True,
     sub_via: Annotated[str | None, typer.Option(help="assign, subscribe, or assign,subscribe.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
+    edges: Annotated[
+        str | None, typer.Option(help="What cycles are made of: of ww, wr, rw, process, realtime.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
-    from harness import assemble, spark, store
-    from harness.model.errors import BadHistory, BadInput
-    from harness.model.result import worst
-    from harness.report import listing, prose
+    from harness import assemble, spark
+    from harness import histories as stored
+    from harness.model.options import EDGES
+    from harness.report import prose
+    from harness.store import is_run
 
     told = given(ctx)
     changes: dict[str, Any] = {name: told[name] for name in ("jepsen_compatible", "ww_deps") if name in told}
+    if edges is not None:
+        changes["edges"] = _some_of("--edges", edges, EDGES)
     if sub_via is not None:
-        changes["sub_via"] = frozenset(part.strip() for part in sub_via.split(","))
-        if not changes["sub_via"] <= {"assign", "subscribe"}:
-            raise BadInput(f"--sub-via {sub_via}: assign, subscribe, or both with a comma")
-    paths = [path if (path := Path(name)).is_file() else listing.resolve(runs, name) for name in histories]
-    stored_at = {path: store.require_run(path) for path in paths if path.is_dir()}
-    options = [assemble.options_of(stored_at.get(path, path.parent / "-"), **changes) for path in paths]
+        changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
+    paths = [stored.find(runs, name) for name in histories]
+    items = [(path, stored.options(path, changes)) for path in paths]
     session = spark.session_now(spark_master)
-    results: list[Result] = []
-    for path, how in zip(paths, options, strict=True):
-        stored = path in stored_at
-        try:
-            result = assemble.check_run(path, how, session, (lambda text: None) if as_json else say, stored)
-        except BadHistory as error:  # the others are judged all the same
-            print(f"harness: {error}", file=sys.stderr)
-            results.append(Result("unknown", reasons=(str(error),)))
-            if as_json:
-                say(json.dumps({"history": path.name, **to_data(results[-1])}))
-            continue
-        results.append(result)
+    verdicts: list[Verdict] = []
+    for path, result, wrong in stored.judge(items, session, (lambda text: None) if as_json else say):
+        verdicts.append(result.valid)
+        if wrong:  # the others are judged all the same
+            print(f"harness: {wrong}", file=sys.stderr)
         if as_json:
-            say(json.dumps({"history": path.name, **to_data(result)}, default=str))
-        else:
+            say(json.dumps(stored.line(path, result), default=str))
+        elif not wrong:
             say(prose.summary(path, result))
-            if stored:
+            if is_run(path):
                 assemble.draw(path, say)
-    return VERDICT_EXIT[worst(*(result.valid for result in results))]
+    return VERDICT_EXIT[worst(*verdicts)]
+
+
+@app.command("import")
+def import_(
+    history: Annotated[Path, typer.Argument(help="A history.edn or history.jsonl, plain or gzipped.")],
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Make a run folder of a history that this project did not produce, to check, show and list it."""
+    from harness import histories
+
+    folder = histories.import_(history, runs, say)
+    say(f"next: harness check {folder}")
+    return EXIT_VALID
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest; or a file.")],
+    form: Annotated[str, typer.Option("--format", help="edn, jsonl or parquet.")] = "edn",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to; with .gz at its end, gzipped. [default: NAME.FORMAT]")
+    ] = None,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Write a history as Jepsen's EDN, as one log, or as a Parquet folder, which `harness check` takes."""
+    from harness import histories
+
+    histories.export(histories.find(runs, name), form, out, say)
+    return EXIT_VALID
 
 
 @app.command("list")
@@ -172,6 +210,97 @@ def show(
     if result is None:
         raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
     say(json.dumps(to_data(result), default=str) if as_json else prose.summary(folder, result, witnesses))
+    return EXIT_VALID
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
+    anomaly: Annotated[
+        str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Explain what was found: each anomaly with its first witness, or one witness in full.
+
+    [bold]Examples[/bold]
+
+      harness explain latest
+
+      harness explain latest lost-write
+
+      harness explain latest G1a#3
+    """
+    from harness.report import explain as explaining
+    from harness.report import explained, found, listing
+
+    folder = listing.judged(runs, name)
+    result = listing.require_result(folder)
+    if anomaly is None:
+        say(json.dumps(to_data(result), default=str) if as_json else explained.overview(folder, result))
+        return EXIT_VALID
+    told = explaining.explain(folder, result, found.asked(anomaly))
+    say(json.dumps(explaining.data(told), default=str) if as_json else explained.text(told))
+    return EXIT_VALID
+
+
+@app.command()
+def around(
+    name: Annotated[
+        str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")
+    ],
+    key: Annotated[str, typer.Option("--key", "-k", help="The key.")],
+    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Around this offset.")] = None,
+    value: Annotated[str | None, typer.Option("--value", "-v", help="Around this value.")] = None,
+    n: Annotated[
+        int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each op as a line of JSON.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Show the operations that sent or polled the records around a place, trimmed to those.
+
+    [bold]Examples[/bold]
+
+      harness around latest --key 7 --offset 123
+
+      harness around latest --key 7 --value 45 -n 5
+    """
+    from harness.model.errors import BadInput
+    from harness.report import around as nearby
+    from harness.report import listing
+
+    if (offset is None) == (value is None):
+        raise BadInput("give either --offset or --value, the place to look around")
+    history = listing.history(runs, name)
+    place = nearby.Place(nearby.given(key), offset, None if value is None else nearby.given(value), n)
+    seen = nearby.Seen()
+    for op in nearby.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
+        say(json.dumps(nearby.data(op)) if as_json else nearby.text(op, place))
+    if not seen.ops:
+        print(nearby.require(seen, place, history), file=sys.stderr if as_json else sys.stdout)
+    return EXIT_VALID
+
+
+nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inject.")
+app.add_typer(nemesis, name="nemesis")
+
+
+@nemesis.callback()
+def _nemesis() -> None:
+    """The faults that a run can inject."""
+
+
+@nemesis.command("list")
+def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
+    """List the faults: what each does, its targets, and where it runs on this machine."""
+    from dataclasses import asdict
+
+    from harness import catalogue
+
+    found = catalogue.rows()
+    say(json.dumps([asdict(row) for row in found]) if as_json else catalogue.text(found))
     return EXIT_VALID
 
 

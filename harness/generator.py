@@ -115,11 +115,6 @@ class Barrier:
         return self if inner is self.inner else Barrier(inner, self.begun)
 
 
-def phases(*parts: Generator) -> Generator:
-    """One after another, each waiting until everything of the one before has completed."""
-    return Then(tuple(Barrier(part) for part in parts))
-
-
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
     """Stops `limit_ns` after it was first asked."""

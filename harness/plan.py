@@ -192,6 +192,9 @@ class TestPlan(BaseModel):
             min_insync_replicas=int(self.broker_config.get("min.insync.replicas", self.min_isr)),
             unclean_election=self.broker_config.get("unclean.leader.election.enable") == "true",
             cleanup_policy=self.broker_config.get("log.cleanup.policy", "delete"),
+            flush_messages=int(self.broker_config.get("log.flush.interval.messages", 0)) or None,
+            sub_via=frozenset(self.sub_via),
+            group_protocol=self.consumer_config.get("group.protocol", "classic"),
             broker=dict(self.broker_config),
         )
 

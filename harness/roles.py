@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.cluster.views import View, newest
 from harness.model.errors import ClusterTrouble
@@ -14,7 +14,21 @@ from harness.model.op import Op
 AHEAD: Final = 2  # topics made before a key needs them
 CREATE_TIMEOUT_S: Final = 30.0
 
+# The internal topics whose leaders are the coordinators (KIP-98; Kafka documentation, Design, 4.7).
+TXN_TOPIC: Final = "__transaction_state"
+GROUP_TOPIC: Final = "__consumer_offsets"
+
 Call = Callable[..., Any]
+
+
+@runtime_checkable
+class Viewed(Protocol):
+    """A cluster whose brokers can be asked one by one."""
+
+    nodes: tuple[str, ...]
+
+    def views(self) -> list[View]: ...
+    def controller(self) -> int | None: ...
 
 
 class AdminRoles:
@@ -23,12 +37,19 @@ class AdminRoles:
     Broker id n is the n-th node.
     """
 
-    def __init__(self, call: Call, nodes: tuple[str, ...], replication: int) -> None:
-        self._call, self._nodes, self._replication = call, nodes, replication
+    def __init__(self, call: Call, run: str, nodes: tuple[str, ...], replication: int) -> None:
+        self._call, self._run, self._nodes, self._replication = call, run, nodes, replication
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         rows = self._call("partitions", timeout_s + 2.0, timeout_s=timeout_s)
         return {(row["topic"], row["partition"]): _node(self._nodes, row["leader"]) for row in rows}
+
+    def topic_prefix(self) -> str:
+        return f"{self._run}-"
+
+    def holders(self, role: str) -> Sequence[str]:
+        """Nobody can tell by admin calls."""
+        return []
 
     def unhealthy(self) -> str:
         brokers = self._call("brokers", 7.0, timeout_s=5.0)
@@ -40,26 +61,57 @@ class AdminRoles:
 class ViewRoles:
     """`harness.model.protocols.Roles` from every broker's own view, the newest of which counts."""
 
-    def __init__(
-        self, views: Callable[[], list[View]], run: str, nodes: tuple[str, ...], replication: int
-    ) -> None:
-        self._views, self._run, self._nodes, self._replication = views, run, nodes, replication
+    def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
+        self._cluster, self._nodes = cluster, cluster.nodes
+        self._run, self._group, self._concurrency = run, group, concurrency
+        self._replication = replication
 
-    def _now(self) -> View:
-        views = self._views()
+    def _everything(self) -> View:
+        views = self._cluster.views()
         if not views:
             raise ClusterTrouble("no broker answers a metadata request")
-        now = newest(views)
+        return newest(views)
+
+    def _now(self) -> View:
+        now = self._everything()
         ours = {at: said for at, said in now.partitions.items() if at[0].startswith(f"{self._run}-")}
         return View(now.brokers, ours)
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         return {at: _node(self._nodes, said.leader) for at, said in self._now().partitions.items()}
 
+    def topic_prefix(self) -> str:
+        return f"{self._run}-"
+
+    def holders(self, role: str) -> Sequence[str]:
+        if role == "controller":
+            held = [self._cluster.controller()]
+        else:
+            everything = self._everything().partitions
+            topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
+            count = sum(1 for name, _ in everything if name == topic)
+            ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
+            named = ids if role == "txn-coordinator" else [self._group]
+            held = [everything[topic, coordinating(each, count)].leader for each in named if count]
+        found = [_node(self._nodes, broker) for broker in held]
+        return [node for node in found if node is not None]
+
     def unhealthy(self) -> str:
+        answered = len(self._cluster.views())
+        if answered < len(self._nodes):  # it may be back before anybody has missed it
+            return f"{answered} of {len(self._nodes)} brokers answer"
         now = self._now()
         replicas = [(said.leader, len(said.isr)) for said in now.partitions.values()]
         return _unhealthy(len(now.brokers), len(self._nodes), replicas, self._replication)
+
+
+def coordinating(name: str, partitions: int) -> int:
+    """The partition whose leader coordinates a group or a transactional id: Java's hash of its name."""
+    code = 0
+    for unit in memoryview(name.encode("utf-16-le")).cast("H"):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >= 1 << 31 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 def _node(nodes: tuple[str, ...], broker: int | None) -> str | None:

@@ -14,8 +14,9 @@ from harness.model.protocols import Env
 from nemesis.effects import facts, hit, wait_healthy, wait_new_leaders
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS, Facts
 
-Act = Callable[[Env, Sequence[str]], None]
+Act = Callable[[Env, Sequence[str]], Mapping[str, Any] | None]
 Evidence = Callable[[Env, Sequence[str]], Mapping[str, Any]]
+Effect = Callable[[Env, Facts, Sequence[str]], dict[str, Any]]
 
 
 def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
@@ -23,19 +24,38 @@ def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     return {}
 
 
-class BrokenNodes:
-    """`begin` breaks the target's nodes, `end` mends them and waits until the cluster is healthy.
+def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
+    """Effect of taking nodes away: their partitions have new leaders. Of nodes that led none, the act.
 
-    Effect: of a leader, that its partitions have new leaders; of other nodes that led any, the same; of all
-    nodes at once, what the evidence says at the end; otherwise the call itself.
+    Of all nodes too: nobody is left to lead, or to be asked.
+    """
+    if set(nodes) >= set(before.nodes):
+        return hit(nodes, True)
+    moved = wait_new_leaders(env, before, nodes)
+    led = any(leader in nodes for leader in before.leaders.values())
+    return hit(nodes, bool(moved) if led else True, new_leaders=moved)
+
+
+class BrokenNodes:
+    """`begin` breaks the target's nodes (or clients), `end` mends them and waits for a healthy cluster.
+
+    `effect` waits for the effect and gives the value of the op, to which `break_` may add. Where evidence is
+    given, that of all nodes at once says at the end whether it took effect.
     """
 
     def __init__(
-        self, target: str, begin: str, end: str, break_: Act, mend: Act, evidence: Evidence = nothing_more
+        self,
+        target: str,
+        begin: str,
+        end: str,
+        break_: Act,
+        mend: Act,
+        evidence: Evidence = nothing_more,
+        effect: Effect = moved_leaders,
     ) -> None:
         self.fs = frozenset({begin, end})
         self._target, self._begin = target, begin
-        self._break, self._mend, self._evidence = break_, mend, evidence
+        self._break, self._mend, self._evidence, self._effect = break_, mend, evidence, effect
         self._broken: list[str] = []
 
     def setup(self, env: Env) -> None:
@@ -45,19 +65,15 @@ class BrokenNodes:
         return op.with_(value=self._start(env) if op.f == self._begin else self._stop(env))
 
     def _start(self, env: Env) -> dict[str, Any]:
-        before = facts(env)
-        choose = NODE_TARGETS.get(self._target)
+        before = facts(env, self._target)
+        choose = {**NODE_TARGETS, **CLIENT_TARGETS}.get(self._target)
         aimed = choose(before, env.draw) if choose else [self._target]
-        nodes = [node for node in aimed if node in before.nodes]
-        if not nodes:
-            return hit([], False, why="no such node runs, or nobody leads")
-        self._broken += [node for node in nodes if node not in self._broken]
-        self._break(env, nodes)
-        if set(nodes) >= set(before.nodes):
-            return hit(nodes, self._evidence is nothing_more)
-        moved = wait_new_leaders(env, before, nodes)
-        led = any(leader in nodes for leader in before.leaders.values())
-        return hit(nodes, bool(moved) if led or self._target == "leader" else True, new_leaders=moved)
+        names = [name for name in aimed if name in (*before.nodes, *before.clients)]
+        if not names:
+            return hit([], False, why=f"nothing to hit: no {self._target} just now")
+        self._broken += [name for name in names if name not in self._broken]
+        done = dict(self._break(env, names) or {})
+        return {**self._effect(env, before, names), **done}
 
     def _stop(self, env: Env) -> dict[str, Any]:
         nodes = list(self._broken)
@@ -75,7 +91,7 @@ class BrokenNodes:
             seen = dict(self._evidence(env, nodes))
         except (HarnessError, OSError) as error:
             return {"evidence": f"not known: {error}"}
-        if set(nodes) >= set(env.cluster.nodes):
+        if self._evidence is not nothing_more and set(nodes) >= set(env.cluster.nodes):
             seen["took_effect"] = any(bool(found) for found in seen.values())
         return seen
 

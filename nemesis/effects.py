@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env, Processes
-from nemesis.targets import Facts, new_leaders
+from nemesis.targets import ROLES, Facts, new_leaders
 
 EFFECT_TIMEOUT_S: Final = 20.0
 HEALTHY_TIMEOUT_S: Final = 40.0
@@ -17,13 +17,14 @@ ASK_AGAIN_S: Final = 0.2
 T = TypeVar("T")
 
 
-def facts(env: Env) -> Facts:
-    """Ask the cluster who leads what. Raises ClusterTrouble when nobody answers."""
+def facts(env: Env, target: str = "") -> Facts:
+    """Ask the cluster who leads what, and what a target needs. Raises ClusterTrouble when nobody answers."""
     cluster = env.cluster
     running = tuple(
         node for node in cluster.nodes if not isinstance(cluster, Processes) or cluster.running(node)
     )
-    return Facts(running, env.roles.leaders(), env.workers.names())
+    role = env.roles.holders(target) if target in ROLES else ()
+    return Facts(running, env.roles.leaders(), env.workers.names(), tuple(role))
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:

@@ -13,8 +13,7 @@ from harness.model.protocols import Env, Fault, Processes
 from nemesis.broken import BrokenClients, BrokenNodes
 from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
 from nemesis.targets import CLIENT_TARGETS
-
-SUMMARY: Final = "SIGKILL a server, and start it again later; or SIGKILL a client process"
+from nemesis.verb import Verb
 
 
 def kill(env: Env, nodes: Sequence[str]) -> None:
@@ -30,8 +29,7 @@ def start(env: Env, nodes: Sequence[str]) -> None:
             env.cluster.start(node)
 
 
-def fault(target: str, timing: Timing) -> Fault:
-    """kill:TARGET."""
+def _fault(target: str, timing: Timing) -> Fault:
     name = f"kill:{target}"
     if target in CLIENT_TARGETS:
         once = fault_op("kill", name, target, "")
@@ -40,3 +38,8 @@ def fault(target: str, timing: Timing) -> Fault:
     nemesis = BrokenNodes(target, "kill", "restart", kill, start)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Processes,), takes_turns=True)
+
+
+VERB: Final = Verb(
+    "SIGKILL a server, and start it again later; or SIGKILL a client process", _fault, clients=True
+)

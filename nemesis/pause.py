@@ -12,8 +12,7 @@ from harness.model.protocols import Env, Fault, Processes
 from nemesis.broken import BrokenClients, BrokenNodes
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.targets import CLIENT_TARGETS
-
-SUMMARY: Final = "SIGSTOP a server or a client process, SIGCONT later"
+from nemesis.verb import Verb
 
 
 def pause(env: Env, nodes: Sequence[str]) -> None:
@@ -28,8 +27,7 @@ def resume(env: Env, nodes: Sequence[str]) -> None:
         env.cluster.resume(node)
 
 
-def fault(target: str, timing: Timing) -> Fault:
-    """pause:TARGET."""
+def _fault(target: str, timing: Timing) -> Fault:
     name = f"pause:{target}"
     begin, end = fault_op("pause", name, target, "start"), fault_op("resume", name, target, "stop")
     if target in CLIENT_TARGETS:
@@ -37,3 +35,6 @@ def fault(target: str, timing: Timing) -> Fault:
         return Fault(name, clients, start_stop(begin, end, timing), finally_(end))
     nodes = BrokenNodes(target, "pause", "resume", pause, resume)
     return Fault(name, nodes, start_stop(begin, end, timing), finally_(end), (Processes,), takes_turns=True)
+
+
+VERB: Final = Verb("SIGSTOP a server or a client process, SIGCONT later", _fault, clients=True)

@@ -9,29 +9,42 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.protocols import Cluster, Env, Fault, Generator
-from nemesis import isolate, kill, pause
+from nemesis import damage, delete_records, disk_full, kill, partition, pause, power_loss, restart
 from nemesis.effects import wait_healthy
 from nemesis.schedule import Timing, for_ever
-from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
+from nemesis.verb import Verb
 
-Make = Callable[[str, Timing], Fault]
-
-VERBS: Final[Mapping[str, ModuleType]] = {"kill": kill, "pause": pause, "isolate": isolate}
+VERBS: Final[Mapping[str, Verb]] = {
+    "kill": kill.VERB,
+    "pause": pause.VERB,
+    "restart": restart.RESTART,
+    "rolling-restart": restart.ROLLING,
+    **partition.VERBS,
+    "power-loss": power_loss.VERB,
+    "disk-full": disk_full.VERB,
+    **damage.VERBS,
+    "delete-records": delete_records.VERB,
+}
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
-NODES_ONLY: Final = frozenset({"isolate"})
 ALIASES: Final[Mapping[str, str]] = {
     "leader-kill": "kill:leader",
     "leader-pause": "pause:leader",
     "leader-isolate": "isolate:leader",
+    "leader-restart": "restart:leader",
+    "rolling-restart": "rolling-restart:all",
+    "halves": "split:minority",
+    "majorities-ring": "ring:all",
+    "controller-kill": "kill:controller",
+    "client-isolate": "isolate:client",
+    "delete-records": "delete-records:some",
     "client-crash": "kill:client",
     "client-kill": "kill:client",
     "client-pause": "pause:client",
@@ -54,12 +67,13 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
     full = ALIASES.get(name, name)
     verb, _, target = full.partition(":")
     if verb not in VERBS or not target:
-        known = ["none", *ALIASES, *(f"{verb}:{target}" for verb in VERBS for target in NODE_TARGETS)]
+        full_names = [f"{verb}:{target}" for verb, row in VERBS.items() for target in row.targets]
+        known = ["none", *ALIASES, *full_names]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise BadInput(f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
                        f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
-    targets = [*NODE_TARGETS, *nodes, *(() if verb in NODES_ONLY else CLIENT_TARGETS)]
+    targets = [*VERBS[verb].targets, *(nodes if VERBS[verb].nodes else ())]
     if target not in targets:
         raise BadInput(f"--nemesis {name}: {verb} has no target {target!r}; one of {', '.join(targets)}")
     return f"{verb}:{target}"
@@ -70,19 +84,32 @@ def faults(names: Sequence[str], timing: Timing) -> tuple[Fault, ...]:
     made = []
     for name in names:
         verb, _, target = name.partition(":")
-        make: Make = VERBS[verb].fault
-        made.append(make(target, timing))
+        made.append(VERBS[verb].fault(target, timing))
     return tuple(made)
 
 
-def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str) -> None:
-    """Raises BadInput for a fault that needs what the cluster cannot do; `why` says what it is."""
+def needed(chosen: Sequence[Fault]) -> frozenset[type]:
+    """The capabilities of a cluster that some faults need."""
+    return frozenset(need for fault in chosen for need in fault.needs)
+
+
+def refuse_unsupported(
+    chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]
+) -> None:
+    """Raises BadInput for a fault that needs what the cluster cannot do; `why` says what it is.
+
+    `refused`: what the cluster could do, and this machine does not let it, with the reason.
+    """
     for fault in chosen:
+        for need in fault.needs:
+            if isinstance(cluster, need) and refused.get(need):
+                raise BadInput(f"--nemesis {fault.name} needs {need.__name__}: {refused[need]}")
         missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
         if missing:
             raise BadInput(f"--nemesis {fault.name} needs {', '.join(missing)}, which {why}")
-        if fault.name.startswith("isolate:") and len(cluster.nodes) < 2:
-            raise BadInput(f"--nemesis {fault.name} needs two nodes or more; use --nodes")
+        least = VERBS[fault.name.partition(":")[0]].nodes_min
+        if len(cluster.nodes) < least:
+            raise BadInput(f"--nemesis {fault.name} needs {least} nodes or more; use --nodes")
 
 
 def under_load(chosen: Sequence[Fault]) -> Generator | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,23 +17,61 @@ class Facts:
     nodes    nodes whose server runs
     leaders  (topic, partition) -> node of the run's topics, None where there is no leader
     clients  names of the worker processes
+    holders  nodes that hold the role that was asked for, once for each thing they hold it of
     """
 
     nodes: tuple[str, ...]
     leaders: Mapping[tuple[str, int], str | None]
     clients: tuple[str, ...]
+    holders: tuple[str, ...] = ()
 
 
 Choose = Callable[[Facts, Draw], Sequence[str]]
 
 
+def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[str]:
+    """The running node that is named most often; a draw breaks ties."""
+    held = Counter(node for node in nodes if node in facts.nodes)
+    if not held:
+        return []
+    most = max(held.values())
+    return [draw.choice(sorted(str(node) for node, count in held.items() if count == most))]
+
+
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
     """The node that leads most of the run's partitions; a draw breaks ties. None when nobody leads."""
-    led = Counter(node for node in facts.leaders.values() if node in facts.nodes)
-    if not led:
-        return []
-    most = max(led.values())
-    return [draw.choice(sorted(str(node) for node, count in led.items() if count == most))]
+    return _busiest(facts.leaders.values(), facts, draw)
+
+
+def controller(facts: Facts, draw: Draw) -> Sequence[str]:
+    """The node whose controller leads the metadata quorum."""
+    return _busiest(facts.holders, facts, draw)
+
+
+def txn_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
+    """The node that coordinates most of the run's transactional ids."""
+    return _busiest(facts.holders, facts, draw)
+
+
+def group_coordinator(facts: Facts, draw: Draw) -> Sequence[str]:
+    """The node that coordinates the run's consumer group."""
+    return _busiest(facts.holders, facts, draw)
+
+
+def minority(facts: Facts, draw: Draw) -> Sequence[str]:
+    """As many nodes as can fail while a majority is left, the leader among them."""
+    return _some(facts, draw, (len(facts.nodes) - 1) // 2)
+
+
+def majority(facts: Facts, draw: Draw) -> Sequence[str]:
+    """The smallest number of nodes without which no majority is left, the leader among them."""
+    return _some(facts, draw, len(facts.nodes) // 2 + 1)
+
+
+def _some(facts: Facts, draw: Draw, count: int) -> Sequence[str]:
+    first = list(leader(facts, draw))
+    rest = [node for node in facts.nodes if node not in first]
+    return [*first, *draw.shuffled(rest)][:count]
 
 
 def follower(facts: Facts, draw: Draw) -> Sequence[str]:
@@ -57,6 +95,11 @@ def client(facts: Facts, draw: Draw) -> Sequence[str]:
     return [draw.choice(facts.clients)] if facts.clients else []
 
 
+def some_clients(facts: Facts, draw: Draw) -> Sequence[str]:
+    """Any half of the client processes, rounded up."""
+    return draw.shuffled(facts.clients)[: -(-len(facts.clients) // 2)]
+
+
 def all_clients(facts: Facts, draw: Draw) -> Sequence[str]:
     """Every client process."""
     return facts.clients
@@ -64,16 +107,22 @@ def all_clients(facts: Facts, draw: Draw) -> Sequence[str]:
 
 NODE_TARGETS: Final[Mapping[str, Choose]] = {
     "leader": leader,
+    "controller": controller,
+    "txn-coordinator": txn_coordinator,
+    "group-coordinator": group_coordinator,
     "follower": follower,
     "one": one,
+    "minority": minority,
+    "majority": majority,
     "all": all_nodes,
 }
-CLIENT_TARGETS: Final[Mapping[str, Choose]] = {"client": client, "clients": all_clients}
-
-
-def led_by(facts: Facts, nodes: Sequence[str]) -> list[tuple[str, int]]:
-    """Partitions that some of these nodes lead."""
-    return sorted(partition for partition, node in facts.leaders.items() if node in nodes)
+CLIENT_TARGETS: Final[Mapping[str, Choose]] = {
+    "client": client,
+    "some-clients": some_clients,
+    "clients": all_clients,
+}
+# Targets for which the cluster must be asked who holds a role.
+ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator"})
 
 
 def new_leaders(

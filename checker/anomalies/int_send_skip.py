@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
 from checker.bucket import Bucket
-from checker.deltas import inside, within_op
+from checker.deltas import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:
     """Steps within an op with a delta above 1."""
-    return within_op(bucket, inside(bucket, bucket.sends), skips=True)
+    return within_op(bucket, bucket.once(inside_sends), skips=True)
 
 
 ANOMALY = Anomaly(

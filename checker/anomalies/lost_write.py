@@ -7,6 +7,8 @@ committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
 Native rules add and take away:
 - Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
   lost, even beyond the bound, or without a known offset.
+- Later loss: where a client read a log once more from its beginning to its end, every value that must exist
+  and is not in there is lost, though it may have been read before: a power cut takes what was seen.
 - Deletion: values below the log start are excused, those without known offset too unless they were sent after
   a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
   their key. A log start that nothing explains excuses as well, but makes the verdict unknown: checker.ends.
@@ -25,6 +27,7 @@ import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
 from checker.bucket import Bucket
+from checker.ends import rereads_of
 from checker.packing import Bools, Ints
 from checker.schema import OK
 from checker.witness import nullable, table
@@ -57,16 +60,40 @@ def excused(bucket: Bucket) -> Bools:
     """Per pair: deleted as far as can be known (native rules)."""
     data, orders = bucket.data, bucket.versions
     log_start, _, _ = bucket.ends.of(data.keys)
+    compacted = "compact" in (bucket.options.settings.cleanup_policy or "")
+    if not compacted and not bool(log_start.any()):
+        return np.zeros(len(data.pair_key), np.bool_)
     start = log_start[data.pair_key]
     offset = np.full(len(data.pair_key), -1, np.int64)
     offset[orders.entry_pair] = orders.entry_offset  # ascending: the last offset
     gone = np.where(offset < 0, (start > 0) & ~_sent_beyond(bucket, log_start), offset < start)
-    if "compact" in (bucket.options.settings.cleanup_policy or ""):
+    if compacted:
         top = np.full(len(data.keys), -1, np.int64)
         np.maximum.at(top, data.pair_key, orders.last)
         gone |= (orders.last >= 0) & (orders.last < top[data.pair_key])
     result: Bools = gone
     return result
+
+
+def _gone(bucket: Bucket) -> Bools:
+    """Per pair: its log was read once more from the beginning to the end, and it was not there."""
+    data, polls = bucket.data, bucket.polls
+    again = rereads_of(bucket.small.ends, bucket.small.assigns)
+    place = bucket.key_ranks(again.key)
+    ours = place >= 0
+    place, process, since = place[ours], again.process[ours], again.since[ours]
+    whole = np.zeros(len(data.keys), np.bool_)
+    whole[place] = True
+    _, _, complete = bucket.ends.of(data.keys)
+    whole &= complete
+    there = np.zeros(len(data.pair_key), np.bool_)
+    for reader in np.unique(process):
+        first = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
+        mine = process == reader
+        first[place[mine]] = since[mine]
+        rows = polls.process == reader
+        there[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
+    return whole[data.pair_key] & ~there
 
 
 def _offsets_tell(bucket: Bucket) -> bool:
@@ -90,7 +117,8 @@ def lost_pairs(bucket: Bucket) -> Ints:
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
         whole = whole | (below & ~seen)
-    return np.flatnonzero(unread & whole & ~excused(bucket))
+    missing = (unread & whole) | (bucket.must_exist & bucket.once(_gone))
+    return np.flatnonzero(missing & ~bucket.once(excused))
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
@@ -113,7 +141,7 @@ def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
 
 def find(bucket: Bucket) -> pa.Table:
     """One witness per lost value."""
-    pairs = lost_pairs(bucket)
+    pairs = bucket.once(lost_pairs)
     data, orders = bucket.data, bucket.versions
     bound = _bound(bucket)
     key = data.pair_key[pairs]

@@ -15,9 +15,11 @@ from checker.anomalies import (
     lost_write,
     nonmonotonic_poll,
     nonmonotonic_send,
+    offset_regression,
     phantom_read,
     poll_skip,
     precommitted_read,
+    stale_send,
     unseen,
 )
 from checker.anomalies.model import Anomaly
@@ -35,6 +37,8 @@ ANOMALIES: Final[dict[str, Anomaly]] = {
     "poll-skip": poll_skip.ANOMALY,
     "nonmonotonic-poll": nonmonotonic_poll.ANOMALY,
     "nonmonotonic-send": nonmonotonic_send.ANOMALY,
+    "offset-regression": offset_regression.ANOMALY,
+    "stale-send": stale_send.ANOMALY,
     "int-nonmonotonic-send": int_nonmonotonic_send.ANOMALY,
     "int-send-skip": int_send_skip.ANOMALY,
 }

@@ -34,7 +34,7 @@ def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
 def suspects(bucket: Bucket) -> Ints:
     """Transactions that lost a write here, or that failed and had a write polled by an `ok` op."""
     lost = np.zeros(len(bucket.data.pair_key), np.bool_)
-    lost[lost_pairs(bucket)] = True
+    lost[bucket.once(lost_pairs)] = True
     sends = bucket.sends
     aborted = (sends.type == FAIL) & bucket.data.polled_ok[sends.pair]
     rows = (aborted | lost[sends.pair]) & _transactional(bucket)
@@ -47,7 +47,7 @@ def parts(bucket: Bucket, ops: Ints) -> pa.Table:
     rows = np.flatnonzero(member(sends.op, ops))
     rows = rows[order(sends.op[rows])]
     lost = np.zeros(len(bucket.data.pair_key), np.int64)
-    lost[lost_pairs(bucket)] = 1
+    lost[bucket.once(lost_pairs)] = 1
     op, pair = sends.op[rows], sends.pair[rows]
     heads = np.flatnonzero(begins(op))
     visible = bucket.data.polled_ok[pair].astype(np.int64)
@@ -70,7 +70,8 @@ def reduce(tables: list[pa.Table]) -> pa.Table:
     """The transactions that are torn over all buckets."""
     joined = pa.concat_tables(tables).group_by("op")
     summed = joined.aggregate([("sent", "sum"), ("visible", "sum"), ("lost", "sum"), ("aborted", "max")])
-    summed = summed.rename_columns(["op", "sent", "visible", "lost", "aborted"]).sort_by("op")
+    summed = summed.rename_columns(["op", "sent", "visible", "lost", "aborted"])
+    summed = summed.sort_by([("aborted", "ascending"), ("op", "ascending")])  # of either kind, some are shown
     visible, lost = summed.column("visible").to_numpy(), summed.column("lost").to_numpy()
     aborted = summed.column("aborted").to_numpy().astype(np.bool_)
     return summed.filter(pa.array((visible > 0) & ((lost > 0) | aborted)))

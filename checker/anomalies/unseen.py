@@ -45,7 +45,7 @@ def find(bucket: Bucket) -> pa.Table:
     if bucket.options.jepsen_compatible:
         left |= _polled_at_last(bucket)
     else:
-        left &= ~excused(bucket)
+        left &= ~bucket.once(excused)
     pairs = np.flatnonzero(left)
     key = data.pair_key[pairs]
     heads = np.flatnonzero(begins(key))

@@ -2,107 +2,87 @@
 
 Stages: a pre-pass for the `info` ops that committed (only where there is more than one bucket: it crosses
 keys), the kernels, torn transactions if anything was lost or aborted data was read, and the reduction here.
-Each task gives back counts, the worst few witnesses and small series; complete witnesses go to Parquet parts.
+checker.tasks says what runs where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from checker import jepsen, native, results, series, statistics
+from checker import cycles, edges, jepsen, native, results, statistics
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.bucket import Bucket
 from checker.coding import decoder
+from checker.cycle_types import SUMMARIES
 from checker.guarantees import promised
 from checker.packing import Ints, empty
-from checker.source import Part, Source
+from checker.schema import MICRO
+from checker.source import Source
+from checker.tasks import (
+    SHOWN,
+    Answer,
+    Found,
+    answers_of,
+    kernels,
+    reasons_of_edges,
+    torn_parts,
+    visible_info,
+    works_of,
+)
 from checker.version import VERSION
-from checker.witness import plain, worst
+from checker.witness import decoded, plain, worst
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
-SHOWN: Final = 32
 LISTED_UNSEEN: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One anomaly in one bucket: how many witnesses, and the worst of them."""
-
-    count: int
-    rows: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one bucket gives back."""
-
-    found: Mapping[str, Found]
-    suspects: Ints
-    sums: Mapping[str, Any]
-    unseen: pa.Table | None
-    lag: pa.Table | None
-
-
-def visible_info(part: Part) -> Ints:
-    """Pre-pass over one bucket: `info` ops a write of which was read."""
-    return part.load()[0].visible_info()
-
-
-def kernels(
-    part: Part, options: CheckOptions, committed: Ints | None, run: str | None, buckets: int
-) -> Answer:
-    """All anomalies, statistics and series of one bucket."""
-    data, small = part.load()
-    bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
-    limit = None if options.jepsen_compatible else SHOWN
-    found: dict[str, Found] = {}
-    original: Mapping[int, Any] | None = None
-    for name, anomaly in ANOMALIES.items():
-        rows = anomaly.find(bucket)
-        if rows.num_rows == 0:
-            continue
-        if run is not None:
-            if original is None:
-                original = decoder(results.texts_of(part))
-            results.write_part(Path(run), name, part.number, plain(rows, original))
-        whole = limit if name != "unseen" else None
-        found[name] = Found(rows.num_rows, worst(name, rows, whole).combine_chunks())
-    suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
-    reads = series.Reads.of(part.ops())
-    lag = series.realtime_lag(bucket, reads, series.LAG_POINTS // buckets)
-    unseen = series.unseen(bucket, series.UNSEEN_POINTS // buckets)
-    return Answer(found, suspects, statistics.of_bucket(bucket), unseen, lag)
-
-
-def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
-    """What became of the sends of some transactions, as far as one bucket knows."""
-    data, small = part.load()
-    known = data.visible_info() if committed is None else committed
-    return torn_transaction.parts(Bucket(data, small, known, options), ops).combine_chunks()
+def _cycles(
+    source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
+) -> dict[str, list[dict[str, Any]]]:
+    """Witnesses of cycles by type, all of them, with original keys and values."""
+    found = cycles.search(source, options, [answer.judged.edges for answer in answers])
+    wanted = cycles.wanted(found)
+    details = edges.DETAILS.empty_table()
+    if len(wanted):
+        task = partial(reasons_of_edges, options=options, committed=committed, ops=wanted)
+        details = pa.concat_tables(source.map(task))
+    witnesses = cycles.witnesses(found, details)
+    original = decoder(source.texts()) if witnesses else {}
+    for name, rows in witnesses.items():
+        for row in rows:
+            decoded(row.get("steps", []), original)
+        if source.run is not None:
+            results.write_part(source.run, name, 0, rows)
+    return witnesses
 
 
 def check(source: Source, options: CheckOptions) -> Result:
     """The verdict on a history. Raises BadHistory when its tables cannot be used."""
     committed: Ints | None = None
     if len(source.parts) > 1:
-        committed = np.unique(np.concatenate(source.map(visible_info)))
+        uncertain = any(source.meta["counts"].get(f, {}).get("info") for f in MICRO)
+        committed = np.unique(np.concatenate(source.map(visible_info))) if uncertain else empty()
     run = None if source.run is None else str(source.run)
     if source.run is not None:
         results.clear(source.run)
     buckets = len(source.parts)
-    answers = source.map(partial(kernels, options=options, committed=committed, run=run, buckets=buckets))
+    with source.scratch() as scratch:
+        task = partial(
+            kernels, options=options, committed=committed, run=run, buckets=buckets, scratch=scratch
+        )
+        works = works_of(source)
+        answers = answers_of(works, source.spread(task, works))
+        circles = _cycles(source, options, committed, answers)
     found = _joined(answers)
     if not options.jepsen_compatible:
-        suspects = np.unique(np.concatenate([answer.suspects for answer in answers]))
+        suspects = np.unique(np.concatenate([answer.judged.suspects for answer in answers]))
         if len(suspects):
             tables = source.map(partial(torn_parts, options=options, committed=committed, ops=suspects))
             torn = torn_transaction.reduce(tables)
@@ -110,7 +90,7 @@ def check(source: Source, options: CheckOptions) -> Result:
                 found[torn_transaction.NAME] = Found(torn.num_rows, torn.slice(0, SHOWN))
                 if source.run is not None:
                     results.write_part(source.run, torn_transaction.NAME, 0, torn.to_pylist())
-    result = _verdict(source, options, answers, found)
+    result = _verdict(source, options, answers, found, circles)
     if source.run is not None:
         results.finish(source.run)
     return result
@@ -120,7 +100,7 @@ def _joined(answers: list[Answer]) -> dict[str, Found]:
     """Anomalies over all buckets, in the order of the table."""
     joined: dict[str, Found] = {}
     for name in ANOMALIES:
-        parts = [answer.found[name] for answer in answers if name in answer.found]
+        parts = [answer.judged.found[name] for answer in answers if name in answer.judged.found]
         if parts:
             joined[name] = Found(
                 sum(part.count for part in parts), pa.concat_tables([part.rows for part in parts])
@@ -159,7 +139,31 @@ def _witnesses(
     return [witness]
 
 
-def _verdict(source: Source, options: CheckOptions, answers: list[Answer], found: dict[str, Found]) -> Result:
+def _cycle_anomalies(
+    circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions
+) -> list[AnomalyFound]:
+    """The types of cycles that were found, in the order of cycle_types."""
+    allowed = jepsen.allowed(options)
+    anomalies = []
+    for name, summary in SUMMARIES.items():
+        rows = circles.get(name)
+        if rows:
+            compatible = options.jepsen_compatible
+            is_bad = name not in allowed if compatible else native.bad_cycle(rows)
+            shown = tuple(rows if compatible else rows[:SHOWN])
+            # What is promised is that there is no cycle of the forbidden kind; of the others, nothing.
+            promise = promised(name, options.settings) if compatible or is_bad else False
+            anomalies.append(AnomalyFound(name, summary, len(rows), is_bad, promise, shown))
+    return anomalies
+
+
+def _verdict(
+    source: Source,
+    options: CheckOptions,
+    answers: list[Answer],
+    found: dict[str, Found],
+    circles: Mapping[str, list[dict[str, Any]]],
+) -> Result:
     compatible = options.jepsen_compatible
     original = decoder(source.texts())
     allowed = jepsen.allowed(options) if compatible else frozenset()
@@ -183,10 +187,17 @@ def _verdict(source: Source, options: CheckOptions, answers: list[Answer], found
                 tuple(_witnesses(name, held.rows, source, original, full=compatible)),
             )
         )
+    anomalies.extend(_cycle_anomalies(circles, options))
     counts = {anomaly.name: anomaly.count for anomaly in anomalies}
-    figures = statistics.of_history(source.meta, [answer.sums for answer in answers], counts, original)
-    figures["latencies"] = statistics.latencies(source.parts[0].ops())
-    figures.update(results.series(source, [a.unseen for a in answers], [a.lag for a in answers], original))
+    figures = statistics.of_history(
+        source.meta, [answer.figures.sums for answer in answers], counts, original
+    )
+    figures["latencies"] = answers[0].figures.latencies
+    figures.update(
+        results.series(
+            source, [a.figures.unseen for a in answers], [a.figures.lag for a in answers], original
+        )
+    )
     if compatible:
         reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
@@ -194,10 +205,10 @@ def _verdict(source: Source, options: CheckOptions, answers: list[Answer], found
         ends, nemesis = source.small("ends"), source.small("nemesis")
         reasons = native.reasons(source.meta, figures, unseen, nemesis, ends, options)
         reasons += native.moved_starts(ends, source.small("deletions"), options.settings, original)
-        if source.run is not None:
-            reasons += native.unfinished(source.run, options) + native.trouble(source.run)
+        if (noted := source.run or source.noted) is not None:
+            reasons += native.unfinished(noted, options) + native.trouble(noted)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within
-    return _result(anomalies, reasons, figures)
+    return _result(anomalies, [*source.meta["doubts"], *reasons], figures)
 
 
 def _graph(source: Source) -> bool:

@@ -68,3 +68,16 @@ class AdminRole:
         partitions = {made.partition(key): key for key in keys}
         found = self._admin.offsets(list(partitions), isolation_level or made.isolation_level, timeout_s)
         return [[partitions[partition], start, end] for partition, (start, end) in found.items()]
+
+    def keys(self, timeout_s: float = 5.0) -> list[int]:
+        """Every key that has a partition, ascending."""
+        rows = self.partitions(timeout_s)
+        found = [self._settings.key(row["topic"], row["partition"]) for row in rows]
+        return sorted(key for key in found if key is not None)
+
+    def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
+        """[key, offset] of each: delete what is below. [key, where its log begins now]."""
+        partitions = {self._settings.partition(key): (key, offset) for key, offset in before}
+        asked = {partition: offset for partition, (_, offset) in partitions.items()}
+        found = self._admin.delete_records(asked, timeout_s)
+        return [[partitions[partition][0], start] for partition, start in found.items()]

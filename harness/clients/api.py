@@ -75,8 +75,9 @@ class Batch:
     errors: Sequence[ClientError] = ()
 
 
-Rebalanced = Callable[[str, Sequence[TopicPartition]], None]
-"""Called from within `Consumer.poll` and `close` with assigned | revoked | lost and the partitions."""
+Rebalanced = Callable[[str, Sequence[TopicPartition], Mapping[TopicPartition, int | None]], None]
+"""Called from within `Consumer.poll` and `close` with assigned | revoked | lost, the partitions, and, where
+they were assigned and the group has answered, the offsets that it has committed (None: none)."""
 
 
 class Producer(Protocol):
@@ -150,6 +151,11 @@ class Admin(Protocol):
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
     ) -> dict[TopicPartition, tuple[int, int]]:
         """(log start, end) of each; `end` is the last stable offset under read_committed."""
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
+    ) -> dict[TopicPartition, int]:
+        """Delete what is below an offset; where each log begins now (KIP-107)."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         """{"controller": id or None, "brokers": {id: "host:port"}}."""

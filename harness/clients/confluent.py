@@ -41,6 +41,7 @@ _EOF: Final = ck.KafkaError._PARTITION_EOF
 CLOSE_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 0.2  # for a call to return by itself after its timeout
 METADATA_TIMEOUT_S: Final = 1.0
+COMMITTED_TIMEOUT_S: Final = 1.0
 
 
 def _dropped(holder: list[Any]) -> None:
@@ -150,7 +151,11 @@ class ConfluentConsumer:
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
         def on(event: str) -> Callable[[Any, Sequence[Any]], None]:
-            return lambda _, partitions: rebalanced(event, [(p.topic, p.partition) for p in partitions])
+            def happened(_: Any, partitions: Sequence[Any]) -> None:
+                found = self._committed(partitions) if event == "assigned" else {}
+                rebalanced(event, [(p.topic, p.partition) for p in partitions], found)
+
+            return happened
 
         try:
             self._consumer.subscribe(
@@ -158,6 +163,16 @@ class ConfluentConsumer:
             )
         except ck.KafkaException as error:
             raise converted(error) from None
+
+    def _committed(self, partitions: Sequence[Any]) -> dict[TopicPartition, int | None]:
+        """What the group has committed; under read_committed not before pending transactions have ended."""
+        try:
+            answer = self._consumer.committed(list(partitions), timeout=COMMITTED_TIMEOUT_S)
+        except ck.KafkaException:
+            return {}
+        return {
+            (p.topic, p.partition): p.offset if p.offset >= 0 else None for p in answer if p.error is None
+        }
 
     def poll(self, timeout_s: float, records_max: int) -> Batch:
         records: list[Record] = []

@@ -15,6 +15,8 @@ from harness.clients.confluent_config import converted
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
+# What ListOffsets answers to a client that has not heard of the latest election.
+STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 
 _ISOLATION: Final = {
@@ -27,7 +29,8 @@ class ConfluentAdmin:
     """`api.Admin`. Ends come from ListOffsets: last stable offsets if it asks for read_committed (KIP-98)."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._admin: Any = AdminClient(dict(config))
+        self._config = dict(config)
+        self._admin: Any = AdminClient(self._config)
 
     def create_topics(
         self,
@@ -114,6 +117,18 @@ class ConfluentAdmin:
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
     ) -> dict[TopicPartition, tuple[int, int]]:
+        try:
+            return self._offsets(partitions, isolation_level, timeout_s)
+        except ClientError as error:
+            if error.code not in STALE:
+                raise
+        # librdkafka goes on with the leader epochs that it knows; a new client asks for them.
+        self._admin = AdminClient(self._config)
+        return self._offsets(partitions, isolation_level, timeout_s)
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float
+    ) -> dict[TopicPartition, tuple[int, int]]:
         starts = self._list_offsets(partitions, OffsetSpec.earliest(), isolation_level, timeout_s)
         ends = self._list_offsets(partitions, OffsetSpec.latest(), isolation_level, timeout_s)
         deadline = time.monotonic() + timeout_s + SLACK_S
@@ -131,6 +146,25 @@ class ConfluentAdmin:
                     ) from None
                 pair.append(int(answer.offset))
             found[partition] = (pair[0], pair[1])
+        return found
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
+    ) -> dict[TopicPartition, int]:
+        asked = [ck.TopicPartition(topic, number, offset) for (topic, number), offset in before.items()]
+        if not asked:
+            return {}
+        deadline = time.monotonic() + timeout_s + SLACK_S
+        futures = self._admin.delete_records(asked, request_timeout=timeout_s, operation_timeout=timeout_s)
+        found = {}
+        for place, future in futures.items():
+            try:
+                answer = future.result(timeout=max(0.0, deadline - time.monotonic()))
+            except ck.KafkaException as error:
+                raise converted(error) from None
+            except FutureTimeout:
+                raise ClientError("_TIMED_OUT", f"records of {place} were not deleted in time") from None
+            found[place.topic, place.partition] = int(answer.low_watermark)
         return found
 
     def _list_offsets(

@@ -49,6 +49,7 @@ class QueueClient:
         self._reader = Reader(settings, library)
         self._producer: Transactions | None = None
         self._admin: Admin | None = None
+        self._committed: list[list[int | None]] = []  # consumer offsets that the op was to commit
         self.broken = False
         self._patience_s = settings.patience_s
         self._handlers: Mapping[str, Callable[[Op, float], Op]] = {
@@ -71,6 +72,7 @@ class QueueClient:
                 type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
             )
         self._reader.mark()
+        self._committed = []
         deadline = time.monotonic() + self._patience_s
         done = handler(op, deadline)
         self.broken = self.broken or done.type == INFO
@@ -101,6 +103,8 @@ class QueueClient:
         rebalances = self._reader.rebalances()
         if rebalances:
             extra["rebalance_log"] = rebalances
+        if self._committed:
+            extra["committed"] = self._committed
         if op.type == OK and op.f == "poll" and op.extra.get("final"):
             extra |= self._ends(deadline)
         if self._reader.notes:
@@ -199,6 +203,7 @@ class QueueClient:
                 else:
                     value[at] = self._poll(deadline)
             if self._reader.subscribed and not self._settings.auto_commit:
+                self._committed = self._reader.committing()
                 self._step("commit-offsets", lambda: self._reader.commit(_left(deadline)))
         except Stopped as stopped:
             judged = outcome(stopped.situation, stopped.error, self._settings.retries_off)
@@ -302,6 +307,7 @@ class QueueClient:
             producer = self._producer
             assert producer is not None
             consumer = self._reader.consumer
+            self._committed = self._reader.committing()
             self._step(
                 "send-offsets",
                 lambda: _retried(lambda left_s: producer.send_offsets(moved, consumer, left_s), deadline),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.clients import payload
@@ -88,9 +88,17 @@ class Reader:
                 old.close(leave=self.subscribed)
         self._consumer = self._library.consumer(self._settings)
 
-    def _rebalanced(self, event: str, partitions: Sequence[TopicPartition]) -> None:
+    def _rebalanced(
+        self,
+        event: str,
+        partitions: Sequence[TopicPartition],
+        committed: Mapping[TopicPartition, int | None],
+    ) -> None:
         keys = [self._settings.key(*partition) for partition in partitions]
-        self._rebalances.append({"event": event, "keys": [key for key in keys if key is not None]})
+        told: dict[str, Any] = {"event": event, "keys": [key for key in keys if key is not None]}
+        if committed:
+            told["committed"] = self._by_key(committed)
+        self._rebalances.append(told)
         for partition in partitions:
             self._positions.pop(partition, None)
             self._origin.pop(partition, None)
@@ -98,6 +106,11 @@ class Reader:
             self._assigned |= set(partitions)
         else:
             self._assigned -= set(partitions)
+
+    def _by_key(self, offsets: Mapping[TopicPartition, int | None]) -> list[list[int | None]]:
+        """[[key, offset], ...], keys ascending."""
+        keys = {self._settings.key(*partition): offset for partition, offset in offsets.items()}
+        return [[key, offset] for key, offset in sorted((k, o) for k, o in keys.items() if k is not None)]
 
     def rebalances(self) -> list[dict[str, Any]]:
         """The rebalance events since the last call."""
@@ -151,6 +164,10 @@ class Reader:
             if position > self._positions.get(partition, -1):
                 self._positions[partition] = position
         return [[key_of(*partition), pairs] for partition, pairs in found.items() if pairs]
+
+    def committing(self) -> list[list[int | None]]:
+        """[[key, position], ...] of what an op has to commit to the group."""
+        return self._by_key(self.moved()) if self.subscribed else []
 
     def moved(self) -> dict[TopicPartition, int]:
         """Positions to commit: of the partitions read since `mark` and still held."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache, jars, java, namespaces
+from harness.cluster import cache, disks, jars, java, namespaces
 from harness.model.errors import HarnessError
 
 _DISK_BYTES = 2 << 30
@@ -46,6 +46,7 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
         if folder.ok
         else Check("broker jars", False, "there is no cache to look in", "mend the cache directory first"),
         networks(*namespaces.available()),
+        disk_faults(disks.why_not()),
         disk(work_dir, shutil.disk_usage(work_dir).free),
         memory(_meminfo()),
     ]
@@ -102,6 +103,14 @@ def networks(allowed: bool, reason: str) -> Check:
         hint or "allow unprivileged user namespaces and nftables, or run as root",
         required=False,
     )
+
+
+def disk_faults(refused: str) -> Check:
+    """Disks of their own for nodes: power loss, full disks."""
+    if not refused:
+        return Check("disk faults", True, "loop mounts work: power-loss, disk-full", required=False)
+    why, _, fix = refused.partition(": ")
+    return Check("disk faults", False, f"{why}; no power-loss, no disk-full", fix, required=False)
 
 
 def disk(folder: Path, free_bytes: int) -> Check:

@@ -16,11 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cluster import broker, control, jars, java, namespaces, remote, storage, views
+from harness.cluster import broker, control, jars, java, namespaces, quorum, remote, storage, views
 from harness.cluster.broker import Node
 from harness.cluster.control import Control
 from harness.cluster.jars import Jars
 from harness.cluster.java import Java
+from harness.cluster.nodefiles import NodeFiles
 from harness.cluster.remote import RemoteChild
 from harness.cluster.views import View
 from harness.model.errors import BadInput, ClusterTrouble, Missing
@@ -30,6 +31,8 @@ FORWARD_PORT = 9094
 _LOGS = ("supervisor.log", "forward.log")
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 60.0
+_DISK_TIMEOUT_S = 120.0
 _VIEW_TIMEOUT_S = 1.0
 
 
@@ -43,6 +46,7 @@ class Spec:
     isolated   with namespaces: every host has its own network
     outside    isolated brokers get a second listener each, forwarded from a port of 127.0.0.1
     java, jars None: found, and fetched, by `up`
+    disks      every node's data is on a disk of its own (harness.cluster.disks)
     """
 
     nodes: tuple[Node, ...]
@@ -53,6 +57,7 @@ class Spec:
     outside: bool = False
     java: Java | None = None
     jars: Jars | None = None
+    disks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class Fleet:
         cluster_id = storage.random_id()
         for node in places:
             self._lay_out(node, fetched.version, made, cluster_id)
+        if self.spec.disks:
+            self.files.make_disks()
         for node in self.spec.nodes:
             self.start(node.name)
         self._await_registered(_UP_TIMEOUT_S, progress)
@@ -136,6 +143,16 @@ class Fleet:
             with suppress(OSError, ValueError):
                 found.append(views.ask(connection, node.address, node.port, _VIEW_TIMEOUT_S))
         return found
+
+    def controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum by the newest answer; None for no answer."""
+        found = []
+        for node in self._nodes.values():
+            connection = remote.new_socket(self._up().control)
+            with suppress(OSError, ValueError):
+                answer = views.exchange(connection, node.address, node.port, quorum.REQUEST, _VIEW_TIMEOUT_S)
+                found.append(quorum.parse(answer))
+        return max(found)[1] if found else None
 
     def _await_registered(self, timeout_s: float, progress: Callable[[str], None]) -> None:
         """Return when every node says that all are registered. Raises ClusterTrouble."""
@@ -182,7 +199,7 @@ class Fleet:
     def _lay_out(self, node: Node, version: str, made: storage.Template, cluster_id: str) -> None:
         folder = self._folder(node.name)
         folder.mkdir()
-        data = folder / "data"
+        data = Path(self.files.data(node.name))
         text = broker.properties(node, self.spec.nodes, version, str(data), self.spec.overrides)
         (folder / "server.properties").write_text(text)
         log_name, log_text = broker.log_config(version, str(folder / "server.log"))
@@ -233,6 +250,14 @@ class Fleet:
             if child.wait(_KILL_TIMEOUT_S) is None:
                 raise ClusterTrouble(f"{node} did not die of SIGKILL in {_KILL_TIMEOUT_S:.0f} s")
 
+    def stop(self, node: str) -> None:
+        """SIGTERM; returns when it has ended, its leaderships handed over and its logs flushed."""
+        child = self._up().brokers.get(self._known(node))
+        if child is not None:
+            child.signal(signal.SIGTERM)
+            if child.wait(_STOP_TIMEOUT_S) is None:
+                raise ClusterTrouble(f"{node} did not end within {_STOP_TIMEOUT_S:.0f} s of SIGTERM")
+
     def pause(self, node: str) -> None:
         self._signal(node, signal.SIGSTOP)
 
@@ -247,6 +272,37 @@ class Fleet:
         child = self._up().brokers.get(self._known(node))
         if child is not None:
             child.signal(number)
+
+    # --- their files ----------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> NodeFiles:
+        """The nodes' files, for the faults of disks and data."""
+        return NodeFiles({name: self._folder(name) for name in self.nodes}, self._inside)
+
+    def _inside(self, module: str, *arguments: str) -> str:
+        """Run a module where the nodes' files are; what it prints. Raises ClusterTrouble."""
+        env = {"PYTHONPATH": namespaces.python_path()}
+        argv = [sys.executable, "-m", module, *arguments]
+        done = remote.run(self._up().control, "", argv, _DISK_TIMEOUT_S, env)
+        if done.code:
+            raise ClusterTrouble(f"{module} {arguments[0]}: {done.err.strip() or f'exit code {done.code}'}")
+        return done.out
+
+    def power_off(self, names: Sequence[str]) -> dict[str, int]:
+        """Cut the power of nodes, all in one moment; bytes of their logs that were lost, by node.
+
+        Their servers are stopped first, so that none acknowledges in between. Raises ClusterTrouble.
+        """
+        for name in names:
+            self.pause(name)
+        before = self.files.log_bytes(names)
+        self.files.cut(names)
+        for name in names:
+            self.kill(name)
+        self.files.mount_again(names)
+        after = self.files.log_bytes(names)
+        return {name: before[name] - after[name] for name in names}
 
     # --- hosts and commands ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.cluster import namespaces
 from harness.cluster.broker import MAX_NODES, Node
@@ -37,6 +37,7 @@ def make(
     jars: Jars | None = None,
     outside: bool = False,
     notice: Progress = print,
+    disks: bool = False,
 ) -> LocalCluster | LoopbackCluster:
     """A cluster of the kind that this system allows; in mode "auto", `notice` hears why it is the lesser one.
 
@@ -47,7 +48,7 @@ def make(
     if mode != "loopback":
         allowed, reason = namespaces.available()
         if allowed:
-            return LocalCluster(nodes, version, broker_config, work_dir, java, jars, outside)
+            return LocalCluster(nodes, version, broker_config, work_dir, java, jars, outside, disks)
         if mode == "namespaces":
             raise Missing(
                 f"network namespaces are refused here: {reason}; use loopback, without network faults"
@@ -59,7 +60,7 @@ def make(
 
 
 class LoopbackCluster:
-    """Brokers on ports of 127.0.0.1. Satisfies Cluster, Hosts, Processes, Logs; not Network.
+    """Brokers on ports of 127.0.0.1. Satisfies Cluster, Hosts, Processes, Files, Logs; not Network.
 
     work_dir must not hold a cluster yet; `down` removes what was put there. java, jars: found when None.
     """
@@ -105,6 +106,10 @@ class LoopbackCluster:
         """What every node that answers believes about leaders and replicas."""
         return self._fleet.views()
 
+    def controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum; None when nobody says."""
+        return self._fleet.controller()
+
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
@@ -113,6 +118,9 @@ class LoopbackCluster:
 
     def kill(self, node: str) -> None:
         self._fleet.kill(node)
+
+    def stop(self, node: str) -> None:
+        self._fleet.stop(node)
 
     def pause(self, node: str) -> None:
         self._fleet.pause(node)
@@ -129,9 +137,15 @@ class LoopbackCluster:
     def collect(self, folder: str) -> None:
         self._fleet.collect(folder)
 
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
+        return self._fleet.files.damage(node, kind, topic_prefix, seed)
+
 
 class LocalCluster:
-    """Brokers, each with a network of its own. Satisfies Cluster, Hosts, Processes, Network, Logs.
+    """Brokers, each with a network of its own.
+
+    Satisfies Cluster, Hosts, Processes, Network, Files, Logs, Disks. With `disks` every node has a disk of
+    its own too: without, the faults of Disks are refused.
 
     work_dir must not hold a cluster yet; `down` removes what was put there. java, jars: found when None.
     With `outside`, this machine's own programs reach the brokers too, at `outside_bootstrap` once up.
@@ -146,10 +160,11 @@ class LocalCluster:
         java: Java | None = None,
         jars: Jars | None = None,
         outside: bool = False,
+        disks: bool = False,
     ) -> None:
         places = tuple(Node(f"n{i}", i, f"10.64.1.{i}", 9092, 9093) for i in range(1, _counted(nodes) + 1))
         self._fleet = Fleet(
-            Spec(places, version, dict(broker_config or {}), work_dir, True, outside, java, jars)
+            Spec(places, version, dict(broker_config or {}), work_dir, True, outside, java, jars, disks)
         )
         self.nodes = self._fleet.nodes
         self.bootstrap = self._fleet.bootstrap
@@ -175,6 +190,10 @@ class LocalCluster:
         """What every node that answers believes about leaders and replicas."""
         return self._fleet.views()
 
+    def controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum; None when nobody says."""
+        return self._fleet.controller()
+
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
@@ -183,6 +202,9 @@ class LocalCluster:
 
     def kill(self, node: str) -> None:
         self._fleet.kill(node)
+
+    def stop(self, node: str) -> None:
+        self._fleet.stop(node)
 
     def pause(self, node: str) -> None:
         self._fleet.pause(node)
@@ -199,6 +221,9 @@ class LocalCluster:
     def collect(self, folder: str) -> None:
         self._fleet.collect(folder)
 
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
+        return self._fleet.files.damage(node, kind, topic_prefix, seed)
+
     def drop(self, at: str, sources: Sequence[str]) -> None:
         """From now on, `at` does not hear `sources`; all are hosts, made if need be."""
         self._fleet.host(at)
@@ -206,6 +231,15 @@ class LocalCluster:
 
     def heal(self) -> None:
         self._fleet.ask("heal", {})
+
+    def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        return self._fleet.power_off(nodes)
+
+    def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        return self._fleet.files.fill(nodes)
+
+    def free(self, nodes: Sequence[str]) -> None:
+        self._fleet.files.free(nodes)
 
     def dropped(self, at: str) -> int:
         return int(str(self._fleet.ask("dropped", {"at": at})["packets"]))

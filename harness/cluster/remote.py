@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.cluster.control import Control
 from harness.model.errors import ClusterTrouble
@@ -57,10 +58,16 @@ def spawn(
         return _spawn(control, host, argv, env, [output.fileno(), output.fileno(), *fds])
 
 
-def run(control: Control, host: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+def run(
+    control: Control,
+    host: str,
+    argv: Sequence[str],
+    timeout_s: float,
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> CommandResult:
     """Run a command on a host. Raises ClusterTrouble when it cannot start or end in time."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = _spawn(control, host, argv, {}, [out.fileno(), err.fileno()])
+        child = _spawn(control, host, argv, env, [out.fileno(), err.fileno()])
         code = child.wait(timeout_s)
         if code is None:
             child.signal(signal.SIGKILL)

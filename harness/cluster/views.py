@@ -95,19 +95,25 @@ def parse(answer: bytes) -> View:
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:
-    """One broker's view. `connection` is a fresh socket of the right network; it is used up and closed.
+    """One broker's view: see `exchange`."""
+    return parse(exchange(connection, address, port, REQUEST, timeout_s))
 
-    Raises OSError when the broker does not answer in time, ValueError when it answers something else.
+
+def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
+    """One request and its answer, both without their sizes.
+
+    `connection` is a fresh socket of the right network; it is used up and closed. Raises OSError when the
+    broker does not answer in time, ValueError when it answers something else.
     """
     deadline = time.monotonic() + timeout_s
     with connection:
         connection.settimeout(timeout_s)
         connection.connect((address, port))
-        connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
+        connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
         if not 8 <= size <= _MAX_BYTES:
             raise ValueError(f"{address}:{port} does not speak Kafka's protocol")
-        return parse(_exactly(connection, size, deadline))
+        return _exactly(connection, size, deadline)
 
 
 def newest(views: Iterable[View]) -> View:

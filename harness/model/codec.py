@@ -69,9 +69,9 @@ def decode(line: bytes, where: str = "history") -> Op:
     return op
 
 
-def header(run: str, segment: int, wall_ns: int, mono_ns: int) -> bytes:
+def header(run: str, segment: int, wall_ns: int, mono_ns: int, **more: Any) -> bytes:
     """First line of a segment: wall and monotonic clocks read at one moment, the run's time zero."""
     return orjson.dumps(
-        {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns},
+        {"schema": SCHEMA, "run": run, "segment": segment, "wall_ns": wall_ns, "mono_ns": mono_ns, **more},
         option=orjson.OPT_APPEND_NEWLINE,
     )

@@ -4,7 +4,7 @@
     :keyword  symbol  \\c             Keyword, Symbol, Char: strings of their own classes
     [1 2]   (1 2)   #{1 2}   {:a 1}   list, tuple, Bag, dict
     #tag value                        Tagged(tag, value)
-    17N 1.5M                          int; Decimal
+    17N 1.5M 2/3                      int; Decimal; Fraction
 
 Tags are data: nothing is constructed from them. Nesting is capped at MAX_DEPTH, duplicate map keys are
 refused, and errors name line and column. A map key that is a collection becomes a Frozen, which keeps it.
@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.model.errors import BadHistory
@@ -28,6 +30,9 @@ class Keyword(str):
     """:name, without the colon."""
 
     __slots__ = ()
+
+
+keyword: Final = lru_cache(4096)(Keyword)  # a history has few, and a class costs more to call
 
 
 class Symbol(str):
@@ -90,11 +95,14 @@ _TOKEN: Final = re.compile(
 )
 _BLANK: Final = re.compile(r"[\s,]*(?:;[^\n]*[\s,]*)*\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?P<big>N)|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?P<exact>M)?)\Z")
+LONG_INT: Final = 4000  # Python refuses to read much longer ones
+_RATIO: Final = re.compile(r"[+-]?\d+/\d+\Z", re.ASCII)
 _CONSTANTS: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
 _SPECIAL: Final = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 _CHARS: Final = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "b": "\b", "f": "\f"}
-_CLOSERS: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot hold, but an escape can name
+CLOSERS: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 
 
 def _place(text: str, at: int, where: str) -> str:
@@ -113,32 +121,46 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text, flags=re.DOTALL)
 
 
-def _bare(token: str) -> Any:
+def bare(token: str) -> Any:
+    """What a token without a sign of its own stands for. Raises ValueError and its like."""
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     number = _NUMBER.match(token)
     if number is None:
-        return Symbol(token)
+        return Fraction(token) if _RATIO.match(token) else Symbol(token)
     if number["big"]:
         return int(token[:-1])
     return Decimal(token[:-1]) if number["exact"] else float(token)
 
 
-def _map(items: list[Any]) -> dict[Any, Any]:
+def put(into: dict[Any, Any], key: Any, value: Any) -> None:
+    """Set a key that may equal another one of another type (:a and "a", 1 and true) in Python, not in EDN."""
+    if key in into and type(key) is not Frozen and type(next(k for k in into if k == key)) is not type(key):
+        key = Frozen(key)
+    into[key] = value
+
+
+def mapped(items: list[Any]) -> dict[Any, Any]:
+    """Keys and values in turn as a map. Raises ValueError."""
     if len(items) % 2:
         raise ValueError("a map needs a value for each key")
     result: dict[Any, Any] = {}
     for position in range(0, len(items), 2):
         key = items[position]
-        if isinstance(key, list | dict | Bag | tuple):
+        if isinstance(key, list | dict | tuple | Tagged):
             key = Frozen(key)
-        if key in result:
-            raise ValueError(f"duplicate key {key!r} in a map")
-        result[key] = items[position + 1]
+        put(result, key, items[position + 1])
+        if 2 * len(result) != position + 2:
+            raise ValueError(f"duplicate key {_short(key)} in a map")
     return result
 
 
-_BUILD: Final[dict[str, Any]] = {"[": list, "(": tuple, "#{": Bag, "{": _map}
+def _short(value: Any) -> str:
+    text = dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+_BUILD: Final[dict[str, Any]] = {"[": list, "(": tuple, "#{": Bag, "{": mapped}
 _DISCARD: Final = object()
 
 
@@ -167,30 +189,24 @@ class _Reader:
         """The next form. Raises BadHistory; EOFError when the text ends inside it."""
         text, match_token = self.text, _TOKEN.match
         # Each level: (opener, items, pending prefixes: tags and discards that await their form).
-        stack: list[tuple[str, list[Any], list[Any]]] = [("", [], [])]
+        items, prefixes = list[Any](), list[Any]()
+        stack: list[tuple[str, list[Any], list[Any]]] = [("", items, prefixes)]
         while True:
-            _, items, prefixes = stack[-1]
             match = match_token(text, self.at)
             if match is None:
-                special = _special(text, self.at)
-                if special is None:
-                    if _BLANK.match(text, self.at):
-                        raise EOFError
-                    if text.find('"', self.at) >= 0:
-                        raise EOFError  # a string that does not end
-                    raise self.fail("unexpected text")
-                value, self.at = special
+                value, self.at = self._other()
             else:
                 kind, self.at = match.lastgroup or "", match.end()
-                token = match.group(kind)
-                if kind == "int":
+                token = match[kind]
+                if kind == "int" and len(token) < LONG_INT:
                     value = int(token)
                 elif kind == "keyword":
-                    value = Keyword(token)
+                    value = keyword(token)
                 elif kind == "open":
                     if len(stack) > MAX_DEPTH:
                         raise self.fail(f"nested deeper than {MAX_DEPTH}")
-                    stack.append((token, [], []))
+                    items, prefixes = [], []
+                    stack.append((token, items, prefixes))
                     continue
                 elif kind == "close":
                     value = self._closed(stack, token, prefixes)
@@ -202,21 +218,27 @@ class _Reader:
                     continue
                 else:
                     value = self._atom(kind, token)
-            keep = True
-            while prefixes:
+            while prefixes and value is not _DISCARD:
                 prefix = prefixes.pop()
-                if prefix is _DISCARD:
-                    keep = False
-                    break
-                value = Tagged(prefix, value)
-            if keep:
+                value = _DISCARD if prefix is _DISCARD else Tagged(prefix, value)
+            if value is not _DISCARD:
                 if len(stack) == 1:
                     return value
                 items.append(value)
 
+    def _other(self) -> tuple[Any, int]:
+        """A form that the token expression leaves out: (it, where it ends). Raises as `form` does."""
+        special = _special(self.text, self.at)
+        if special is not None:
+            return special
+        # Nothing more, or perhaps a string that does not end.
+        if _BLANK.match(self.text, self.at) or self.text.find('"', self.at) >= 0:
+            raise EOFError
+        raise self.fail("unexpected text")
+
     def _closed(self, stack: list[tuple[str, list[Any], list[Any]]], token: str, prefixes: list[Any]) -> Any:
         opener, items, _ = stack[-1]
-        if len(stack) == 1 or _CLOSERS[opener] != token:
+        if len(stack) == 1 or CLOSERS[opener] != token:
             raise self.fail(f"unexpected {token}", self.at - 1)
         if prefixes:
             raise self.fail("a tag without a value", self.at - 1)
@@ -234,8 +256,8 @@ class _Reader:
                 if len(token) == 5 and token[0] == "u":
                     return Char(chr(int(token[1:], 16)))
                 return Char(_CHARS.get(token, token))
-            return _bare(token)
-        except (ValueError, InvalidOperation) as error:
+            return int(token) if kind == "int" else bare(token)
+        except (ValueError, InvalidOperation, ZeroDivisionError) as error:
             raise self.fail(str(error)) from None
 
 
@@ -263,7 +285,8 @@ def forms(text: str, where: str = "text") -> Iterator[Any]:
 
 def _text(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return '"' + escaped.replace("\t", "\\t").replace("\r", "\\r") + '"'
+    escaped = escaped.replace("\t", "\\t").replace("\r", "\\r")
+    return '"' + _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
 
 
 def _float(value: float) -> str:
@@ -286,15 +309,19 @@ def dumps(value: Any) -> str:
         return str(value)
     if isinstance(value, Char):
         names = {char: name for name, char in _CHARS.items()}
-        return "\\" + names.get(str(value), str(value))
+        code = f"u{ord(value):04x}" if _SURROGATE.fullmatch(value) else str(value)
+        return "\\" + names.get(str(value), code)
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, Decimal):
         return f"{value}M"
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
     if isinstance(value, Tagged):
-        return f"#{value.tag} {dumps(value.value)}"
+        text = dumps(value.value)
+        return f"#{value.tag}{text}" if text[0] in '{[("' else f"#{value.tag} {text}"
     if isinstance(value, Frozen):
         return value.text
     if isinstance(value, dict):

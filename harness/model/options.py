@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
@@ -25,7 +25,13 @@ class Settings:
     unclean_election: bool | None = None
     cleanup_policy: str | None = None
     flush_messages: int | None = None
+    sub_via: frozenset[str] | None = None  # any of assign, subscribe
+    group_protocol: str | None = None  # classic, consumer, share
     broker: Mapping[str, str] = field(default_factory=dict)
+
+
+EDGES: Final = ("ww", "wr", "rw", "process", "realtime")
+DEFAULT_EDGES: Final = frozenset({"ww", "wr", "realtime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class CheckOptions:
     """How to judge a history.
 
     ww_deps             offsets imply write-write order between transactions
+    edges               kinds of edges that cycles may be made of: any of ww, wr, rw, process, realtime
     sub_via             how consumers subscribed: any of assign, subscribe
     jepsen_compatible   exactly Jepsen's rules and verdict, instead of the native ones
     expected_faults     names ("kill:leader") of which at least one each must have taken effect
@@ -42,6 +49,7 @@ class CheckOptions:
     """
 
     ww_deps: bool = True
+    edges: frozenset[str] = DEFAULT_EDGES
     sub_via: frozenset[str] = frozenset({"assign", "subscribe"})
     jepsen_compatible: bool = False
     settings: Settings = field(default_factory=Settings)

@@ -131,6 +131,9 @@ class Processes(Protocol):
     def kill(self, node: str) -> None:
         """SIGKILL; returns when it is gone."""
 
+    def stop(self, node: str) -> None:
+        """SIGTERM; returns when it has ended. Raises ClusterTrouble when it takes too long."""
+
     def pause(self, node: str) -> None: ...
     def resume(self, node: str) -> None: ...
     def start(self, node: str) -> None:
@@ -154,6 +157,29 @@ class Network(Protocol):
 
 
 @runtime_checkable
+class Disks(Protocol):
+    """A disk of its own for each node's data, with the file system's real rules for what is on it."""
+
+    def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        """Cut the power of some nodes in one moment: their servers are gone, and every write that was not yet
+        on disk. Bytes of their logs that were lost, by node."""
+
+    def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        """Leave no room on the disks of some nodes. Bytes that were free, by node."""
+
+    def free(self, nodes: Sequence[str]) -> None:
+        """Make room again."""
+
+
+@runtime_checkable
+class Files(Protocol):
+    """The nodes' data, as files that can be damaged while a server is down."""
+
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
+        """Damage files in a way that `harness.cluster.damage` names; what was done, empty for nothing."""
+
+
+@runtime_checkable
 class Logs(Protocol):
     """The nodes' server logs and configuration."""
 
@@ -167,6 +193,13 @@ class Roles(Protocol):
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         """(topic, partition) -> node, of this run's topics; None where there is no leader."""
+
+    def topic_prefix(self) -> str:
+        """What the names of this run's topics begin with."""
+
+    def holders(self, role: str) -> Sequence[str]:
+        """The node of each holder of a role: "controller" (one), "txn-coordinator" (one for each of the
+        run's transactional ids), "group-coordinator". Empty where nobody can tell."""
 
     def unhealthy(self) -> str:
         """Empty when every node is registered and every replica in sync; otherwise what is wrong."""
@@ -188,12 +221,18 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What a nemesis may touch. `draw` is this invocation's randomness."""
+    """What a nemesis may touch.
+
+    draw   this invocation's randomness
+    admin  (name, within_s, **arguments) -> value: a request to the brokers as harness.clients.admin has them;
+           raises ClusterTrouble
+    """
 
     cluster: Cluster
     roles: Roles
     workers: Workers
     draw: Draw
+    admin: Callable[..., Any] | None = None
 
 
 class Nemesis(Protocol):

@@ -184,6 +184,35 @@ def resolve(runs: Path, name: str) -> Path:
     return _by_prefix(runs, name)
 
 
+def judged(runs: Path, name: str) -> Path:
+    """The run folder that a user names in order to see what was found. Raises BadInput, for a file too."""
+    path = Path(name)
+    if path.is_file():
+        raise BadInput(
+            f"{path}: a history file has no results beside it; make a run folder of it, and judge that: "
+            f"harness import {path}"
+        )
+    return resolve(runs, name)
+
+
+def require_result(folder: Path) -> Result:
+    """The result of a run folder. Raises BadInput when it was not judged yet."""
+    result = result_of(folder)
+    if result is None:
+        raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
+    return result
+
+
+def history(runs: Path, name: str) -> Path:
+    """The run folder, or the history file in JSON lines, that a user names. Raises BadInput."""
+    path = Path(name)
+    if not path.is_file():
+        return resolve(runs, name)
+    if ".jsonl" not in path.suffixes[-2:]:
+        raise BadInput(f"{path}: not a history in JSON lines; make a run folder of it: harness import {path}")
+    return path
+
+
 def _run_at(path: Path) -> Path:
     if not is_run(path):
         inside = f" ({path / LATEST} is one)" if is_run(path / LATEST) else ""

@@ -5,10 +5,12 @@ Each question reads the columns it needs of one bucket, and no more; nothing is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import or_
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 import orjson
 import pyarrow as pa
@@ -20,7 +22,10 @@ from harness.report import spans
 # Keys and values that are not plain integers stand in the tables as codes from here upwards, in the order of
 # tables/_dictionary.json (see docs/history.md).
 CODE_BASE: Final = 1 << 61
+NO_VALUE: Final = -CODE_BASE  # of a poll that named the key and held no record of it
 MANY: Final = 64
+TYPES: Final = ("ok", "info", "fail")
+ROW: Final = ("op", "value", "offset", "process", "type", "invoke_ns", "complete_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,36 @@ class Record:
     op: int
     value: int
     offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One send or polled record with what its op was. `offset` None: not known; `sent`: by a send."""
+
+    sent: bool
+    op: int
+    value: Any
+    offset: int | None
+    process: int
+    type: str
+    txn: bool
+    invoke_ns: int
+    complete_ns: int | None
+
+
+class Facts(Protocol):
+    """What prose asks: of a whole run (Lookup), or of what a page holds."""
+
+    @property
+    def spans(self) -> Sequence[spans.Span]: ...
+
+    def op(self, id_: int, /) -> OpFact | None: ...
+
+    def sends(self, key: Any, value: Any, /) -> tuple[Record, ...]: ...
+
+    def polls(self, key: Any, value: Any, /) -> tuple[Record, ...]: ...
+
+    def polls_by(self, key: Any, op: int, /) -> tuple[Record, ...]: ...
 
 
 class Lookup:
@@ -90,12 +125,22 @@ class Lookup:
             return None
         if not rows:
             return None
-        row = rows[0]
-        return OpFact(id_, *(row[name] for name in OpFact.__slots__[1:]))
+        return _fact(id_, rows[0])
+
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
+        meta = orjson.loads((self._tables / "_schema.json").read_bytes())
+        return meta if isinstance(meta, dict) else {}
 
     @cached_property
     def _buckets(self) -> int:
-        return int(orjson.loads((self._tables / "_schema.json").read_bytes())["buckets"])
+        return int(self._meta["buckets"])
+
+    @cached_property
+    def end_ns(self) -> int:
+        """The last time of the history; 0 where it is not known."""
+        last = self._meta.get("max_ns")
+        return last if type(last) is int else 0
 
     def _bucket(self, kind: str, key: int) -> ds.Dataset | None:
         folder = self._tables / kind / f"{key % self._buckets:05d}"
@@ -133,6 +178,72 @@ class Lookup:
     def polls_by(self, key: Any, op: int) -> tuple[Record, ...]:
         """What an op polled of a key: the first MANY of it."""
         return self._found("polls", key, "op", op)
+
+    def ops(self, ids: Iterable[int]) -> dict[int, OpFact]:
+        """The facts about many ops, in one pass over their table."""
+        wanted = sorted(set(ids))
+        try:
+            table = self._ops.to_table(filter=pc.field("index").isin(wanted)) if wanted else None
+        except (OSError, ValueError):  # damaged tables, as in `of_run`
+            return {}
+        rows = table.to_pylist() if table is not None else []
+        return {row["index"]: _fact(row["index"], row) for row in rows}
+
+    def rows(
+        self,
+        kind: Literal["sends", "polls"],
+        key: Any,
+        limit: int,
+        *,
+        offsets: Sequence[tuple[int, int]] | None = None,
+        values: Sequence[Any] | None = None,
+        ops: Sequence[int] | None = None,
+    ) -> list[Row]:
+        """The first `limit` records of a key in windows of offsets (both ends in), of some values, or ops."""
+        code = self._code(key)
+        if code is None:
+            return []
+        match = (pc.field("key") == code) & (pc.field("value") != NO_VALUE)
+        if offsets is not None:
+            inside = [(pc.field("offset") >= low) & (pc.field("offset") <= high) for low, high in offsets]
+            match &= reduce(or_, inside, pc.scalar(False))
+        if values is not None:
+            codes = [found for value in values if (found := self._code(value)) is not None]
+            match &= pc.field("value").isin(codes)
+        if ops is not None:
+            match &= pc.field("op").isin(list(ops))
+        columns = [*ROW, "txn"] if kind == "sends" else list(ROW)
+        try:
+            bucket = self._bucket(kind, code)
+            table = bucket.head(limit, columns=columns, filter=match) if bucket is not None else None
+        except (OSError, ValueError):  # damaged tables, as in `of_run`
+            return []
+        return [self._row(kind == "sends", row) for row in (table.to_pylist() if table is not None else ())]
+
+    def _row(self, sent: bool, row: dict[str, Any]) -> Row:
+        known, done = row["offset"], row["complete_ns"]
+        return Row(
+            sent,
+            row["op"],
+            self._original(row["value"]),
+            known if known is not None and known >= 0 else None,
+            row["process"],
+            TYPES[row["type"]],
+            bool(row.get("txn")),
+            row["invoke_ns"],
+            done if done is not None and done >= 0 else None,
+        )
+
+    @cached_property
+    def _originals(self) -> dict[int, Any]:
+        return {code: orjson.loads(text) for text, code in self._codes.items()}
+
+    def _original(self, code: int) -> Any:
+        return self._originals.get(code, code) if code >= CODE_BASE else code
+
+
+def _fact(id_: int, row: dict[str, Any]) -> OpFact:
+    return OpFact(id_, *(row[name] for name in OpFact.__slots__[1:]))
 
 
 def of_run(run: Path) -> Lookup | None:

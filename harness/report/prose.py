@@ -10,6 +10,8 @@ from typing import Any, Final
 from harness.model.result import AnomalyFound, Result
 from harness.report import listing, lookup, spans
 from harness.report.lookup import Lookup
+from harness.report.order import folder as orders
+from harness.report.teller import plain
 from harness.report.witnesses import text as witness_text
 
 WIDTH: Final = 100
@@ -21,7 +23,7 @@ def summary(run: Path, result: Result, witnesses: int = 1) -> str:
 
     `witnesses`: how many witnesses of each bad anomaly to tell, at most as many as results.json holds.
     """
-    folder = run if run.is_dir() else None
+    folder = run if (run / "history").is_dir() else None
     plan = listing.plan_of(folder) if folder is not None else {}
     facts = lookup.of_run(folder) if folder is not None else None
     blocks = [
@@ -43,7 +45,7 @@ def witness(found: Mapping[str, Any], anomaly: str, facts: Lookup | None = None)
 
 def _wrap(text: str, first: str = "  ", rest: str = "    ") -> str:
     return textwrap.fill(
-        text,
+        plain(text),
         WIDTH,
         initial_indent=first,
         subsequent_indent=rest,
@@ -170,13 +172,15 @@ def _faults(found: Sequence[spans.Span]) -> list[str]:
 def _span(span: spans.Span) -> str:
     begin = f"{span.begin_ns / 1e9:.1f}"
     when = f"{begin} s to the end" if span.end_ns is None else f"{begin}-{span.end_ns / 1e9:.1f} s"
-    text = f"{when}  {', '.join(span.hit) or 'nothing was hit'}"
+    what = "no node" if span.detail else "nothing was hit"
+    text = f"{when}  {', '.join(span.hit) or what}"
     if span.took_effect is False:
         return f"{text}: no effect"
+    said = [span.detail] if span.detail else []
     if span.new_leaders:
         nodes = ", ".join(sorted(set(span.new_leaders.values())))
-        return f"{text}: {_count(len(span.new_leaders), 'partition')} got a new leader ({nodes})"
-    return text
+        said.append(f"{_count(len(span.new_leaders), 'partition')} got a new leader ({nodes})")
+    return f"{text}: {'; '.join(said)}" if said else text
 
 
 def _statistics(figures: Mapping[str, Any]) -> list[str]:
@@ -223,6 +227,10 @@ def _where(folder: Path | None, result: Result) -> list[str]:
     if folder is None:
         return []
     lines = []
+    if any(found.count for found in result.anomalies):
+        lines.append(f"each in full: harness explain {folder}")
+    if orders.index(folder).is_file():
+        lines.append(f"who wrote and who polled, key by key: {orders.index(folder)}")
     if any(found.count for found in result.anomalies):
         lines.append(f"all witnesses: {folder / 'results' / 'witnesses'}")
     lines.append(f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}")

@@ -24,6 +24,7 @@ class Span:
     end_ns        when its end was complete; None: it lasted to the end of the history
     took_effect   as the fault itself saw it; None where it did not say
     new_leaders   partition -> node, of those that moved
+    detail        what else it did, in words; empty for nothing
     """
 
     fault: str
@@ -32,6 +33,7 @@ class Span:
     end_ns: int | None = None
     took_effect: bool | None = None
     new_leaders: Mapping[str, str] = field(default_factory=dict)
+    detail: str = ""
 
     @property
     def label(self) -> str:
@@ -91,7 +93,22 @@ def _completed(span: Span, row: Mapping[str, Any]) -> Span:
         hit=_hit(value),
         took_effect=effect if isinstance(effect, bool) else None,
         new_leaders=leaders if isinstance(leaders, dict) else {},
+        detail=_detail(data),
     )
+
+
+def _detail(data: Mapping[str, Any]) -> str:
+    """What the evidence says beside the leaders."""
+    said = []
+    lost, damage, deleted = (data.get(name) for name in ("lost_bytes", "damage", "deleted"))
+    if isinstance(lost, dict):
+        said.append(f"{sum(map(int, lost.values())):,} bytes of logs were not on disk")
+    if isinstance(damage, dict):
+        files = [done["file"] for done in damage.values() if isinstance(done, dict) and "file" in done]
+        said.append(f"damaged {', '.join(map(str, files))}" if files else "")
+    if isinstance(deleted, list):
+        said.append(f"the beginnings of {len(deleted)} logs were deleted")
+    return "; ".join(filter(None, said))
 
 
 def of_run(run: Path) -> list[Span]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.report import spans
-from harness.report.lookup import Lookup, OpFact, Record
+from harness.report.lookup import Facts, OpFact, Record
 
 LISTED: Final = 8
 
@@ -15,6 +15,12 @@ LISTED: Final = 8
 def seconds(time_ns: int) -> str:
     """A time since the run began."""
     return f"{time_ns / 1e9:.3f} s"
+
+
+def plain(value: Any) -> str:
+    """A value as text that a terminal can be given: what does not print is escaped."""
+    text = value if isinstance(value, str) else str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def first_of(values: Sequence[Any], count: int) -> str:
@@ -31,7 +37,7 @@ def listed(values: Sequence[Any]) -> str:
 class Teller:
     """Phrases about ops and records, as far as the lookup knows them."""
 
-    def __init__(self, lookup: Lookup | None) -> None:
+    def __init__(self, lookup: Facts | None) -> None:
         self._lookup = lookup
 
     def op(self, id_: int | None) -> OpFact | None:

@@ -1,7 +1,7 @@
 """One witness of an anomaly as sentences: who wrote it, who read it, at which offset, what fault was on.
 
-`FORMS` has one function per anomaly; a name that it lacks is shown as its fields. Without a lookup (a history
-file without tables) ops are named by their index alone.
+`FORMS` has one function per anomaly, and cycles have one for all; a name that it lacks is shown as its
+fields. Without a lookup (a history file without tables) ops are named by their index alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.report.lookup import Lookup
+from harness.report import cycles
+from harness.report.lookup import Facts
 from harness.report.teller import LISTED, Teller, first_of, joined, listed, many, seconds
 
 Witness = Mapping[str, Any]
@@ -25,9 +26,12 @@ PAYLOAD: Final[Mapping[str, str]] = {
 def _lost_write(witness: Witness, tell: Teller) -> str:
     key, value, offset = witness["key"], witness["value"], witness.get("offset")
     end, reader = witness.get("end"), witness.get("max-read")
-    parts = [f"key {key}, value {value}: {tell.sent(key, value, witness.get('writer'))}", "nobody read it"]
+    seen = tell.read(key, value)
+    gone = f"{seen}, and no longer there when the log was read once more from its beginning"
+    parts = [f"key {key}, value {value}: {tell.sent(key, value, witness.get('writer'))}"]
+    parts.append(gone if seen else "nobody read it")
     index, most = witness.get("index"), witness.get("max-read-index")
-    if reader is not None and index is not None and most is not None and index <= most:
+    if not seen and reader is not None and index is not None and most is not None and index <= most:
         parts.append(f"{tell.who(reader)} read beyond its place")
     if end is not None:
         shorter = ", before the place where the record was acknowledged" if _before(end, offset) else ""
@@ -153,6 +157,38 @@ def _step_between(verb: str) -> Callable[[Witness, Teller], str]:
     return text
 
 
+def _stale_send(witness: Witness, tell: Teller) -> str:
+    key, (first, second), (a, b) = witness["key"], witness["values"], witness["ops"]
+    one, two = tell.op(a), tell.op(b)
+    gap = ""
+    if one is not None and two is not None and one.complete_ns is not None:
+        gap = f" {(two.invoke_ns - one.complete_ns) / 1e6:,.1f} ms after that"
+    return joined(
+        f"key {key}, value {first}: {tell.sent(key, first, a)}",
+        f"value {second} was sent only{gap or ' after that'}, by {tell.who(b)}, and stands "
+        f"{-witness['delta']:,} before it in the log{tell.place('sent', key, b, second)}{tell.faults(b)}",
+    )
+
+
+def _offset_regression(witness: Witness, tell: Teller) -> str:
+    key, kind, (a, b) = witness["key"], witness["kind"], witness["ops"]
+    committed, found = witness.get("committed"), witness.get("found")
+    head = f"key {key}: {tell.who(a)} committed the offset {committed}{tell.faults(a)}"
+    if kind == "back":
+        return joined(
+            head, f"{tell.who(b)}, which began after that, committed the offset {found}{tell.faults(b)}"
+        )
+    if kind == "lost":
+        held = "no committed offset" if found is None else f"the committed offset {found}"
+        return joined(
+            head, f"an assignment in {tell.who(b)}, which began after that, found {held}{tell.faults(b)}"
+        )
+    return joined(
+        f"key {key}: an assignment in {tell.who(b)} found the committed offset {found}{tell.faults(b)}",
+        f"only transactions that aborted had sent it, such as that of {tell.who(a)}",
+    )
+
+
 VERBS: Final = {"polled": "polled", "sent": "sent to"}
 
 
@@ -187,16 +223,18 @@ FORMS: Final[Mapping[str, Callable[[Witness, Teller], str]]] = {
     "poll-skip": _step_between("polled"),
     "nonmonotonic-poll": _step_between("polled"),
     "nonmonotonic-send": _step_between("sent"),
+    "stale-send": _stale_send,
+    "offset-regression": _offset_regression,
 }
 
 
-def text(anomaly: str, witness: Witness, lookup: Lookup | None) -> str:
+def text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
     """A witness in prose."""
-    form = FORMS.get(anomaly)
+    form = cycles.text if cycles.is_cycle(witness) else FORMS.get(anomaly)
     if form is not None:
         try:
             return form(witness, Teller(lookup))
-        except (KeyError, ValueError, TypeError, OSError):
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OSError):
             # A witness of another version, or tables that cannot be read: its fields speak for themselves.
             return _fields(witness)
     return _fields(witness)

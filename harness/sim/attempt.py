@@ -15,24 +15,29 @@ from harness.model.draw import Draw
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.sim.bugs import BUGS
 from harness.sim.reader import Reader
-from harness.sim.world import World
+from harness.sim.world import Stale, World
 
 Steps = Generator[None, None, Op]
 
 LOST: Final = "report: _MSG_TIMED_OUT: simulated: no acknowledgement"
+REJECTED: Final = "commit: INVALID_TXN_STATE: simulated: the transaction must be aborted"
 REFUSED: Final = "send: _QUEUE_FULL: simulated: refused before transmission"
 
 
 class Attempt:
     """One send, poll or txn op in progress. `value` is filled in micro-op by micro-op."""
 
-    def __init__(self, world: World, reader: Reader, op: Op, draw: Draw, process: int, quiet: bool) -> None:
+    def __init__(
+        self, world: World, reader: Reader, op: Op, draw: Draw, process: int, quiet: bool, began_ns: int
+    ) -> None:
         self._world, self._log, self._reader = world, world.log, reader
         self._settings, self._trouble = world.settings, world.settings.trouble
         self._op, self._draw, self._process, self._quiet = op, draw, process, quiet
+        self._began_ns = began_ns
         self._value = [list(mop) for mop in op.value]
         self._sent: list[int] = []  # positions in value of acknowledged sends
         self._kept: list[tuple[int, int]] = []  # (key, offset) of those that are in the log
+        self.committed: dict[int, int] = {}  # consumer offsets that were to be committed, by key
 
     def _happens(self, p: float) -> bool:
         return self._draw.random() < (0.0 if self._quiet else p)
@@ -57,6 +62,7 @@ class Attempt:
                 return failed
         yield
         if self._reader.subscribed:
+            self.committed = self._reader.moved()
             if self._happens(self._trouble.lost_p):
                 if self._draw.random() < 0.5:
                     self._reader.commit()
@@ -105,6 +111,13 @@ class Attempt:
             return self._aborted(txn, "aborted on purpose")
         if self._reader.subscribed and not self._reader.current():
             return self._aborted(txn, "send-offsets: ILLEGAL_GENERATION: simulated")
+        self.committed = self._reader.moved()
+        if self.committed and self._bug("aborted-offsets"):
+            self._reader.commit()
+            self._log.abort(txn)
+            return self._ended(FAIL, REJECTED)
+        if self.committed and self._happens(self._trouble.refused_p):
+            return self._aborted(txn, REJECTED)
         if self._happens(self._trouble.lost_p):
             return self._unanswered(txn)
         if len(self._sent) == 1 and self._bug("diverge"):
@@ -156,6 +169,9 @@ class Attempt:
         if flight in self._world.in_flight:
             offset = self._world.in_flight.pop(flight)
             log.fill(key, offset, value, txn)
+        elif (stale := self._world.stale_offset(self._process, key, self._began_ns)) is not None:
+            offset = stale
+            log.fill(key, offset, value, txn)
         else:
             if self._bug("phantom"):
                 self._world.phantom(key)
@@ -164,6 +180,8 @@ class Attempt:
             again = any(mop[0] == "send" and mop[1] == key for mop in self._op.value[at + 1 :])
             if self._bug("int-reorder" if again else "reorder"):
                 self._world.in_flight[flight] = log.reserve(key)
+            elif self._bug("stale-order") and key not in self._world.stale:
+                self._world.stale[key] = Stale(log.reserve(key), self._process, self._op.index)
             offset = log.append(key, value, txn)
             if self._bug("lose-acked"):
                 log.erase(key, offset)
@@ -176,5 +194,4 @@ class Attempt:
             self._kept.append((key, offset))
 
     def _poll(self, txn: int | None) -> list[Any]:
-        own = txn if txn is not None and self._bug("precommitted-visible") else None
-        return ["poll", self._reader.poll(own, self._bug, self._world.ghosts)]
+        return ["poll", self._reader.poll(txn, self._bug, self._world.ghosts)]

@@ -66,18 +66,47 @@ BUGS: Final[dict[str, Bug]] = {
     "reorder": _bug(
         "a send in flight is overtaken by the process's next send to the key",
         "nonmonotonic-send",
-        "int-nonmonotonic-send int-send-skip",
+        "int-nonmonotonic-send int-send-skip stale-send",
     ),
     "int-reorder": _bug(
         "two sends of one op to one key land in the reverse order",
         "int-nonmonotonic-send",
-        "int-send-skip nonmonotonic-send",
+        "int-send-skip nonmonotonic-send stale-send",
         needs_txn=True,
+        rate=0.7,
+    ),
+    "stale-order": _bug(
+        "a send gets an offset below one that was acknowledged before it began",
+        "stale-send",
+        "nonmonotonic-send int-nonmonotonic-send int-send-skip",
+    ),
+    "dirty-read": _bug(
+        "transactions poll each other's records before they commit",
+        "G1c",
+        "G1a G1c-realtime torn-transaction poll-skip int-poll-skip lost-write unseen",
+        needs_txn=True,
+        rate=0.7,
     ),
     "diverge": _bug(
         "a send that timed out lives on one replica, at an offset that the others gave to another record",
         "inconsistent-offsets",
-        _ORDER,
+        f"lost-write torn-transaction {_ORDER}",  # what was read on the replica is gone later
+    ),
+    "lose-commit": _bug(
+        "a group's last committed offset of a key is lost, and who is assigned the key next reads again",
+        "offset-regression",
+        rate=0.3,
+    ),
+    "start-beyond": _bug(
+        "who is assigned a key by the group begins one record beyond what the group has committed",
+        "poll-skip",
+        rate=0.5,
+    ),
+    "aborted-offsets": _bug(
+        "the consumer offsets of a transaction that aborted are committed",
+        "offset-regression",
+        needs_txn=True,
+        rate=0.3,
     ),
     "phantom": _bug("a record in the log that nobody sent", "phantom-read"),
     "torn-transaction": _bug(

@@ -18,6 +18,8 @@ from harness.sim.attempt import Attempt, Steps
 from harness.sim.reader import Reader
 from harness.sim.world import SimSettings, Trouble, World
 
+NOTHING: Final[Mapping[int, int]] = {}
+
 
 class SimClient:
     """The client of one process over a shared World."""
@@ -55,7 +57,10 @@ class SimClient:
     # --- ops ---
 
     def steps(self, op: Op) -> Steps:
-        """The coroutine of one op; returns its completion."""
+        """The coroutine of one op, which begins now; returns its completion."""
+        return self._steps(op, self._world.clock_ns())
+
+    def _steps(self, op: Op, began_ns: int) -> Steps:
         if op.f == "crash":
             self.crash()
             return op.with_(type=INFO)
@@ -72,16 +77,19 @@ class SimClient:
         self._reader.mark()
         draw = Draw.of(self._settings.seed, "sim-client", op.index)
         quiet = bool(op.extra.get("final"))
-        attempt = Attempt(self._world, self._reader, op, draw, self._process, quiet)
+        attempt = Attempt(self._world, self._reader, op, draw, self._process, quiet, began_ns)
         done = yield from attempt.transaction() if self._settings.txn else attempt.plain()
+        self._world.ended(op.index, done.type == OK)
         if done.type == FAIL:
             self._reader.rewind()
         if done.type == OK:
             self._reader.reported()
-        return self._completed(done, done.type)
+        return self._completed(done, done.type, attempt.committed)
 
-    def _completed(self, op: Op, type_: str) -> Op:
+    def _completed(self, op: Op, type_: str, committed: Mapping[int, int] = NOTHING) -> Op:
         extra = dict(op.extra)
+        if committed:
+            extra["committed"] = [[key, at] for key, at in sorted(committed.items())]
         rebalances = self._reader.rebalances()
         if rebalances:
             extra["rebalance_log"] = rebalances

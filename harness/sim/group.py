@@ -17,6 +17,7 @@ class Group:
         self._partitions = partitions_per_topic
         self._topics: dict[int, frozenset[int]] = {}
         self._committed: dict[int, int] = {}
+        self._before: dict[int, int | None] = {}
         self.generation = 0
 
     def subscribe(self, member: int, keys: Iterable[int]) -> None:
@@ -41,8 +42,18 @@ class Group:
         """Commit positions by key; False, and nothing done, when the generation has passed."""
         if generation != self.generation:
             return False
-        self._committed.update(positions)
+        for key, position in positions.items():
+            self._before[key] = self._committed.get(key)
+            self._committed[key] = position
         return True
 
     def committed(self, key: int) -> int | None:
         return self._committed.get(key)
+
+    def forget(self, key: int) -> None:
+        """A bug: the key's last commit is lost."""
+        before = self._before.pop(key, None)
+        if before is None:
+            self._committed.pop(key, None)
+        else:
+            self._committed[key] = before

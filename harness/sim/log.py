@@ -115,8 +115,13 @@ class SimLog:
 
         The position steps over markers, aborted records and holes that follow the last record.
         """
+        return self._read(key, position, count, isolation_level, self.end(key, isolation_level, own))
+
+    def _read(
+        self, key: int, position: int, count: int, isolation_level: str, end: int
+    ) -> tuple[list[tuple[int, Any]], int]:
         found: list[tuple[int, Any]] = []
-        entries, end = self._entries[key], self.end(key, isolation_level, own)
+        entries = self._entries[key]
         at = max(position, self._starts[key])
         while at < end:
             entry = entries[at]
@@ -133,6 +138,13 @@ class SimLog:
         return self._states[txn] != ABORTED or txn in self._leaked
 
     # --- bugs ---
+
+    def read_dirty(
+        self, key: int, position: int, count: int, reader: int
+    ) -> tuple[list[tuple[int, Any]], int]:
+        """As `read`, with the records of open transactions, up to the first of the transaction `reader`."""
+        end = self.high_watermark(key)
+        return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))
 
     def erase(self, key: int, offset: int) -> None:
         """The record is gone; its offset stays empty."""

@@ -57,18 +57,25 @@ class Reader:
         if self._positions:
             self._rebalances.append({"event": "revoked", "keys": sorted(self._positions)})
 
-    def _sync(self) -> None:
-        """Find out about a new generation."""
+    def _sync(self, bug: Callable[[str], bool]) -> None:
+        """Find out about a new generation, and where the group has committed the keys of the new share."""
         if self._generation == self._group.generation:
             return
         self._revoke()
         self._generation = self._group.generation
         share = self._group.share(self._process)
-        self._rebalances.append({"event": "assigned", "keys": share})
         self._positions, self._origin, self._last = {}, {}, {}
+        found: list[list[int | None]] = []
         for key in share:
+            if bug("lose-commit"):
+                self._group.forget(key)
             committed = self._group.committed(key)
-            self._positions[key] = self._log.start(key) if committed is None else committed
+            found.append([key, committed])
+            at = self._log.start(key) if committed is None else committed
+            if bug("start-beyond"):
+                _, at = self._log.read(key, at, 1, self._settings.isolation_level)
+            self._positions[key] = at
+        self._rebalances.append({"event": "assigned", "keys": share, "committed": found})
 
     def rebalances(self) -> list[dict[str, Any]]:
         """The rebalance events since the last call."""
@@ -90,17 +97,21 @@ class Reader:
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
     def poll(
-        self, own: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]
+        self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]
     ) -> list[list[Any]]:
-        """[[key, [[offset, value], ...]], ...]. `own`: a transaction whose open records a bug shows."""
+        """[[key, [[offset, value], ...]], ...]. `txn`: the transaction that polls."""
+        own = txn if txn is not None and bug("precommitted-visible") else None
+        dirty = txn if txn is not None and bug("dirty-read") else None
         if self.subscribed:
-            self._sync()
+            self._sync(bug)
         found: list[list[Any]] = []
         for key in sorted(self._positions):
             at = self._positions[key]
-            records, after = self._log.read(
-                key, at, self._settings.records_max, self._settings.isolation_level, own
-            )
+            count, level = self._settings.records_max, self._settings.isolation_level
+            if dirty is None:
+                records, after = self._log.read(key, at, count, level, own)
+            else:
+                records, after = self._log.read_dirty(key, at, count, dirty)
             if not self.subscribed:
                 records = self._mangled(key, records, bug, ghosts)
             self._positions[key] = after
@@ -130,11 +141,15 @@ class Reader:
             records = [(records[0][0], ghosts[key].pop()), *records[1:]]
         return records
 
+    def moved(self) -> dict[int, int]:
+        """What there is to commit: positions of the keys read since `mark`, of a subscribed reader."""
+        return {key: self._positions[key] for key in self._origin} if self.subscribed else {}
+
     def commit(self) -> bool:
         """Commit what was read since `mark`; False when the group has moved on."""
         if not self._origin:
             return True
-        return self._group.commit(self._generation, {key: self._positions[key] for key in self._origin})
+        return self._group.commit(self._generation, self.moved())
 
     def current(self) -> bool:
         """Whether a commit would be accepted."""

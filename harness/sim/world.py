@@ -40,10 +40,24 @@ class SimSettings:
             )
 
 
+@dataclass(slots=True)
+class Stale:
+    """An offset kept free before a record, for another process that begins when the record's op is done.
+
+    done_ns: when the op was ok; None as long as it is not
+    """
+
+    offset: int
+    process: int
+    op: int
+    done_ns: int | None = None
+
+
 class World:
     """What the clients of one run share: the log, the group, and transactions that were left open.
 
     ghosts  by key, values of sends that timed out and are not in the log (for the bug `diverge`)
+    stale   by key, the offset kept for a send that is yet to come (for the bug `stale-order`)
     """
 
     def __init__(self, settings: SimSettings, clock_ns: Callable[[], int], timeout_ns: int) -> None:
@@ -53,6 +67,7 @@ class World:
         self.lock = threading.Lock()
         self.ghosts: dict[int, list[int]] = {}
         self.in_flight: dict[tuple[int, int], int] = {}  # (process, key) -> offset kept for the next send
+        self.stale: dict[int, Stale] = {}
         self._abandoned: list[tuple[int, int]] = []
         self._phantoms = 0
 
@@ -75,9 +90,26 @@ class World:
         for owner, key in [at for at in self.in_flight if process in (None, at[0])]:
             self.log.fill(key, self.in_flight.pop((owner, key)), None)
 
+    def ended(self, op: int, well: bool) -> None:
+        """An op is over: what it kept free may be filled now, or never."""
+        for key, stale in list(self.stale.items()):
+            if stale.op == op and well:
+                stale.done_ns = self.clock_ns()
+            elif stale.op == op:
+                self.log.fill(key, self.stale.pop(key).offset, None)
+
+    def stale_offset(self, process: int, key: int, began_ns: int) -> int | None:
+        """The offset kept for a send of this process, if there is one."""
+        stale = self.stale.get(key)
+        if stale is None or stale.done_ns is None or stale.process == process or began_ns < stale.done_ns:
+            return None
+        return self.stale.pop(key).offset
+
     def settle(self) -> None:
         """End what is open, as a healed cluster does by itself in time."""
         self.land()
+        for key in list(self.stale):
+            self.log.fill(key, self.stale.pop(key).offset, None)
         self.expire(everything=True)
 
     def phantom(self, key: int) -> None:

@@ -428,7 +428,7 @@ def test_one_bad_history_of_several_leaves_the_others_judged(served: Commands) -
     answer = served("check", "--json", "garbage", "sound", "zero", "sound.jsonl", "jepsen.edn.gz")
     assert "garbage/history/00000.jsonl, line 10" in answer.message
     verdicts = {result["history"]: result["valid"] for result in answer.results}
-    edn = verdicts.pop("jepsen.edn.gz")
+    edn = verdicts.pop("jepsen")
     assert verdicts == {"garbage": "unknown", "sound": True, "zero": "unknown", "sound.jsonl": True}
     assert answer.code == (1 if edn is False else 2)
     assert "line 10" in answer.results[0]["reasons"][0]

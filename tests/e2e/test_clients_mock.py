@@ -125,7 +125,8 @@ def test_a_rebalance_is_in_the_log(opened: Callable[..., Any]) -> None:
         if "rebalance_log" in done.extra:
             break
         assert time.monotonic() < deadline
-    assert done.extra["rebalance_log"] == [{"event": "assigned", "keys": [0, 1, 2, 3]}]
+    nothing = [[key, None] for key in range(4)]
+    assert done.extra["rebalance_log"] == [{"event": "assigned", "keys": [0, 1, 2, 3], "committed": nothing}]
 
 
 def test_a_record_that_is_too_large_is_refused_at_once(opened: Callable[..., Any]) -> None:

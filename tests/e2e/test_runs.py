@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import HARNESS, footprint, harness, left_behind, ops, run
+from harness.cluster import disks
+from tests.conftest import absent
+from tests.e2e.running import HARNESS, Ran, footprint, harness, left_behind, ops, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
 pytestmark = pytest.mark.cluster
@@ -70,6 +72,33 @@ def test_isolated_leaders_lose_nothing_of_idempotent_acks_all(tmp_path: Path, re
     )  # fmt: skip
     assert ran.code != 1, ran.out + ran.err
     assert ran.anomalies == set()
+
+
+def _without_power(runs: Path, seed: int, *more: str) -> Ran:
+    if disks.why_not():
+        absent(disks.why_not())
+    options = ("--nemesis", "power-loss:all", "--acks", "all", "--time-limit", "25", "--seed", str(seed))
+    ran = run(runs, *options, *more)
+    cuts = [op["value"] for op in ran.nemesis if op["f"] == "power-loss" and "lost_bytes" in op["value"]]
+    assert cuts and all(cut["took_effect"] for cut in cuts), ran.nemesis
+    return ran
+
+
+@pytest.mark.repeat(1, 5)
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_a_power_cut_of_all_nodes_loses_what_was_only_in_memory(tmp_path: Path, repetition: int) -> None:
+    ran = _without_power(tmp_path, repetition)
+    assert ran.code == 1, ran.out + ran.err
+    assert "lost-write" in ran.anomalies
+
+
+@pytest.mark.repeat(1, 5)
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_a_power_cut_loses_nothing_that_was_flushed(tmp_path: Path, repetition: int) -> None:
+    ran = _without_power(tmp_path, repetition, "--broker-config", "log.flush.interval.messages=1")
+    assert ran.code == 0, ran.out + ran.err
 
 
 def test_the_mock_cluster_does_not_isolate_transactions(tmp_path: Path) -> None:

@@ -1,9 +1,16 @@
-"""The kernels agree with a plain, slow checker on small random histories, however absurd."""
+"""The kernels agree with a plain, slow checker on small random histories, however absurd.
+
+Every analysis of Jepsen's rules, cycles included, in types and witnesses; see tests/unit/checker/plain.py and
+plain_cycles.py. That the plain checker is right is shown on Jepsen's own answers in
+tests/unit/checker/test_plain.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,53 +19,87 @@ from checker.check import judge
 from checker.source import in_memory
 from harness.model.op import Op
 from harness.model.options import CheckOptions
-from tests.unit.checker.plain import Plain, shaped
+from harness.sim.bugs import BUGS
+from harness.sim.run import simulate
+from tests.property.small import bare, nearly_right, scheduled
+from tests.unit.checker.jepsen import is_cycle
+from tests.unit.checker.plain import Plain, shaped_all
+from tests.unit.checker.plain_cycles import ALL, JEPSEN, Cycles, complaints
 
 KEYS = st.integers(0, 2)
 VALUES = st.integers(0, 6)
 OFFSETS = st.one_of(st.integers(0, 7), st.none())
 SEND = st.tuples(KEYS, st.tuples(OFFSETS, VALUES)).map(lambda kv: ["send", kv[0], list(kv[1])])
-PAIRS = st.lists(st.tuples(st.integers(0, 7), VALUES).map(list), min_size=1, max_size=3)
+PAIRS = st.lists(st.tuples(st.integers(0, 7), VALUES).map(list), max_size=3)
 POLL = st.dictionaries(KEYS, PAIRS, max_size=2).map(lambda held: ["poll", [[k, v] for k, v in held.items()]])
 MICRO = st.tuples(
     st.sampled_from(["send", "poll", "txn"]), st.lists(st.one_of(SEND, POLL), min_size=1, max_size=3)
 )
 LISTS = st.tuples(st.sampled_from(["assign", "subscribe"]), st.lists(KEYS, max_size=3))
 OTHERS = st.sampled_from([("crash", None), ("debug-topic-partitions", None)])
-TYPES = st.sampled_from(["ok", "ok", "ok", "info", "fail"])
+TYPES = st.sampled_from(["ok", "ok", "ok", "info", "fail", "open"])
 REBALANCED = st.one_of(
     st.just({}), st.lists(KEYS, min_size=1).map(lambda k: {"rebalance_log": [{"keys": k}]})
 )
 STEPS = st.lists(
-    st.tuples(st.integers(0, 2), TYPES, st.one_of(MICRO, MICRO, MICRO, LISTS, OTHERS), REBALANCED),
+    st.tuples(
+        st.integers(0, 2),
+        TYPES,
+        st.one_of(MICRO, MICRO, MICRO, LISTS, OTHERS),
+        REBALANCED,
+        st.integers(0, 2),
+    ),
     max_size=14,
 )
+SEEDS = 60  # per repetition
+
+Witnesses = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def _ops(steps: list[Any]) -> list[Op]:
-    """Each step an invocation and its completion; a value polled or sent may be anything at all."""
-    ops: list[Op] = []
-    for process, kind, (f, value), extra in steps:
-        bare = [m[:1] if m[0] == "poll" else [m[0], m[1], m[2][1]] for m in value] if f in MICRO_FS else value
-        ops.append(Op(len(ops), len(ops), process, "invoke", f, bare))
-        ops.append(Op(len(ops), len(ops), process, kind, f, value, None, extra))
-    return ops
+    """A value polled or sent may be anything at all."""
+    return scheduled([
+        (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
+        for process, kind, (f, value), extra, hold in steps
+    ])  # fmt: skip
 
 
-MICRO_FS = ("send", "poll", "txn")
+def _found(ops: Sequence[Op], ww_deps: bool = True, kinds: Sequence[str] = JEPSEN) -> Witnesses:
+    options = CheckOptions(jepsen_compatible=True, ww_deps=ww_deps, edges=frozenset(kinds))
+    result = judge(in_memory(ingest.of_ops(ops)), options)
+    return {anomaly.name: anomaly.witnesses for anomaly in result.anomalies}
+
+
+def _agree(ops: Sequence[Op], ww_deps: bool = True) -> None:
+    found = _found(ops, ww_deps)
+    plain = {
+        name: shaped_all(name, witnesses)
+        for name, witnesses in found.items()
+        if not is_cycle(name) and name != "empty-transaction-graph"
+    }
+    assert plain == Plain(ops).answer()
+    assert complaints(Cycles(ops, ww_deps), found) == []
+    assert complaints(Cycles(ops, ww_deps, ALL), _found(ops, ww_deps, ALL)) == []
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS)
-def test_same_witnesses(steps: list[Any]) -> None:
-    ops = _ops(steps)
-    result = judge(in_memory(ingest.of_ops(ops)), CheckOptions(jepsen_compatible=True))
-    found = {
-        anomaly.name: {shaped(anomaly.name, dict(witness)) for witness in anomaly.witnesses}
-        for anomaly in result.anomalies
-        if anomaly.name not in ("unseen", "empty-transaction-graph")
-    }
-    assert found == Plain(ops).answer()
+@given(STEPS, st.booleans())
+def test_absurd_histories(steps: list[Any], ww_deps: bool) -> None:
+    _agree(_ops(steps), ww_deps)
+
+
+@pytest.mark.repeat(3, 200)
+def test_random_logs(repetition: int) -> None:
+    for seed in range(repetition * SEEDS, (repetition + 1) * SEEDS):
+        _agree(nearly_right(seed), ww_deps=seed % 4 != 0)
+
+
+@pytest.mark.parametrize("bug", [None, *BUGS])
+@pytest.mark.repeat(1, 10)
+def test_simulated_runs(bug: str | None, repetition: int) -> None:
+    """Without final polls, so that there is something left unseen."""
+    bugs = frozenset({bug} if bug else ())
+    _agree(simulate(repetition, ops=60, keys=3, bugs=bugs, final=repetition % 2 == 1))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,6 +108,7 @@ def test_native_rules_answer_too(steps: list[Any]) -> None:
     """Natively no history is a crash, and nothing is found that Jepsen's rules do not know."""
     ops = _ops(steps)
     native = judge(in_memory(ingest.of_ops(ops)), CheckOptions())
-    plain = Plain(ops).answer()
+    plain = Plain(ops, min).answer()  # natively the smallest value of an offset has its index
     for anomaly in native.anomalies:
-        assert anomaly.name in plain or anomaly.name in ("unseen", "torn-transaction", "nonmonotonic-send")
+        known = anomaly.name in plain or is_cycle(anomaly.name)
+        assert known or anomaly.name in ("unseen", "torn-transaction", "nonmonotonic-send")

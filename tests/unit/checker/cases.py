@@ -33,6 +33,8 @@ class Case:
         given = dict(self.expect.get("options", {}))
         if "expected_faults" in given:
             given["expected_faults"] = tuple(given["expected_faults"])
+        if "edges" in given:
+            given["edges"] = frozenset(given["edges"])
         return CheckOptions(settings=Settings(**self.expect.get("settings", {})), **given)
 
 

@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from checker.jepsen import set_order
 from harness.model.op import Op, polls, sends
 
 Witness = tuple[Any, ...]
 MICRO = ("send", "poll", "txn")
+
+
+def pick(values: set[Any]) -> Any:
+    """Which of the values at one offset has its index: the first in the order of Clojure's sets."""
+    return min(values, key=lambda value: int(set_order(np.array([value], np.int64))[0]))
 
 
 def _by_key(rows: Iterable[tuple[Any, Any, Any]]) -> dict[Any, list[Any]]:
@@ -24,11 +32,29 @@ def _by_key(rows: Iterable[tuple[Any, Any, Any]]) -> dict[Any, list[Any]]:
     return grouped
 
 
-class Plain:
-    """Everything about one history, found by looping over it."""
+def _named(op: Op) -> dict[Any, list[Any]]:
+    """The keys that an op's polls name, records or not."""
+    return {key: [] for mop in op.value if mop[0] == "poll" and len(mop) > 1 for key, _ in mop[1]}
 
-    def __init__(self, ops: Sequence[Op]) -> None:
-        self.done = [op for op in ops if op.type != "invoke"]
+
+def completed(ops: Sequence[Op]) -> list[Op]:
+    """The completions, and as `info` the invocations that never completed; by index."""
+    done: list[Op] = []
+    open_: dict[Any, Op] = {}
+    for op in ops:
+        if op.type == "invoke":
+            open_[op.process] = op
+        else:
+            open_.pop(op.process, None)
+            done.append(op)
+    return sorted([*done, *(op.with_(type="info") for op in open_.values())], key=lambda op: op.index)
+
+
+class Plain:
+    """Everything about one history, found by looping over it. `chosen`: who has the index of an offset."""
+
+    def __init__(self, ops: Sequence[Op], chosen: Callable[[set[Any]], Any] = pick) -> None:
+        self.done = completed(ops)
         micro = [op for op in self.done if op.f in MICRO]
         self.polled_ok = {(k, v) for op in micro if op.type == "ok" for k, _, v in polls(op)}
         self.writer = {(k, v): op for op in micro for k, _, v in sends(op)}
@@ -40,7 +66,7 @@ class Plain:
                 if offset is not None:
                     logs[key][offset].add(value)
         self.logs = {key: [(offset, log[offset]) for offset in sorted(log)] for key, log in logs.items()}
-        self.order = {key: [min(values) for _, values in log] for key, log in self.logs.items()}
+        self.order = {key: [chosen(values) for _, values in log] for key, log in self.logs.items()}
 
     def committed(self, op: Op) -> bool:
         """It happened: ok, or info with a write that an ok op read."""
@@ -71,7 +97,11 @@ class Plain:
         return found
 
     def across(
-        self, rows: Callable[[Op], list[Any]], reference: tuple[str, ...], seen: tuple[str, ...]
+        self,
+        rows: Callable[[Op], list[Any]],
+        named: Callable[[Op], dict[Any, list[Any]]],
+        reference: tuple[str, ...],
+        seen: tuple[str, ...],
     ) -> Any:
         """(op before, op, key, a, b, delta) of steps between ops of a process."""
         found = []
@@ -81,14 +111,15 @@ class Plain:
             if op.f in ("assign", "subscribe") and op.type != "fail":
                 last[op.process] = {key: place for key, place in mine.items() if key in op.value}
             elif op.f in MICRO and op.type in seen:
-                for key, values in _by_key(rows(op)).items():
-                    if key in mine:
+                # A poll that names a key and holds nothing of it leaves no place that is known.
+                for key, values in {**named(op), **_by_key(rows(op))}.items():
+                    if key in mine and values and mine[key][1] is not None:
                         before, value = mine[key]
                         found.append(
                             (before, op.index, key, value, values[0], self.delta(key, value, values[0]))
                         )
                     if op.type in reference:
-                        mine[key] = (op.index, values[-1])
+                        mine[key] = (op.index, values[-1] if values else None)
         return found
 
     def lost(self) -> set[Witness]:
@@ -99,15 +130,62 @@ class Plain:
                 places = self.places(key, value)
                 below = k == key and places and places[-1] <= max(firsts, default=-1)
                 if below and (key, value) not in self.polled_ok and self.committed(writer):
-                    found.add((key, value, places[0], max(firsts), writer.index))
+                    bound = max(firsts)
+                    found.add((key, value, places[0], bound, writer.index, self.max_reader(key, bound)))
         return found
+
+    def max_reader(self, key: Any, bound: int) -> int | None:
+        """The first op that polled the smallest of the values that stand last at the bound."""
+        if bound < 0:
+            return None
+        there = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
+        readers = [
+            op.index for op in self.micro for k, _, v in polls(op) if there and (k, v) == (key, min(there))
+        ]
+        return min(readers, default=None)
+
+    def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:
+        """The values that a step of delta > 1 from `a` passed over."""
+        place = self.index(key, a)
+        return () if place is None else tuple(self.order[key][place + 1 : place + delta])
+
+    def skips(self, steps: Iterable[tuple[int, Any, Any, Any, int]]) -> set[Witness]:
+        """The steps inside ops that pass over something, with what they pass over."""
+        return {(*step, self.skipped(step[1], step[2], step[-1])) for step in steps if step[-1] > 1}
+
+    def unseen(self) -> dict[Any, set[Any]]:
+        """Key -> values left at the last point of Jepsen's series, whose merge keeps keys only polled."""
+        left: dict[Any, set[Any]] = {}
+        polled: dict[Any, set[Any]] = {}
+        for op in self.micro:
+            if op.type != "ok":
+                continue
+            for key, _, value in sends(op):
+                left.setdefault(key, set()).add(value)
+            for mop in op.value:
+                for key, pairs in mop[1] if mop[0] == "poll" and len(mop) > 1 else ():
+                    polled.setdefault(key, set()).update(value for _, value in pairs)
+            left = {
+                key: left[key] - polled.get(key, set()) if key in left else set(polled[key])
+                for key in left.keys() | polled.keys()
+            }
+        return {key: values for key, values in left.items() if values}
+
+    def phantoms(self) -> set[Witness]:
+        """(key, value, offset and op of the first poll, number of polls) of values that nobody sent."""
+        seen: dict[tuple[Any, Any], list[tuple[int, int]]] = {}
+        for op in self.micro:
+            for key, offset, value in polls(op):
+                if (key, value) not in self.writer:
+                    seen.setdefault((key, value), []).append((offset, op.index))
+        return {(*pair, *places[0], len(places)) for pair, places in seen.items()}
 
     def answer(self) -> dict[str, set[Witness]]:
         """Witnesses by type; the types without any are left out."""
         failed = {(k, v) for op in self.micro if op.type == "fail" for k, _, v in sends(op)}
         poll_steps, send_steps = self.within(polls, True), self.within(sends, False)
-        reads = self.across(polls, ("ok",), ("ok", "info", "fail"))
-        writes = self.across(sends, ("ok", "info"), ("ok", "info"))
+        reads = self.across(polls, _named, ("ok",), ("ok", "info", "fail"))
+        writes = self.across(sends, lambda op: {}, ("ok", "info"), ("ok", "info"))
         found: dict[str, set[Witness]] = {
             "G1a": {
                 (key, value, self.writer[(key, value)].index, op.index)
@@ -134,14 +212,13 @@ class Plain:
                 for value in {v for _, values in log for v in values}
                 if len(self.places(key, value)) > 1
             },
-            "phantom-read": {
-                (k, v) for op in self.micro for k, _, v in polls(op) if (k, v) not in self.writer
-            },
-            "int-poll-skip": {step for step in poll_steps if step[-1] > 1},
+            "phantom-read": self.phantoms(),
+            "unseen": {(key, tuple(sorted(values))) for key, values in self.unseen().items()},
+            "int-poll-skip": self.skips(poll_steps),
             "int-nonmonotonic-poll": {step for step in poll_steps if step[-1] < 1},
-            "int-send-skip": {step for step in send_steps if step[-1] > 1},
+            "int-send-skip": self.skips(send_steps),
             "int-nonmonotonic-send": {step for step in send_steps if step[-1] < 1},
-            "poll-skip": {(a, b, key, d) for a, b, key, _, _, d in reads if d > 1},
+            "poll-skip": {(a, b, key, d, self.skipped(key, v, d)) for a, b, key, v, _, d in reads if d > 1},
             "nonmonotonic-poll": {step for step in reads if step[-1] < 1},
             "nonmonotonic-send": {step for step in writes if step[-1] < 1},
         }
@@ -151,17 +228,34 @@ class Plain:
 def shaped(name: str, witness: dict[str, Any]) -> Witness:
     """A witness of the kernels in the oracle's shape."""
     w = witness
-    if name in ("int-poll-skip", "int-nonmonotonic-poll", "int-send-skip", "int-nonmonotonic-send"):
+    if name in ("int-poll-skip", "int-send-skip"):
+        return (w["op"], w["key"], *w["values"], w["delta"], tuple(w["skipped"]))
+    if name in ("int-nonmonotonic-poll", "int-nonmonotonic-send"):
         return (w["op"], w["key"], *w["values"], w["delta"])
     if name == "poll-skip":
-        return (*w["ops"], w["key"], w["delta"])
+        return (*w["ops"], w["key"], w["delta"], tuple(w["skipped"]))
     if name in ("nonmonotonic-poll", "nonmonotonic-send"):
         return (*w["ops"], w["key"], *w["values"], w["delta"])
-    if name == "lost-write":
-        return (w["key"], w["value"], w["index"], w["max-read-index"], w["writer"])
     if name == "inconsistent-offsets":
         return (w["key"], w["offset"], w["index"], tuple(w["values"]))
     if name == "duplicate":
         return (w["key"], w["value"], tuple(w["offsets"]))
-    names = {"G1a": ("key", "value", "writer", "reader"), "phantom-read": ("key", "value")}
+    names = {
+        "G1a": ("key", "value", "writer", "reader"),
+        "lost-write": ("key", "value", "index", "max-read-index", "writer", "max-read"),
+        "phantom-read": ("key", "value", "offset", "op", "count"),
+    }
     return tuple(w[field] for field in names.get(name, ("op",)))
+
+
+def shaped_all(name: str, witnesses: Sequence[Any]) -> set[Witness]:
+    """All witnesses of one type in the oracle's shape; `unseen` has one for all keys."""
+    if name != "unseen":
+        return {shaped(name, witness) for witness in witnesses}
+    ((held),) = [witness["messages"] for witness in witnesses]
+    return {(_original(key), tuple(sorted(values))) for key, values in held.items()}
+
+
+def _original(key: str) -> Any:
+    """Keys of JSON objects are texts; the histories compared here have integers."""
+    return int(key) if key.lstrip("-").isdigit() else key

@@ -40,6 +40,10 @@ def test_safe_settings_forbid_everything_that_is_bad() -> None:
         ({"replication": 1}, {"lost-write"}),
         ({"unclean_election": True}, {"lost-write", "inconsistent-offsets"}),
         ({"idempotence": False, "txn": False}, {"duplicate", "nonmonotonic-send", "poll-skip"}),
+        ({"group_protocol": "share"}, {"poll-skip", "nonmonotonic-poll", "offset-regression"}),
+        ({"cleanup_policy": "compact"}, {"poll-skip", "int-poll-skip"}),
+        ({"unclean_election": True}, {"offset-regression", "stale-send"}),
+        ({"isolation_level": "read_uncommitted"}, {"G1c", "G1c-process"}),
         ({"isolation_level": "read_uncommitted"}, {"G1a", "precommitted-read", "torn-transaction"}),
     ],
 )  # fmt: skip
@@ -48,6 +52,34 @@ def test_weaker_settings_forbid_less(changes: dict[str, object], allowed: set[st
     for name in allowed:
         assert promised(name, settings) is False, name
     assert promised("phantom-read", settings) is True
+
+
+def test_what_the_weaker_settings_still_forbid() -> None:
+    share = replace(SAFE, group_protocol="share", sub_via=frozenset({"assign"}))
+    assert promised("poll-skip", share) is True, "assigned by hand"
+    compact = replace(SAFE, cleanup_policy="compact,delete")
+    assert (promised("nonmonotonic-poll", compact), promised("lost-write", compact)) == (True, True)
+    assert promised("poll-skip", replace(SAFE, group_protocol="consumer")) is True
+    assert promised("offset-regression", replace(SAFE, acks="1")) is True, "no producer's acks"
+
+
+def test_one_replica_is_durable_if_flushed() -> None:
+    single = replace(SAFE, replication=1, min_insync_replicas=1)
+    assert promised("lost-write", single) is False
+    assert promised("lost-write", replace(single, flush_messages=1)) is True
+    assert promised("lost-write", replace(single, flush_messages=2)) is False
+    assert promised("lost-write", replace(single, flush_messages=1, acks="1")) is True
+    assert promised("lost-write", replace(single, flush_messages=1, acks="0")) is False
+    assert promised("lost-write", replace(SAFE, flush_messages=1, acks="1")) is False
+
+
+def test_cycles() -> None:
+    """Writes are never isolated; what is polled hangs on nothing that comes later."""
+    for name in ("G0", "G0-process", "G0-realtime", "G-single", "G2-item", "PL-1-cycle-exists"):
+        assert promised(name, SAFE) is False, name
+    assert promised("G1c", SAFE) is True
+    assert promised("G1c", replace(SAFE, isolation_level=None)) is None
+    assert promised("G1c-realtime", Settings()) is True
 
 
 @pytest.mark.parametrize("name", ["duplicate", "nonmonotonic-send", "int-nonmonotonic-send", "poll-skip"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checker import ingest, series, statistics
+from checker import ingest, lag, series, statistics
 from checker.bucket import Bucket, Data
 from checker.packing import empty
 from harness.model.history import history
@@ -63,7 +63,7 @@ def test_realtime_lag(seed: int, txn: bool) -> None:
     ops = simulate(seed, ops=120, txn=txn)
     bucket, tables = bucket_of(ops)
     expected = list(plain_lags(ops))
-    found = series.realtime_lag(bucket, series.Reads.of(tables.ops), 100_000).to_pylist()
+    found = lag.realtime_lag(bucket, lag.Reads.of([tables.ops]), 100_000).to_pylist()
     assert {(r["time_ns"], r["process"], r["key"], r["lag_ns"]) for r in found} <= set(expected)
     for process, key in {(process, key) for _, process, key, _ in expected}:
         worst = max(lag for _, p, k, lag in expected if (p, k) == (process, key))
@@ -99,8 +99,8 @@ def test_series_are_small() -> None:
     ops = simulate(1, ops=400)
     bucket, tables = bucket_of(ops)
     assert series.unseen(bucket, 40).num_rows <= 60
-    full = series.realtime_lag(bucket, series.Reads.of(tables.ops), 100_000)
-    small = series.realtime_lag(bucket, series.Reads.of(tables.ops), 1)
+    full = lag.realtime_lag(bucket, lag.Reads.of([tables.ops]), 100_000)
+    small = lag.realtime_lag(bucket, lag.Reads.of([tables.ops]), 1)
     assert small.num_rows < full.num_rows
     assert max(small.column("lag_ns").to_pylist()) == max(full.column("lag_ns").to_pylist())
 

@@ -129,7 +129,7 @@ class FakeConsumer:
 
     def rebalance(self) -> None:
         """Everything is revoked and assigned again."""
-        self._rebalanced("revoked", list(self._at))
+        self._rebalanced("revoked", list(self._at), {})
         self._joining = sorted({topic for topic, _ in self._at})
 
     def poll(self, timeout_s: float, records_max: int) -> Batch:
@@ -138,7 +138,7 @@ class FakeConsumer:
             count = self._made.partitions_per_topic
             gained = [(topic, number) for topic in self._joining for number in range(count)]
             self._joining = ()
-            self._rebalanced("assigned", gained)
+            self._rebalanced("assigned", gained, {at: self._library.committed.get(at) for at in gained})
             self._at = {at: self._library.committed.get(at, 0) for at in gained}
         records, ends = list(self.foreign), {}
         for partition, at in sorted(self._at.items()):

@@ -128,7 +128,10 @@ def test_a_subscribed_poll_commits_before_it_completes() -> None:
     done = driver.do("poll", [["poll"]])
     assert polls(done) == [(1, 0, 10)]
     assert driver.library.committed == {("r-0", 1): 1}
-    assert done.extra["rebalance_log"] == [{"event": "assigned", "keys": [0, 1, 2, 3]}]
+    nothing = [[key, None] for key in range(4)]
+    assert done.extra["rebalance_log"] == [{"event": "assigned", "keys": [0, 1, 2, 3], "committed": nothing}]
+    assert done.extra["committed"] == [[1, 1]]
+    assert "committed" not in driver.do("poll", [["poll"]]).extra, "nothing new"
     assert "rebalance_log" not in driver.do("poll", [["poll"]]).extra
 
 

@@ -17,6 +17,7 @@ def test_every_check_says_what_it_found(tmp_path: Path) -> None:
         "cache directory",
         "broker jars",
         "network faults",
+        "disk faults",
         "disk",
         "memory",
     ]

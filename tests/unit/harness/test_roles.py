@@ -7,12 +7,32 @@ from typing import Any
 
 import pytest
 
+from harness.cluster import quorum
 from harness.cluster.views import PartitionView, View, newest, parse
 from harness.generator import op
 from harness.model.errors import ClusterTrouble
-from harness.roles import AHEAD, Topics, ViewRoles
+from harness.roles import AHEAD, GROUP_TOPIC, TXN_TOPIC, Topics, ViewRoles, coordinating
 
 NODES = ("n1", "n2", "n3")
+
+
+class Answers:
+    """A cluster whose brokers answer so."""
+
+    nodes = NODES
+
+    def __init__(self, views: list[View], controller: int | None = None) -> None:
+        self._views, self._controller = views, controller
+
+    def views(self) -> list[View]:
+        return self._views
+
+    def controller(self) -> int | None:
+        return self._controller
+
+
+def roles_of(views: list[View], controller: int | None = None) -> ViewRoles:
+    return ViewRoles(Answers(views, controller), "r", "r-group", 4, 3)
 
 
 def view(leader: int | None, epoch: int, isr: set[int], brokers: set[int] = {1, 2, 3}) -> View:  # noqa: B006
@@ -21,7 +41,7 @@ def view(leader: int | None, epoch: int, isr: set[int], brokers: set[int] = {1, 
 
 def test_a_leader_that_was_cut_off_is_not_believed() -> None:
     stale, fresh = view(1, 4, {1, 2, 3}), view(2, 5, {2, 3}, {2, 3})
-    roles = ViewRoles(lambda: [stale, fresh, fresh], "r", NODES, 3)
+    roles = roles_of([stale, fresh, fresh])
     assert roles.leaders() == {("r-0", 0): "n2"}
     assert roles.unhealthy() == "2 of 3 brokers are registered"
 
@@ -29,19 +49,52 @@ def test_a_leader_that_was_cut_off_is_not_believed() -> None:
 def test_of_equal_epochs_the_smaller_in_sync_set_counts() -> None:
     now = newest([view(2, 5, {1, 2, 3}), view(2, 5, {2, 3})])
     assert now.partitions[("r-0", 0)].isr == {2, 3}
-    roles = ViewRoles(lambda: [view(2, 5, {2, 3}), view(2, 5, {1, 2, 3})], "r", NODES, 3)
+    roles = roles_of([view(2, 5, {2, 3}), view(2, 5, {1, 2, 3}), view(2, 5, {2, 3})])
     assert roles.unhealthy() == "1 of 1 partitions have replicas out of sync"
 
 
 def test_healthy_and_other_runs_topics_do_not_matter() -> None:
     other = View(frozenset({1, 2, 3}), {("other-0", 0): PartitionView(None, 1, frozenset())})
-    assert ViewRoles(lambda: [view(1, 1, {1, 2, 3}), other], "r", NODES, 3).unhealthy() == ""
+    assert roles_of([view(1, 1, {1, 2, 3}), other, other]).unhealthy() == ""
+
+
+def test_a_node_that_does_not_answer_yet_is_not_healthy() -> None:
+    """It may be restarted before the others have missed it."""
+    assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers answer"
 
 
 def test_leaderless_and_silent() -> None:
-    assert "no leader" in ViewRoles(lambda: [view(None, 1, set())], "r", NODES, 3).unhealthy()
+    assert "no leader" in roles_of([view(None, 1, set())] * 3).unhealthy()
     with pytest.raises(ClusterTrouble, match="no broker answers"):
-        ViewRoles(lambda: [], "r", NODES, 3).leaders()
+        roles_of([]).leaders()
+
+
+def test_coordinators_are_the_leaders_of_the_partitions_of_their_names() -> None:
+    """Hashes as Java's String.hashCode gives them."""
+    assert [coordinating(name, 50) for name in ("", "a", "my-group")] == [0, 47, 12]
+    assert coordinating("polygenelubricants", 50) == 0  # its hash is the smallest int, which has no abs
+    leads = {
+        (topic, number): PartitionView(1 + number % 3, 1, frozenset())
+        for topic in (TXN_TOPIC, GROUP_TOPIC)
+        for number in range(50)
+    }
+    roles = roles_of([View(frozenset({1, 2, 3}), leads)], controller=2)
+    assert roles.holders("controller") == ["n2"]
+    assert roles.holders("group-coordinator") == [NODES[coordinating("r-group", 50) % 3]]
+    assert roles.holders("txn-coordinator") == [NODES[coordinating(f"r-{n}", 50) % 3] for n in range(4)]
+    assert roles_of([view(1, 1, {1})]).holders("txn-coordinator") == []
+    assert roles_of([]).holders("controller") == []
+
+
+def test_the_quorum_leader_of_a_describe_quorum_answer() -> None:
+    topic = b"__cluster_metadata"
+    head = struct.pack(">i", 1) + b"\0" + struct.pack(">h", 0) + b"\2" + bytes([len(topic) + 1]) + topic
+    answer = head + b"\2" + struct.pack(">ihii", 0, 0, 3, 9) + struct.pack(">q", 55)
+    assert quorum.parse(answer) == (9, 3)
+    with pytest.raises(ValueError, match="error 41"):
+        quorum.parse(struct.pack(">i", 1) + b"\0" + struct.pack(">h", 41))
+    with pytest.raises(ValueError, match="cut short"):
+        quorum.parse(answer[:30])
 
 
 def test_parse_of_a_metadata_answer() -> None:

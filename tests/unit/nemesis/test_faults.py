@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -13,7 +13,7 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import CommandResult, Env
-from nemesis import table, targets
+from nemesis import cuts, table, targets
 from nemesis.schedule import Timing
 from tests.unit.harness.simulated_time import simulate
 
@@ -44,6 +44,10 @@ class FakeCluster:
         self.done.append(("start", node))
         self.up_nodes.add(node)
 
+    def stop(self, node: str) -> None:
+        self.done.append(("stop", node))
+        self.up_nodes.discard(node)
+
     def pause(self, node: str) -> None:
         self.done.append(("pause", node))
         self.cut.add(node)
@@ -65,7 +69,7 @@ class FakeCluster:
         self.cut.clear()
 
     def dropped(self, at: str) -> int:
-        return 3
+        return 3 if any(act[:2] == ("drop", at) for act in self.done) else 0
 
 
 @dataclass
@@ -76,6 +80,12 @@ class FakeRoles:
         alive = [node for node in NODES if node in self.cluster.up_nodes - self.cluster.cut]
         wanted = {("t", 0): "n2", ("t", 1): "n2", ("t", 2): "n1"}
         return {at: node if node in alive else alive[0] for at, node in wanted.items()}
+
+    def topic_prefix(self) -> str:
+        return "r-"
+
+    def holders(self, role: str) -> Sequence[str]:
+        return {"controller": ["n3"], "txn-coordinator": ["n1", "n2", "n1"]}.get(role, [])
 
     def unhealthy(self) -> str:
         return "" if self.cluster.up_nodes == set(NODES) and not self.cluster.cut else "somebody is missing"
@@ -108,7 +118,7 @@ def test_aliases_and_canonical_names() -> None:
     [
         ("leader-kil", "did you mean leader-kill"),
         ("kill:nobody", "no target 'nobody'"),
-        ("isolate:client", "no target 'client'"),
+        ("ring:client", "no target 'client'"),
         ("kill", "no such fault"),
         ("kill:leader,leader-kill", "named twice"),
     ],
@@ -230,7 +240,7 @@ def test_a_fault_that_the_cluster_cannot_do_is_refused() -> None:
 
     chosen = table.faults(["isolate:leader"], Timing())
     with pytest.raises(BadInput, match="needs Network, which is not there"):
-        table.refuse_unsupported(chosen, Bare(), "is not there")
+        table.refuse_unsupported(chosen, Bare(), "is not there", {})
 
 
 def test_schedule_starts_stops_and_always_heals() -> None:
@@ -250,3 +260,88 @@ def test_heal_says_what_is_still_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(up_nodes={"n1"})
     healed: Op = table.invoke((), env_of(cluster), op("heal"))
     assert healed.error == "somebody is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "hits"),
+    [("kill:controller", ["n3"]), ("kill:txn-coordinator", ["n1"]), ("kill:group-coordinator", [])],
+)
+def test_holders_of_a_role_are_asked_for(name: str, hits: list[str]) -> None:
+    (fault,) = table.faults([name], Timing())
+    value = fault.nemesis.invoke(env_of(FakeCluster()), op("kill")).value
+    assert value["nodes"] == hits
+    assert value["took_effect"] == bool(hits)
+
+
+def test_minority_and_majority_hold_the_leader() -> None:
+    facts = targets.Facts(("n1", "n2", "n3", "n4", "n5"), {("t", 0): "n4"}, ())
+    for seed in range(20):
+        few = targets.minority(facts, Draw.of(seed, "x", 0))
+        many = targets.majority(facts, Draw.of(seed, "x", 0))
+        assert few[0] == many[0] == "n4"
+        assert (len(set(few)), len(set(many))) == (2, 3)
+
+
+def _cuts(name: str, nodes: Sequence[str], hit: Sequence[str]) -> dict[str, set[str]]:
+    return {at: set(silent) for at, silent in cuts.ALL[name](nodes, hit, ("w0", "w1"))}
+
+
+def test_shapes_of_partitions() -> None:
+    five = ("n1", "n2", "n3", "n4", "n5")
+    assert _cuts("isolate-in", NODES, ["n2"]) == {"n2": {"n1", "n3"}}
+    assert _cuts("isolate-out", NODES, ["n2"]) == {"n1": {"n2"}, "n3": {"n2"}}
+    assert _cuts("split", five, ["n1", "n2"]) == {
+        **{at: {"n3", "n4", "n5"} for at in ("n1", "n2")},
+        **{at: {"n1", "n2"} for at in ("n3", "n4", "n5")},
+    }
+    assert _cuts("cut-clients", NODES, ["n1"]) == {"n1": {"w0", "w1"}, "w0": {"n1"}, "w1": {"n1"}}
+
+
+@pytest.mark.parametrize("count", range(3, 8))
+def test_in_a_ring_every_node_hears_another_majority(count: int) -> None:
+    nodes = tuple(f"n{i}" for i in range(1, count + 1))
+    silent = _cuts("ring", nodes, nodes)
+    heard = {at: frozenset(nodes) - silent[at] for at in nodes}
+    assert all(at in heard[at] and len(heard[at]) == count // 2 + 1 for at in nodes)
+    assert len(set(heard.values())) == count
+
+
+def test_a_client_is_cut_off_from_every_server() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["isolate:client"], Timing())
+    started = fault.nemesis.invoke(env_of(cluster), op("isolate"))
+    (name,) = started.value["nodes"]
+    assert started.value["took_effect"]
+    assert cluster.done == [("drop", name, *NODES), *(("drop", node, name) for node in NODES)]
+
+
+def test_a_rolling_restart_takes_one_after_another() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["rolling-restart:all"], Timing())
+    value = fault.nemesis.invoke(env_of(cluster), op("rolling-restart")).value
+    assert value == {"nodes": list(NODES), "took_effect": True}
+    assert cluster.done == [(act, node) for node in NODES for act in ("stop", "start")]
+
+
+def test_a_clean_restart_moves_leaders() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["restart:leader"], Timing())
+    assert fault.nemesis.invoke(env_of(cluster), op("shutdown")).value["took_effect"]
+    fault.nemesis.invoke(env_of(cluster), op("start"))
+    assert cluster.done == [("stop", "n2"), ("start", "n2")]
+
+
+def test_older_halves_of_logs_are_deleted_and_recorded() -> None:
+    asked: list[tuple[str, Mapping[str, object]]] = []
+
+    def admin(name: str, within_s: float, **arguments: object) -> object:
+        asked.append((name, arguments))
+        answers = {"keys": [1, 2, 3], "list_offsets": [[1, 0, 9], [2, 4, 4], [3, 10, 12]]}
+        return answers.get(name, [[1, 5], [3, 11]])
+
+    env = replace(env_of(FakeCluster()), admin=admin)
+    (fault,) = table.faults(["delete-records:all"], Timing())
+    value = fault.nemesis.invoke(env, op("delete-records")).value
+    assert value == {"nodes": [], "took_effect": True, "deleted": [[1, 5], [3, 11]]}
+    assert asked[-1] == ("delete_records", {"before": [[1, 5], [3, 11]]})
+    assert table.canonical("delete-records", NODES) == ("delete-records:some",)

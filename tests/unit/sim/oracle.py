@@ -7,7 +7,7 @@ right for simulated histories (a rebalance excuses the key from then until the p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.model.history import history
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op, polls, sends
@@ -17,17 +17,22 @@ def anomalies(ops: Sequence[Op]) -> set[str]:
     """Names of the anomalies in a run with final polls, under read_committed."""
     joined = history(ops)
     done: list[Op] = []
+    invoked_ns: dict[int, int] = {}
     for position, op in enumerate(joined):
         if op.type != INVOKE:
             done.append(op)
-        elif joined.completion(position) is None:
+        elif (completion := joined.completion(position)) is None:
             done.append(op.with_(type=INFO))
-    return Oracle(done).found
+            invoked_ns[op.index] = op.time_ns
+        else:
+            invoked_ns[completion.index] = op.time_ns
+    return Oracle(done, invoked_ns).found
 
 
 class Oracle:
-    def __init__(self, done: Sequence[Op]) -> None:
+    def __init__(self, done: Sequence[Op], invoked_ns: Mapping[int, int]) -> None:
         self.done = done
+        self.invoked_ns = invoked_ns
         self.found: set[str] = set()
         self.writer = {(k, v): op for op in done for k, _, v in sends(op)}
         self.read_ok = {(k, v) for op in done if op.type == OK for k, _, v in polls(op)}
@@ -41,6 +46,10 @@ class Oracle:
         self._losses()
         self._within_ops()
         self._between_ops()
+        self._order_of_appends()
+        self._information_flow()
+        self._offsets()
+        self._beginnings()
 
     def _versions(self) -> dict[tuple[int, int], int]:
         log: defaultdict[int, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
@@ -132,6 +141,78 @@ class Oracle:
                         self._compare("", "send", [(k, wrote[k], v)])
                     ends[k] = v
                 wrote.update(ends)
+
+    def _order_of_appends(self) -> None:
+        """What was acknowledged stands before what was sent later."""
+        offsets = {(k, v): offset for op in self.done for k, offset, v in polls(op)}
+        if {"duplicate", "inconsistent-offsets"} & self.found:
+            return
+        rows = [(op, k, v) for op in self.done for k, _, v in sends(op) if (k, v) in offsets]
+        for first, k, v in rows:
+            if first.type == OK and any(
+                first.time_ns < self.invoked_ns[second.index] and offsets[k, w] < offsets[k, v]
+                for second, key, w in rows
+                if key == k
+            ):
+                self.found.add("stale-send")
+
+    def _offsets(self) -> None:
+        """A group's offsets never go back, and none is that of a transaction that aborted."""
+        commits = [(op, k, at) for op in self.done for k, at in op.extra.get("committed", ())]
+        for op in self.done:
+            events = op.extra.get("rebalance_log", ())
+            fetched = [(k, -1 if at is None else at) for e in events for k, at in e.get("committed", ())]
+            for k, at in fetched + [(k, at) for who, k, at in commits if who is op and op.type == OK]:
+                earlier = [
+                    a for c, j, a in commits
+                    if j == k and c.type == OK and c.time_ns <= self.invoked_ns[op.index] and c is not op
+                ]  # fmt: skip
+                if at < max(earlier, default=-1):
+                    self.found.add("offset-regression")
+            for k, at in fetched:
+                types = {c.type for c, j, a in commits if (j, a) == (k, at)}
+                if types == {FAIL}:
+                    self.found.add("offset-regression")
+
+    def _beginnings(self) -> None:
+        """Who is assigned a key begins to read it where the group has committed."""
+        offsets = {(k, v): at for op in self.done for k, at, v in polls(op)}
+        begin: defaultdict[object, dict[int, int]] = defaultdict(dict)
+        for op in self.done:
+            mine = begin[op.process]
+            if op.f in ("assign", "subscribe"):
+                mine.clear()
+            read: dict[int, int] = {}
+            for k, at, _ in polls(op):
+                read.setdefault(k, at)
+            events = op.extra.get("rebalance_log", ())
+            moved = [k for event in events for k in event["keys"]]
+            for event in events:
+                for k in event["keys"]:
+                    mine.pop(k, None)
+                mine.update({k: at or 0 for k, at in event.get("committed", ())})
+            for k, at in read.items():
+                committed = mine.pop(k, None)
+                if committed is None or moved.count(k) > 1:  # what it polled may have come before
+                    continue
+                first = min((a for (key, _), a in offsets.items() if key == k and a >= committed), default=at)
+                if at != first:
+                    self.found.add("poll-skip" if at > first else "nonmonotonic-poll")
+
+    def _information_flow(self) -> None:
+        """No op polls what hangs on its own sends."""
+        after: defaultdict[int, set[int]] = defaultdict(set)
+        for op in self.done:
+            for k, _, v in polls(op):
+                if (k, v) in self.writer and self.writer[k, v].index != op.index:
+                    after[self.writer[k, v].index].add(op.index)
+        for start in list(after):
+            reached, edge = set[int](), set(after[start])
+            while edge:
+                reached |= edge
+                edge = {later for at in edge for later in after.get(at, ())} - reached
+            if start in reached:
+                self.found.add("G1c")
 
 
 def _rebalanced(op: Op) -> set[int]:

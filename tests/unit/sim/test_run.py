@@ -97,7 +97,7 @@ def test_bugs_are_documented() -> None:
 
 
 def test_an_unknown_bug_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="no bug gremlin; there are aborted-visible"):
+    with pytest.raises(BadInput, match="no bug gremlin; there are aborted-offsets"):
         SimSettings(bugs=frozenset({"gremlin"}))
 
 

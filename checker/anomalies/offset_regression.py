@@ -1,0 +1,155 @@
+"""Offset regression: the consumer offsets that a group has committed go back, or hold what was aborted.
+
+Per key, from what ops recorded (`extra.committed`, and `committed` of an assignment's event in the rebalance
+log), an op's effect lying between its invocation and its completion:
+
+- back     an `ok` op committed an offset, and an op that began later committed a lower one: a group fences
+           the members of older generations, and a new owner begins where the group has committed
+- lost     an `ok` op committed an offset, and an assignment that began later found a lower one, or none
+- aborted  an assignment found an offset that only transactions which aborted had sent
+
+Under read_uncommitted the offsets of an `ok` transaction may be found late, so these are not missed. Those of
+`info` ops may be there or not, and so may those of an op that failed without a transaction. Cannot see
+offsets that no op recorded, such as those of automatic commits. Witness {key, kind, committed, found, ops},
+one for each regressing op and key; the first op is the one that committed (or aborted). Native rules only.
+Source: Kafka documentation, Design, 4.5 (consumer position), 4.7 (offsets in transactions); KIP-98; KIP-447
+(fencing by generation, stable offsets).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import Bools, Ints, begins, empty, member, order, ranks
+from checker.schema import FAIL, OK
+from checker.witness import nullable, pairs_of, table
+
+BACK: Final = 0
+LOST: Final = 1
+ABORTED: Final = 2
+KINDS: Final = ("back", "lost", "aborted")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of COMMITS: id and invocation of the op, key rank, offset."""
+
+    op: Ints
+    begun: Ints
+    key: Ints
+    offset: Ints
+
+    def where(self, rows: Bools) -> Rows:
+        return Rows(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
+    """(rows of this bucket's keys; of each: was it fetched, was it in a transaction, type of its op)."""
+    held = bucket.small.commits
+
+    def column(name: str) -> Ints:
+        result: Ints = held.column(name).to_numpy().astype(np.int64, copy=False)
+        return result
+
+    key = bucket.key_ranks(column("key"))
+    mine = key >= 0
+    rows = Rows(column("op"), column("invoke_index"), key, column("offset")).where(mine)
+    told = bucket.options.settings.txn
+    txn = column("txn")[mine] > 0 if told is None else np.full(len(rows.op), told, np.bool_)
+    return rows, column("fetched")[mine] > 0, txn, column("type")[mine]
+
+
+def _highest_before(done: Rows, key: Ints, begun: Ints) -> tuple[Ints, Ints]:
+    """Per (key, time): the highest offset that had been committed by then, and by which op; -1 for none."""
+    if len(done.op) == 0:
+        return np.full(len(key), -1, np.int64), np.full(len(key), -1, np.int64)
+    by = order(done.key, done.op)
+    keys, ops, offsets = done.key[by], done.op[by], done.offset[by]
+    # The running maximum within each key: ranks of offsets, above those of all keys before.
+    distinct, rank = ranks(offsets)
+    running = np.maximum.accumulate(keys * len(distinct) + rank)
+    highest = distinct[running % len(distinct)]
+    rows = np.arange(len(by), dtype=np.int64)
+    rose = begins(keys) | np.append(True, running[1:] > running[:-1])
+    owner = ops[np.maximum.accumulate(np.where(rose, rows, 0))]
+    top = max(int(ops.max()), int(begun.max()) if len(begun) else 0) + 1
+    place = np.searchsorted(keys * top + ops, key * top + begun) - 1
+    known = place >= 0
+    known[known] = keys[place[known]] == key[known]
+    place = np.maximum(place, 0)
+    return np.where(known, highest[place], -1), np.where(known, owner[place], -1)
+
+
+def _regressed(bucket: Bucket, done: Rows, later: Rows, kind: int) -> dict[str, Ints]:
+    """Rows of `later` with a lower offset than one of `done` that was there before they began."""
+    highest, owner = _highest_before(done, later.key, later.begun)
+    odd = later.offset < highest
+    return {
+        "key": bucket.data.keys[later.key[odd]],
+        "kind": np.full(int(odd.sum()), kind, np.int64),
+        "committed": highest[odd],
+        "found": later.offset[odd],
+        "first": owner[odd],
+        "op": later.op[odd],
+    }
+
+
+def _aborted(bucket: Bucket, done: Rows, aborted: Rows, fetched: Rows) -> dict[str, Ints]:
+    """Rows of `fetched` with an offset that aborted transactions had sent, and nobody else."""
+    keys = np.concatenate([done.key, aborted.key, fetched.key])
+    offsets = np.concatenate([done.offset, aborted.offset, fetched.offset])
+    distinct, rank = ranks(offsets)
+    code = keys * max(1, len(distinct)) + rank
+    sent, gone, found = np.split(code, [len(done.key), len(done.key) + len(aborted.key)])
+    by = order(gone, aborted.op) if len(gone) else empty()
+    odd = member(found, gone[by]) & ~member(found, np.unique(sent)) & (fetched.offset >= 0)
+    place = np.searchsorted(gone[by], found[odd], side="right") - 1
+    return {
+        "key": bucket.data.keys[fetched.key[odd]],
+        "kind": np.full(int(odd.sum()), ABORTED, np.int64),
+        "committed": np.full(int(odd.sum()), -1, np.int64),
+        "found": fetched.offset[odd],
+        "first": aborted.op[by][place],
+        "op": fetched.op[odd],
+    }
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """Every op that committed or found an offset that it should not."""
+    rows, fetched, txn, type_ = _rows(bucket)
+    ok, aborted = ~fetched & (type_ == OK), ~fetched & (type_ == FAIL) & txn
+    # Until its markers are written, offsets of a transaction are told only to who asks for stable ones.
+    at_once = ok & ~txn if bucket.options.settings.isolation_level == "read_uncommitted" else ok
+    done, found = rows.where(ok), rows.where(fetched)
+    parts = [
+        _regressed(bucket, done, done, BACK),
+        _regressed(bucket, rows.where(at_once), found, LOST),
+        _aborted(bucket, rows.where(~fetched & ~aborted), rows.where(aborted), found),
+    ]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    by = order(joined["op"], joined["key"], joined["kind"])
+    joined = {name: column[by] for name, column in joined.items()}
+    return table(
+        {
+            "key": joined["key"],
+            "kind": pa.array([KINDS[kind] for kind in joined["kind"].tolist()], pa.string()),
+            "committed": nullable(joined["committed"]),
+            "found": nullable(joined["found"]),
+            "ops": pairs_of(joined["first"], joined["op"]),
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "offset-regression",
+    "A consumer group's committed offset went back, or was that of a transaction which aborted.",
+    "Kafka documentation: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
+    find,
+    native=True,
+)

@@ -1,0 +1,64 @@
+"""Stale send: a record stands in the log before one that was acknowledged before its own send began.
+
+An append happens between its op's invocation and completion, and a log only grows at its end; so of two sends
+to a key of which the first is acknowledged before the second begins, by whatever processes, the first has the
+lower offset. It is the cycle of one ww and one real-time edge (G0-realtime) that no interleaving explains.
+
+Only records that stand, read, at just one offset, alone there, count; and as the earlier send only one whose
+acknowledgement told that very offset: with acks=0 there is none, and a duplicate may land later than its
+acknowledgement. Witness {key, values, delta, ops}, the acknowledged one first, then of the records before it
+the one that was sent last. Native rules only. Source: Kafka documentation, Design, 4.6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from checker.anomalies.model import Anomaly
+from checker.bucket import Bucket
+from checker.packing import Ints, empty, pack, ranks
+from checker.schema import OK
+from checker.witness import pairs_of, table
+
+
+def _latest_before(key: Ints, begun: Ints) -> Ints:
+    """Per row, the row of its key that began last among those up to it. Rows of one key stand together."""
+    packed = pack(key, begun) if len(key) else empty()
+    if packed is None:
+        packed = key * len(key) + ranks(begun)[1]
+    highest = np.maximum.accumulate(packed)
+    rows = np.arange(len(key), dtype=np.int64)
+    result: Ints = np.maximum.accumulate(np.where(packed == highest, rows, 0))
+    return result
+
+
+def find(bucket: Bucket) -> pa.Table:
+    """One witness per acknowledged record with a record before it that was sent only then."""
+    data, orders, sends = bucket.data, bucket.versions, bucket.sends
+    pick = orders.slot_pick
+    alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])
+    slots = np.flatnonzero(alone & data.polled_ok[pick] & (data.writer_row[pick] >= 0))
+    pair = pick[slots]
+    row = data.writer_row[pair]
+    told = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
+    late = _latest_before(orders.slot_key[slots], sends.invoke_ns[row])
+    at = np.flatnonzero(told & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))
+    late = late[at]
+    return table(
+        {
+            "key": bucket.key_codes(pair[at]),
+            "values": pairs_of(bucket.values(pair[at]), bucket.values(pair[late])),
+            "delta": slots[late] - slots[at],
+            "ops": pairs_of(sends.op[row[at]], sends.op[row[late]]),
+        }
+    )
+
+
+ANOMALY = Anomaly(
+    "stale-send",
+    "A record stands before another one that was acknowledged before it was sent.",
+    "Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is only appended to",
+    find,
+    native=True,
+)

@@ -1,0 +1,138 @@
+"""Histories from one form to another: Jepsen's EDN <-> a run's log, and to Parquet.
+
+Streaming: at most a block of lines is held (of Parquet, a chunk of rows). What is written appears under its
+name when it is whole. `harness.model.edn_ops` says how a line carries what only EDN has.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+
+from checker import ingest, parquet
+from checker.lines import Notes, rarely_collecting, read, sources
+from checker.progress import Counted, Progress
+from harness.model import codec, edn_quick
+from harness.model.errors import BadHistory
+
+SEGMENT_BYTES: Final = 64 << 20
+_ORDER: Final = ("index", "time_ns", "process", "type", "f", "value", "error", "extra", "edn")
+
+
+def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int, Notes]:
+    """Write a history file as the segments of a run's log: (lines, what reading noticed).
+
+    Raises BadHistory with the place of what cannot be read, Missing when the disk does not take it.
+    """
+    notes, counted = Notes(), Counted(progress)
+    with ingest.writing(folder), rarely_collecting():
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = counted(read(path, notes, exact=True))
+        first = next(lines, None)  # from here on it is known whether ops are tagged
+        segment, more = 0, first is not None
+        while more or segment == 0:
+            with (folder / f"{segment:05d}.jsonl").open("wb") as stream:
+                record = {"record": True} if notes.record else {}
+                written = stream.write(codec.header(name, segment, 0, 0, **record))
+                if segment == 0 and first is not None:
+                    written += stream.write(_encoded(first.data))
+                more = False
+                for line in lines:
+                    written += stream.write(_encoded(line.data))
+                    if written > SEGMENT_BYTES:
+                        more = True
+                        break
+            segment += 1
+    return counted.lines, notes
+
+
+def _encoded(data: Mapping[str, Any]) -> bytes:
+    ordered = {name: data[name] for name in _ORDER if name in data}
+    if len(ordered) != len(data):
+        ordered.update(data)
+    return orjson.dumps(ordered, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@contextmanager
+def _whole(out: Path) -> Iterator[Path]:
+    """A path beside `out` that takes its name when all went well, and is gone otherwise."""
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(out)
+    finally:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _stream(out: Path) -> Iterator[IO[bytes]]:
+    with ingest.writing(out), _whole(out) as part, part.open("wb") as raw:
+        if out.suffix == ".gz":
+            with gzip.GzipFile("", "wb", 6, raw, 0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            yield raw
+
+
+def to_edn(path: Path, out: Path, progress: Progress) -> int:
+    """One op map a line; how many. Raises BadHistory, Missing."""
+    notes, counted = Notes(), Counted(progress)
+    with _stream(out) as stream, rarely_collecting():
+        for line in counted(read(path, notes, exact=True)):
+            try:
+                text = edn_quick.text_of(line.data, notes.record)
+            except (ValueError, TypeError) as error:
+                raise BadHistory(f"{line.where}: no EDN for it ({error})") from None
+            stream.write(text.encode() + b"\n")
+    return counted.lines
+
+
+def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
+    """A run's log as it is, its segments one after another; of EDN, the log that `to_log` would make."""
+    notes, counted = Notes(), Counted(progress)
+    files = sources(path)
+    with _stream(out) as stream:
+        if path.is_dir():
+            return sum(_copied(file, stream) for file in files)
+        lines = counted(read(path, notes, exact=True))
+        first = next(lines, None)
+        record = {"record": True} if notes.record else {}
+        stream.write(codec.header(notes.run or path.name, 0, 0, 0, **record))
+        if first is not None:
+            stream.write(_encoded(first.data))
+        for line in lines:
+            stream.write(_encoded(line.data))
+    return counted.lines
+
+
+def _copied(file: Path, stream: IO[bytes]) -> int:
+    """Copy a segment; how many lines it holds besides its header."""
+    lines = -1
+    with file.open("rb") as one:
+        while block := one.read(1 << 20):
+            stream.write(block)
+            lines += block.count(b"\n")
+    return max(lines, 0)
+
+
+def to_parquet(path: Path, out: Path, progress: Progress) -> int:
+    """A folder of tables (`checker.parquet`); the number of lines. Raises BadHistory, Missing."""
+    with ingest.writing(out), _whole(out) as part:
+        return parquet.write(path, part, progress)
+
+
+FORMATS: Final[Mapping[str, Callable[[Path, Path, Progress], int]]] = {
+    "edn": to_edn,
+    "jsonl": to_jsonl,
+    "parquet": to_parquet,
+}

@@ -1,0 +1,198 @@
+"""Cycles in the dependency graph: which types there are, and a witness for each component and type.
+
+Stages, where edges point backwards at all: each bucket stores its edges (checker.edges, checker.windows);
+one task per group of windows finds the strongly connected components and classifies each by
+checker.cycle_types; then the buckets say why the steps of the cycles that were found are there. No stage
+has a time budget. Which types a component holds is decided by components of subgraphs, in time proportional
+to the edges; only the cycle that shows a type is searched for, and in a component of more than
+EXPLAINED_MAX ops it is not: its size and its ops are the witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from checker import edges as reasons
+from checker import native_cycles
+from checker.bucket import Bucket
+from checker.component import Component, Cycle, Tangle, split
+from checker.cycle_search import STARTS_MAX, Adjacent, find, steps
+from checker.cycle_types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
+from checker.edges import KINDS, PROCESS, REALTIME, RW
+from checker.graph import components, ops_of, places
+from checker.packing import Ints, empty
+from checker.source import Part, Source
+from checker.windows import Stored, Windows, windows, within
+from harness.model.options import CheckOptions
+
+EXPLAINED_MAX: Final = 20_000
+GROUPS_PER_CORE: Final = 2
+_RW: Final = 1 << RW
+
+
+def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
+    """The weakest levels of isolation that the component breaks."""
+    broken: set[str] = set()
+    for level in LEVELS:
+        if WEAKER[level.name] & broken:
+            continue
+        members = component.smallest(level.kinds & kinds)
+        if members:
+            broken.add(level.name)
+            yield Cycle(level.name + EXISTS, (), (), component.named(members))
+
+
+def _types(component: Component, kinds: int) -> Iterator[Cycle]:
+    """A cycle of each type that the component holds and that no other implies."""
+    implied: set[str] = set()
+    explain = len(component.ops) <= EXPLAINED_MAX
+    for spec in SPECS:
+        if spec.name in implied or (spec.rw != "none" and not kinds & _RW):
+            continue
+        subgraph = _subgraph(spec, kinds)
+        members = component.smallest(subgraph)
+        if not members or (not explain and spec.rw != "none"):
+            continue
+        if not explain:
+            implied |= IMPLIED[spec.name]
+            yield Cycle(spec.name, (), (), component.named(members))
+            continue
+        around = np.flatnonzero(component.labels[subgraph] >= 0).tolist()
+        starts = around if spec.rw != "none" or len(around) <= STARTS_MAX else members
+        graph = component.adjacent
+        cycle = find(graph, spec.kinds & kinds, spec.rw, starts, partial(_is, graph, spec.name))
+        if cycle is not None:
+            implied |= IMPLIED[spec.name]
+            told = steps(graph, cycle)
+            yield component.cycle(name_of(told), cycle, told, range(len(component.ops)))
+
+
+def _subgraph(spec: Spec, kinds: int) -> int:
+    """The kinds of edges that a type of cycle is made of."""
+    return (spec.kinds if spec.rw == "none" else spec.kinds | _RW) & kinds
+
+
+def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
+    """Whether a cycle is of a type, as its steps are explained."""
+    return name_of(steps(graph, cycle)) == name
+
+
+def classify(component: Component, options: CheckOptions) -> list[Cycle]:
+    """Every type that a component shows, each once."""
+    kinds = kinds_of(drawn(options))
+    found: dict[str, Cycle] = {}
+    impossible = native_cycles.impossible(component, options, EXPLAINED_MAX)
+    if impossible is not None:
+        found[impossible.name] = impossible
+    for cycle in (*_levels(component, kinds), *_types(component, kinds)):
+        found.setdefault(cycle.name, cycle)
+    return list(found.values())
+
+
+def drawn(options: CheckOptions) -> frozenset[str]:
+    """The kinds of edges that the options ask for."""
+    return options.edges if options.ww_deps else options.edges - {"ww"}
+
+
+# --- stages ------------------------------------------------------------------------------------------
+
+
+def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: Windows) -> list[Cycle]:
+    """All components of some windows."""
+    kinds = kinds_of(drawn(options))
+    tangle = _tangle(part, kinds, found, group)
+    if len(tangle.ops) == 0:
+        return []
+    subgraphs = {level.kinds & kinds for level in LEVELS} | {_subgraph(spec, kinds) for spec in SPECS}
+    labels = {some: tangle.labels(some) for some in subgraphs}
+    circles = native_cycles.circles(tangle, options)
+    tangle = tangle.ordered(kinds, EXPLAINED_MAX)
+    return [cycle for one in split(tangle, labels, circles) for cycle in classify(one, options)]
+
+
+def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
+    """The ops of some windows that are in a component, and the edges within components."""
+    graph = within(found, group)
+    ops = ops_of(part.ops_between(int(group.starts[0]), int(group.ends[-1])))
+    ops = ops.where(group.of(ops.op) >= 0)
+    source, target, kind = places(ops, graph)
+    label = components(ops, source, target, kinds)
+    inside = (label[source] >= 0) & (label[source] == label[target])
+    members = np.flatnonzero(label >= 0)
+    source, target = (np.searchsorted(members, side[inside]) for side in (source, target))
+    return Tangle(ops.where(members), label[members], source, target, kind[inside])
+
+
+def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
+    """Every cycle of a history, from the edges that its buckets stored; in the order of their ops."""
+    there = [one for one in found if one is not None]
+    if not there:
+        return []
+    spans = windows(there)
+    if len(spans) == 0:
+        return []
+    groups = spans.slices(source.cores * GROUPS_PER_CORE)
+    task = partial(_search, source.parts[0], options, there)
+    answers = [cycle for some in source.spread(task, groups) for cycle in some]
+    return sorted(answers, key=lambda cycle: (cycle.members, cycle.name))
+
+
+def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
+    """What one bucket knows of the edges between some ops."""
+    return reasons.details(bucket, drawn(options), ops)
+
+
+def wanted(cycles: Sequence[Cycle]) -> Ints:
+    """The ops whose edges must be explained."""
+    ops = {op for cycle in cycles for op in cycle.ops}
+    return np.array(sorted(ops), np.int64) if ops else empty()
+
+
+def witnesses(cycles: Sequence[Cycle], details: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """Witnesses by type, the shortest cycle first, keys and values as codes. `details`: of all buckets."""
+    why: dict[tuple[int, int, int], tuple[Any, ...]] = {}
+    if details.num_rows:
+        ordered = details.sort_by([(name, "ascending") for name in details.schema.names])
+        columns = [column.to_pylist() for column in ordered.columns]
+        for source, target, kind, *rest in zip(*columns, strict=True):
+            why.setdefault((source, target, kind), tuple(rest))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cycle in sorted(cycles, key=lambda one: (len(one.ops) or len(one.members), one.members)):
+        found.setdefault(cycle.name, []).append(_witness(cycle, why))
+    return found
+
+
+Why = Mapping[tuple[int, int, int], tuple[Any, ...]]
+
+
+def _witness(cycle: Cycle, why: Why) -> dict[str, Any]:
+    witness: dict[str, Any] = {"type": cycle.name}
+    if cycle.name.endswith(EXISTS):
+        level = next(level for level in LEVELS if level.name + EXISTS == cycle.name)
+        witness |= {"not": level.friendly, "subgraph": list(level.subgraph)}
+    if not cycle.ops:
+        return witness | {"scc-size": len(cycle.members), "scc": list(cycle.members)}
+    return witness | {
+        "cycle": list(cycle.ops),
+        "steps": [_step(cycle, place, why) for place in range(len(cycle.kinds))],
+        "scc-size": len(cycle.members),
+        "forbidden": cycle.forbidden,
+    }
+
+
+def _step(cycle: Cycle, place: int, why: Why) -> dict[str, Any]:
+    """Why the op at a place of a cycle comes before the next one."""
+    a, b, kind = cycle.ops[place], cycle.ops[place + 1], cycle.kinds[place]
+    step: dict[str, Any] = {"type": KINDS[kind]}
+    if kind == REALTIME:
+        return step | {"a'": a, "b": cycle.invoked[place + 1]}
+    if kind == PROCESS:
+        return step | {"process": cycle.processes[place]}
+    key, value, following, a_mop, b_mop = why[a, b, kind]
+    step |= {"key": key, "value": value, "a-mop-index": a_mop, "b-mop-index": b_mop}
+    return step | ({"value'": following} if KINDS[kind] != "wr" else {})

@@ -1,0 +1,133 @@
+"""The graph of the ops in some windows, and its strongly connected components.
+
+Real-time order (an `ok` completion before an invocation) runs through a chain of time vertices, one per
+`ok` completion: op -> its time -> the next time -> ..., and the last time before an invocation -> that op.
+So edges grow with the number of ops, not with that number times the concurrency, and the components of ops
+are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from checker.edges import PROCESS, REALTIME
+from checker.packing import Bools, Ints, begins, empty, expand, member, order
+from checker.schema import MICRO, is_one
+from checker.windows import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """Some ops, ids ascending."""
+
+    op: Ints
+    invoke: Ints
+    process: Ints
+    ok: Bools
+    failed: Bools
+    txn: Bools
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def where(self, rows: Bools | Ints) -> Ops:
+        return Ops(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def ops_of(tables: Iterable[pa.Table]) -> Ops:
+    """The send, poll and txn ops of a table of ops, which may come in pieces: no others are vertices."""
+    found = [_ops(table) for table in tables]
+    if not found:
+        return Ops(*(empty(),) * 3, *(np.empty(0, np.bool_),) * 3)
+    ops = Ops(*(np.concatenate([getattr(one, name) for one in found]) for name in Ops.__slots__))
+    return ops if bool((ops.op[1:] > ops.op[:-1]).all()) else ops.where(np.argsort(ops.op, kind="stable"))
+
+
+def _ops(table: pa.Table) -> Ops:
+    op, invoke, process = (table.column(name).to_numpy() for name in ("index", "invoke_index", "process"))
+    ops = Ops(
+        op,
+        np.where(invoke < 0, op, invoke),
+        process,
+        is_one(table, "type", ("ok",)),
+        is_one(table, "type", ("fail",)),
+        is_one(table, "f", ("txn",)),
+    )
+    vertices = is_one(table, "f", tuple(MICRO))
+    return ops if bool(vertices.all()) else ops.where(vertices)
+
+
+def process_edges(ops: Ops) -> tuple[Ints, Ints]:
+    """Places of neighbouring `ok` ops of one process."""
+    oks = np.flatnonzero(ops.ok)
+    by = oks[order(ops.process[oks], ops.op[oks])]
+    same = np.flatnonzero(~begins(ops.process[by])) if len(by) else by
+    return by[same - 1], by[same]
+
+
+def realtime_edges(ops: Ops) -> tuple[Ints, Ints]:
+    """Places (a, b): a is `ok` and completed before b was invoked, and no `ok` op lies wholly in between."""
+    oks = np.flatnonzero(ops.ok)
+    if len(oks) == 0:
+        return oks, oks
+    ids = ops.op[oks]
+    last = np.searchsorted(ids, ops.invoke) - 1
+    latest = np.maximum.accumulate(ops.invoke[oks])[np.maximum(last, 0)]
+    first = np.searchsorted(ids, latest)
+    count = np.where(last >= 0, np.maximum(last - first + 1, 0), 0)
+    return oks[expand(first, count)], np.repeat(np.arange(len(ops)), count)
+
+
+def time_edges(ops: Ops) -> tuple[Ints, Ints, int]:
+    """(sources, targets, how many time vertices): time vertex t is numbered len(ops) + t."""
+    oks = np.flatnonzero(ops.ok)
+    times = len(ops) + np.arange(len(oks))
+    last = np.searchsorted(ops.op[oks], ops.invoke) - 1
+    late = np.flatnonzero(last >= 0)
+    source = np.concatenate([oks, times[:-1], times[last[late]]])
+    target = np.concatenate([times, times[1:], late])
+    return source, target, len(oks)
+
+
+def components(ops: Ops, source: Ints, target: Ints, kinds: int) -> Ints:
+    """Per op, the number of its strongly connected component; -1 where that is the op alone.
+
+    `source`, `target`: places in `ops` of the edges that keys give; `kinds`: bits, of which process and
+    real-time order are added here.
+    """
+    sources, targets, extra = [source], [target], 0
+    if kinds & (1 << PROCESS):
+        before, after = process_edges(ops)
+        sources.append(before)
+        targets.append(after)
+    if kinds & (1 << REALTIME):
+        before, after, extra = time_edges(ops)
+        sources.append(before)
+        targets.append(after)
+    return strong(np.concatenate(sources), np.concatenate(targets), len(ops), len(ops) + extra)
+
+
+def strong(source: Ints, target: Ints, count: int, size: int) -> Ints:
+    """Per vertex below `count`, the number of its strongly connected component; -1 where it is there alone.
+
+    `size`: how many vertices there are; those from `count` on only connect others.
+    """
+    matrix = coo_array((np.ones(len(source), np.int32), (source, target)), shape=(size, size))
+    _, label = connected_components(matrix.tocsr(), directed=True, connection="strong")
+    own: Ints = label[:count].astype(np.int64)
+    if count == 0:
+        return own
+    return np.where(np.bincount(own)[own] > 1, own, -1)
+
+
+def places(ops: Ops, graph: Graph) -> tuple[Ints, Ints, Ints]:
+    """(source, target, kind) of the edges between ops that are there, as places."""
+    known = member(graph.source, ops.op) & member(graph.target, ops.op)
+    source, target, kind = graph.source[known], graph.target[known], graph.kind[known]
+    return np.searchsorted(ops.op, source), np.searchsorted(ops.op, target), kind

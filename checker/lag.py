@@ -1,0 +1,279 @@
+"""Realtime lag: how far behind the log a consumer was, at each of its polls.
+
+The lag of a key at a poll is the poll's invocation time minus the completion time of the first known send
+newer than what the poller has read; 0 if there is none. Computed per bucket from events only (a poll that
+moved a consumer, an assign), never by stepping through ops, and reduced to a grid of times; maxima survive
+that exactly: while a process stays where it is the lag only grows, so only its last poll of a stretch or of
+a cell of time can be a maximum. Source: jepsen.tests.kafka, `realtime-lag`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from checker.bucket import Bucket
+from checker.packing import Bools, Ints, begins, empty, expand, member, order, tails
+from checker.schema import ASSIGN, INFO, OK, is_one
+
+LAG_POINTS = 5000
+_NEVER = int(np.iinfo(np.int64).max)
+
+
+def _column(table: pa.Table, name: str) -> Ints:
+    result: Ints = table.column(name).to_numpy().astype(np.int64, copy=False)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """`ok` poll and txn ops, ordered by process and op.
+
+    processes  those that polled, ascending
+    packed     rank of the process, then the op in the low `bits`
+    """
+
+    processes: Ints
+    bits: int
+    packed: Ints
+    invoke_ns: Ints
+    ends: dict[tuple[int, int], Ints] = field(default_factory=dict)
+
+    def place(self, rank: Ints, op: Ints) -> Ints:
+        """How many reads come before an op of a process."""
+        return np.searchsorted(self.packed, (rank << self.bits) | np.minimum(op, (1 << self.bits) - 1))
+
+    def cell_ends(self, bins: int, max_ns: int) -> Ints:
+        """The last read of each process in each of `bins` cells of time."""
+        if (bins, max_ns) not in self.ends:
+            cell = self.invoke_ns * bins // (max_ns + 1)
+            last = np.append(begins(self.packed >> self.bits, cell)[1:], True)
+            self.ends[bins, max_ns] = np.flatnonzero(last)
+        return self.ends[bins, max_ns]
+
+    @classmethod
+    def of(cls, ops: Iterable[pa.Table]) -> Reads:
+        """From the table of ops, which may come in pieces."""
+        found: list[tuple[Ints, Ints, Ints]] = [(empty(), empty(), empty())]
+        for table in ops:
+            rows = is_one(table, "type", ("ok",)) & is_one(table, "f", ("poll", "txn"))
+            process, op, at = (_column(table, name)[rows] for name in ("process", "index", "invoke_ns"))
+            found.append((process, op, at))
+        process, op, at = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        by = order(process, op)
+        process, op, at = process[by], op[by], at[by]
+        processes = process[begins(process)]
+        bits = (int(op.max(initial=0)) + 1).bit_length()
+        return cls(processes, bits, (np.searchsorted(processes, process) << bits) | op, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """When an offset was first known to exist: by key rank and offset, the earliest time at or above it."""
+
+    packed: Ints
+    key: Ints
+    since: Ints
+    bits: int
+
+    def expired(self, key: Ints, offset: Ints) -> Ints:
+        """First time at which `offset` or a higher one was known; a huge time if never."""
+        if len(self.key) == 0:
+            return np.full(len(key), _NEVER)
+        place = np.searchsorted(self.packed, (key << self.bits) + np.maximum(offset, 0))
+        inside = np.minimum(place, len(self.key) - 1)
+        hit = (place < len(self.key)) & (self.key[inside] == key)
+        return np.where(hit, self.since[inside], _NEVER)
+
+
+def _known(bucket: Bucket) -> _Known:
+    """Native: from acknowledged sends. Jepsen: from sends and polls of `ok` and `info` ops."""
+    if bucket.options.jepsen_compatible:
+        parts = [(rows, (rows.type <= INFO) & (rows.offset >= 0)) for rows in (bucket.sends, bucket.polls)]
+    else:
+        parts = [(bucket.sends, (bucket.sends.type == OK) & (bucket.sends.offset >= 0))]
+    key, offset, at = (
+        np.concatenate([getattr(rows, name)[known] for rows, known in parts])
+        for name in ("key", "offset", "complete_ns")
+    )
+    by = order(key, offset)
+    key, offset, at = key[by], offset[by], at[by]
+    heads = np.flatnonzero(begins(key))
+    for low, high in zip(heads, tails(heads, len(key)), strict=True):  # one round per key
+        at[low:high] = np.minimum.accumulate(at[low:high][::-1])[::-1]
+    bits = int(max(int(offset.max(initial=0)), int(bucket.polls.offset.max(initial=0))) + 2).bit_length()
+    return _Known((key << bits) + offset, key, at, bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holds:
+    """What each process reads: `ok` assigns and subscribes, counted so that drops show."""
+
+    every: Ints
+    listed: Ints
+    processes: Ints
+    bits: int
+    op: Ints
+    start: Ints
+
+    @classmethod
+    def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Holds, tuple[Ints, Ints, Ints]]:
+        """With the (process rank, key rank, op) of each assign that lists a key."""
+        assigns = bucket.small.assigns
+        done = _column(assigns, "type") == OK
+        op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))
+        place = np.minimum(np.searchsorted(processes, process), max(len(processes) - 1, 0))
+        ours = processes[place] == process if len(processes) else np.zeros(len(process), np.bool_)
+        op, place, key, how = op[ours], place[ours], bucket.key_ranks(key[ours]), how[ours]
+        every = np.unique((place << bits) | op)
+        lists = (how == ASSIGN) & (key >= 0)
+        listed = np.unique(((key * len(processes) + place) << bits)[lists] | op[lists])
+        start = np.searchsorted(every, np.arange(len(processes) + 1) << bits)
+        holds = cls(every, listed, processes, bits, every & ((1 << bits) - 1), start)
+        return holds, (place[lists], key[lists], op[lists])
+
+    def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
+        """How often the process had dropped the key by (and at) an op."""
+        had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
+        group = (key * len(self.processes) + place) << self.bits
+        held = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
+        result: Ints = had - held
+        return result
+
+    def dropped_at(self, place: Ints, key: Ints, op: Ints) -> Ints:
+        """The first op after `op` at which the process drops the key; a huge one if it never does."""
+        epoch = self.epoch(place, key, op)
+        low = np.searchsorted(self.every, (place << self.bits) | op, side="right")
+        high = self.start[place + 1].copy()
+        top = high.copy()
+        for _ in range(64):  # binary search: the epoch only grows
+            if not bool((low < high).any()):
+                break
+            middle = (low + high) // 2
+            later = self.epoch(place, key, self.op[np.minimum(middle, max(len(self.op) - 1, 0))]) > epoch
+            go = low < high
+            high = np.where(go & later, middle, high)
+            low = np.where(go & ~later, middle + 1, low)
+        if len(self.op) == 0:
+            return np.full(len(place), _NEVER)
+        return np.where(low < top, self.op[np.minimum(low, len(self.op) - 1)], _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretches:
+    """A process stands at `offset` of a key from the op `op` until before `until`.
+
+    Ordered by process, key and op.
+    """
+
+    place: Ints
+    key: Ints
+    offset: Ints
+    op: Ints
+    until: Ints
+
+
+def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
+    """What moves consumers: (process rank, key, op, offset), ordered by process, key and op."""
+    processes = reads.processes
+    sends, polls = bucket.sends, bucket.polls
+    moved = np.flatnonzero((sends.type == OK) & bucket.data.send_txn & (sends.offset >= 0))
+    polled = polls.where((polls.type == OK) & member(polls.process, processes))
+    process, key, op, offset = (
+        np.concatenate([getattr(sends, name)[moved], getattr(polled, name)])
+        for name in ("process", "key", "op", "offset")
+    )
+    top = max(int(bucket.polls.op.max(initial=0)), int(bucket.sends.op.max(initial=0)))
+    assigned = _column(bucket.small.assigns, "op")
+    bits = (max(top, int(assigned.max(initial=0))) + 1).bit_length()
+    holds, (assign_place, assign_key, assign_op) = _Holds.of(bucket, processes, bits)
+    columns = (
+        np.concatenate([np.searchsorted(processes, process), assign_place]),
+        np.concatenate([key, assign_key]),
+        np.concatenate([op, assign_op]),
+        np.concatenate([offset, np.full(len(assign_op), -1, np.int64)]),
+    )
+    by = order(*columns[:3])
+    return holds, tuple(column[by] for column in columns)
+
+
+def _segments(holds: _Holds, place: Ints, key: Ints, op: Ints) -> Bools:
+    """Where a process begins to read a key, or begins again after it had dropped it.
+
+    What a process had dropped only grows, so where it is the same at the first and the last row of a key it
+    is the same in between.
+    """
+    begin = begins(place, key)
+    heads = np.flatnonzero(begin)
+    ends = tails(heads, len(op))
+    first, last = (holds.epoch(place[rows], key[rows], op[rows]) for rows in (heads, ends - 1))
+    changing = np.flatnonzero(first != last)
+    rows = expand(heads[changing], ends[changing] - heads[changing])
+    epoch = holds.epoch(place[rows], key[rows], op[rows])
+    begin[rows] |= begins(epoch)
+    return begin
+
+
+def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
+    holds, (place, key, op, offset) = _moves(bucket, reads)
+    segment: Ints = np.cumsum(_segments(holds, place, key, op), dtype=np.int64)
+    width = int(offset.max(initial=0) + 2).bit_length()
+    reached = (np.maximum.accumulate((segment << width) | (offset + 1)) & ((1 << width) - 1)) - 1
+    last_of_op = np.ones(len(op), np.bool_)
+    last_of_op[:-1] = begins(segment, op)[1:]
+    place, key, op, segment = place[last_of_op], key[last_of_op], op[last_of_op], segment[last_of_op]
+    reached = reached[last_of_op]
+    # A stretch ends where the next one of its segment begins, and the last one where the key is dropped.
+    until = np.append(op[1:], 0)
+    ends = np.flatnonzero(np.append(begins(segment)[1:], True)) if len(op) else op
+    until[ends] = holds.dropped_at(place[ends], key[ends], op[ends])
+    return _Stretches(place, key, reached, op, until)
+
+
+def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, Ints]:
+    """(stretch, read): for each process and key the reads `ends` that lie in a stretch."""
+    heads = np.flatnonzero(begins(spans.place, spans.key))
+    of_process = np.searchsorted(reads.packed[ends], np.arange(len(reads.processes) + 1) << reads.bits)
+    count = np.diff(of_process)[spans.place[heads]]
+    read = ends[expand(of_process[spans.place[heads]], count)]
+    group = np.repeat(np.arange(len(heads)), count)
+    op = reads.packed[read] & ((1 << reads.bits) - 1)
+    groups = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(spans.op))))
+    bits = max(reads.bits, (int(spans.op.max(initial=0)) + 1).bit_length())
+    span = np.searchsorted((groups << bits) | spans.op, (group << bits) | op, side="right") - 1
+    inside = np.maximum(span, 0)
+    there = (span >= heads[group]) & (op < spans.until[inside])
+    return span[there], read[there]
+
+
+def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:
+    """{time_ns, process, key (code), lag_ns}: per process, key and cell of time, the poll that lags most."""
+    processes = reads.processes
+    if len(processes) == 0:
+        return pa.table({name: pa.array(empty()) for name in ("time_ns", "process", "key", "lag_ns")})
+    spans = _stretches(bucket, reads)
+    pairs = int(np.count_nonzero(begins(spans.place, spans.key)))
+    bins = int(np.clip(points // max(1, pairs), 10, 200))
+    max_ns = int(bucket.small.meta["max_ns"])
+    since = _known(bucket).expired(spans.key, spans.offset + 1)
+    last = reads.place(spans.place, spans.until) - 1
+    some = np.flatnonzero(reads.packed[last] >= (spans.place << reads.bits) | spans.op)
+    some = some[last[some] >= 0]
+    at_ends, read = _at_cell_ends(spans, reads, reads.cell_ends(bins, max_ns))
+    span, poll = np.concatenate([at_ends, some]), np.concatenate([read, last[some]])
+    at, key, rank = reads.invoke_ns[poll], spans.key[span], spans.place[span]
+    lag = np.maximum(at - since[span], 0)
+    cell = at * bins // (max_ns + 1)
+    by = order(rank, key, cell, -lag)
+    heads = by[begins(rank[by], key[by], cell[by])]
+    return pa.table(
+        {
+            "time_ns": pa.array(at[heads]),
+            "process": pa.array(processes[rank[heads]]),
+            "key": pa.array(bucket.data.keys[key[heads]]),
+            "lag_ns": pa.array(lag[heads]),
+        }
+    )

@@ -1,0 +1,104 @@
+"""Cycles that no order of events explains, whatever Kafka promises of isolation.
+
+Kafka interleaves the writes of transactions, so most cycles through ww edges are legal, and Jepsen lets
+all of them pass once ww edges are drawn. What cannot be is a circle of events, each of which came before
+the next:
+
+    an op begins, polls and sends, and ends (if it is `ok`)
+    a record is sent before it is polled
+    an op ends before another begins (real time)
+    under read_committed a transaction's records are seen only after its commit, so after all of its polls
+
+Every op is taken apart into these events, and a circle among them is an anomaly of the log.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from checker.component import Component, Cycle, Tangle, adjacent, smallest
+from checker.cycle_search import find
+from checker.cycle_types import mask, name_of
+from checker.edges import KINDS, REALTIME, WR
+from checker.graph import Ops, strong, time_edges
+from checker.packing import Bools, Ints
+from harness.model.options import CheckOptions
+
+# Events of op i are EVENTS * i + these.
+EVENTS: Final = 4
+BEGIN: Final = 0
+POLL: Final = 1
+SEND: Final = 2
+END: Final = 3
+# The kind of the edges between the events of one op.
+_WITHIN: Final = len(KINDS)
+
+
+def _isolated(ops: Ops, options: CheckOptions) -> Bools:
+    """Per op: its records are seen only after its polls."""
+    settings = options.settings
+    if settings.isolation_level == "read_uncommitted" or settings.txn is False:
+        return np.zeros(len(ops), np.bool_)
+    return ops.txn & ~ops.failed
+
+
+def _within(ops: Ops, options: CheckOptions) -> tuple[Ints, Ints]:
+    """Edges between the events of each op."""
+    begin = EVENTS * np.arange(len(ops))
+    ok, isolated = begin[ops.ok], begin[_isolated(ops, options)]
+    source = np.concatenate([begin, begin, ok + POLL, ok + SEND, isolated + POLL])
+    target = np.concatenate([begin + POLL, begin + SEND, ok + END, ok + END, isolated + SEND])
+    return source, target
+
+
+def circles(tangle: Tangle, options: CheckOptions) -> Ints:
+    """(ops, EVENTS): per event the number of the circle that it is in, or -1. Jepsen's rules know none."""
+    ops = tangle.ops
+    if options.jepsen_compatible:
+        return np.full((len(ops), EVENTS), -1, np.int64)
+    sent = tangle.kind == WR
+    inner, outer = _within(ops, options)
+    source = [inner, EVENTS * tangle.source[sent] + SEND]
+    target = [outer, EVENTS * tangle.target[sent] + POLL]
+    times = 0
+    if "realtime" in options.edges:
+        before, after, times = time_edges(ops)
+        shift = (EVENTS - 1) * len(ops)  # time vertices follow the events
+        source.append(np.where(before < len(ops), EVENTS * before + END, before + shift))
+        target.append(np.where(after < len(ops), EVENTS * after + BEGIN, after + shift))
+    size = EVENTS * len(ops)
+    return strong(np.concatenate(source), np.concatenate(target), size, size + times).reshape(-1, EVENTS)
+
+
+def impossible(component: Component, options: CheckOptions, most: int) -> Cycle | None:
+    """A cycle of this component that cannot be; without its steps where more than `most` ops take part."""
+    events = smallest(component.circles.tolist())
+    if not events:
+        return None
+    members = sorted({event // EVENTS for event in events})
+    if len(members) > most:
+        return Cycle("G1c", (), (), component.named(members), True)
+    inner, outer = (side.tolist() for side in _within(component.ops, options))
+    edges = [(a, b, _WITHIN) for a, b in zip(inner, outer, strict=True)]
+    for a, b, kind in zip(
+        component.source.tolist(), component.target.tolist(), component.kind.tolist(), strict=True
+    ):
+        if kind == WR:
+            edges.append((EVENTS * a + SEND, EVENTS * b + POLL, WR))
+        elif kind == REALTIME:
+            edges.append((EVENTS * a + END, EVENTS * b + BEGIN, REALTIME))
+    inside = set(events)
+    graph = adjacent(edge for edge in edges if edge[0] in inside and edge[1] in inside)
+    circle = find(graph, mask((_WITHIN, WR, REALTIME)), "none", events, lambda cycle: True)
+    assert circle is not None  # a component has a cycle
+    # A circle that begins inside an op would name that op twice: turn it to a step between ops.
+    circle = circle[:-1]
+    turn = next(n for n, event in enumerate(circle) if circle[n - 1] // EVENTS != event // EVENTS)
+    circle = [*circle[turn:], *circle[: turn + 1]]
+    hops = [(a, b) for a, b in pairwise(circle) if a // EVENTS != b // EVENTS]
+    kinds = [WR if a % EVENTS == SEND else REALTIME for a, _ in hops]
+    places = [a // EVENTS for a, _ in hops]
+    return component.cycle(name_of(kinds), [*places, places[0]], kinds, members, forbidden=True)

@@ -1,0 +1,137 @@
+"""Tables in a folder of their own, as a history: the Parquet folder that `harness export` makes.
+
+    <the tables that checker.schema describes>  _checksums.json  plan.yaml  events/
+
+_checksums.json holds the CRC-32 of every file of the tables. Parquet's own checksums cover pages and not the
+footer, and these files may have come a long way. The `tables/` of a run are such a folder too, without
+checksums.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from checker import ingest
+from checker.source import Source, on_disk
+from harness.model.errors import BadHistory
+
+CHECKSUMS: Final = "_checksums.json"
+BLOCK: Final = 1 << 20
+SHOWN: Final = 120  # of a name, in a message
+# What a verdict takes from a run besides its history.
+BESIDE: Final = ("plan.yaml", "events")
+AGAIN: Final = "export it again: harness export RUN --format parquet"
+
+
+def is_tables(path: Path) -> bool:
+    """Whether a folder is, or was to become, tables without a run around them."""
+    if not path.is_dir() or (path / "history").is_dir():
+        return False
+    return (path / ingest.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
+
+
+def source(folder: Path, spark: Any = None) -> Source:
+    """The tables as a history. Raises BadHistory that says which file is not as it was written."""
+    if not (folder / ingest.META).is_file():
+        raise BadHistory(
+            f"{folder}: no {ingest.META}, which is written last: the tables are half written, or are others "
+            f"than this checker's; {AGAIN}"
+        )
+    _verify(folder)
+    meta = ingest.read_meta(folder)
+    if meta is None:
+        raise BadHistory(f"{folder / ingest.META}: {_wrong(folder)}; {AGAIN}")
+    _sound(folder, meta)
+    found = on_disk(None, folder, meta, spark)
+    noted = folder if (folder / "events").is_dir() else folder.parent
+    return Source(None, found.parts, found.meta, spark, noted)
+
+
+def _wrong(folder: Path) -> str:
+    """What is wrong with a description that `read_meta` does not take."""
+    try:
+        meta = orjson.loads((folder / ingest.META).read_bytes())
+        for name, size in meta["files"].items():
+            if not (folder / name).is_file():
+                return f"{name[:SHOWN]!r} is missing"
+            if (folder / name).stat().st_size != size:
+                return f"{name[:SHOWN]!r} is not of the size that it was written with"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return "not the description of this checker's tables"
+
+
+def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
+    """Raises BadHistory where the description holds what none can hold."""
+    whole = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
+    texts = (str, type(None))
+    sound = (
+        all(type(meta[name]) is int for name in whole)
+        and 1 <= meta["buckets"] <= 1 << 16
+        and isinstance(meta["counts"], dict)
+        and all(
+            isinstance(kinds, dict) and all(type(count) is int for count in kinds.values())
+            for kinds in meta["counts"].values()
+        )
+        and isinstance(meta["final_processes"], dict)
+        and all(name.lstrip("-").isdecimal() for name in meta["final_processes"])
+        and all(isinstance(kind, str) for kind in meta["final_processes"].values())
+        and isinstance(meta["doubts"], list)
+        and all(isinstance(doubt, str) for doubt in meta["doubts"])
+        and isinstance(meta["truncated"], texts)
+        and isinstance(meta["run"], texts)
+    )
+    if not sound:
+        raise BadHistory(f"{folder / ingest.META}: damaged; {AGAIN}")
+
+
+def _crc(path: Path) -> int:
+    value = 0
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def _verify(folder: Path) -> None:
+    """Raises BadHistory for a file that is not as it was when the folder was made; not without checksums."""
+    listed = folder / CHECKSUMS
+    if not listed.is_file():
+        return
+    try:
+        sums = orjson.loads(listed.read_bytes())
+        names = list(sums.items())
+    except (OSError, orjson.JSONDecodeError, AttributeError):
+        raise BadHistory(f"{listed}: damaged; {AGAIN}") from None
+    for name, crc in names:
+        try:
+            found = _crc(folder / name)
+        except (OSError, ValueError):
+            raise BadHistory(f"{folder}: {name[:SHOWN]!r} is missing; {AGAIN}") from None
+        if found != crc:
+            raise BadHistory(f"{folder / name[:SHOWN]}: not as it was written; {AGAIN}")
+
+
+def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda text: None) -> int:
+    """Make such a folder of a history; the number of its lines. Raises BadHistory, Missing."""
+    meta = ingest.make(path, folder, None, progress)
+    with ingest.writing(folder):
+        if path.is_dir():
+            for name in BESIDE:
+                _copy(path / name, folder / name)
+        names = [*meta["files"], ingest.META]
+        (folder / CHECKSUMS).write_bytes(orjson.dumps({name: _crc(folder / name) for name in names}))
+    return int(meta["lines"])
+
+
+def _copy(one: Path, other: Path) -> None:
+    if one.is_dir():
+        shutil.copytree(one, other)
+    elif one.is_file():
+        shutil.copy(one, other)

@@ -1,0 +1,131 @@
+"""A piece of a run's log: some neighbouring segments, turned into their part of the tables by themselves.
+
+That can be done once it is known which invocations were open when the piece began. Only those cross from one
+segment to the next, with the last index and time, so a quick look over the beginnings of lines (`scan`) finds
+them for all segments at once. `convert` leaves the rows in the tables' folder, and the rest in
+`.segments/<first segment>/`: small tables and record.json. checker.segments joins pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow.parquet as pq
+
+from checker import ingest, schema
+from checker.builder import LIMIT, Builder
+from checker.coding import Coder
+from checker.lines import Notes, rarely_collecting, read_files
+
+FOLDER: Final = ".segments"
+RECORD: Final = "record.json"
+_START: Final = re.compile(
+    rb'^\{"index":(\d+),"time_ns":(-?\d+),"process":(-?\d+|"[^"\\\n]*"),"type":"(invoke|ok|fail|info)",.*\}$',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a piece must know of what came before: lines of invocations without completion, index, time."""
+
+    open: Mapping[str, str] = field(default_factory=dict)
+    last_index: int = -1
+    last_ns: int = -LIMIT
+
+    def then(self, later: State) -> State:
+        """After a piece that changed what `later` says: a process without an open line has none."""
+        held = {process: line for process, line in {**self.open, **later.open}.items() if line}
+        return State(held, later.last_index, later.last_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbouring segments, the state before them, and the dictionary so far."""
+
+    files: tuple[str, ...]
+    last: bool
+    before: State = field(default_factory=State)
+    texts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return Path(self.files[0]).stem
+
+    @property
+    def sources(self) -> list[list[Any]]:
+        return [[Path(file).name, Path(file).stat().st_size] for file in self.files]
+
+
+def scan(files: Sequence[str]) -> State | None:
+    """What some whole segments change; None where lines are not as the harness writes them."""
+    changed: dict[str, str] = {}
+    index, time_ns = -1, -LIMIT
+    for file in files:
+        text = Path(file).read_bytes()
+        header, _, rest = text.partition(b"\n")
+        if b'"schema"' not in header or not rest.endswith(b"\n"):
+            return None
+        found, line = 0, None
+        latest: dict[bytes, re.Match[bytes]] = {}
+        for line in _START.finditer(rest):
+            latest[line[3]] = line
+            found += 1
+        if found != rest.count(b"\n"):
+            return None
+        if line is not None:
+            index, time_ns = int(line[1]), int(line[2])
+        for process, one in latest.items():
+            changed[process.decode()] = one[0].decode() if one[4] == b"invoke" else ""
+    changed.pop('"nemesis"', None)
+    return State(changed, index, time_ns)
+
+
+def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
+    """Write a piece's part of the tables below `folder`; its record. Raises BadHistory, Missing."""
+    own = folder / FOLDER / piece.name
+    with ingest.writing(folder), rarely_collecting():
+        own.mkdir(parents=True, exist_ok=True)
+        builder, notes = _builder(piece), Notes()
+        writer = ingest.Writer(folder, buckets, f"{piece.name}-")
+        for line in read_files([Path(file) for file in piece.files], piece.last, notes):
+            builder.add(line)
+            if builder.rows >= ingest.CHUNK_ROWS:
+                writer.write(builder.tables())
+        if piece.last:
+            builder.finish()
+        writer.write(builder.tables())
+        for kind, table in writer.small_tables().items():
+            pq.write_table(table, own / f"{kind}.parquet")
+        record = {
+            "schema": schema.SCHEMA,
+            "sources": piece.sources,
+            "buckets": buckets,
+            "last": piece.last,
+            "files": writer.files,
+            "lines": builder.lines,
+            "counts": builder.counts,
+            "last_ok": [builder.last_ok_op, builder.last_ok_ns],
+            "max_ns": builder.max_ns,
+            "final_processes": [*builder.final_processes.items()],
+            "truncated": notes.truncated,
+            "run": notes.run,
+            "doubts": builder.doubts,
+            "texts": builder.coder.texts,
+        }
+        (own / RECORD).write_bytes(orjson.dumps(record))
+    return record
+
+
+def _builder(piece: Piece) -> Builder:
+    """As it stands when the piece begins."""
+    builder = Builder(Coder(piece.texts))
+    builder.last_index, builder.last_ns = piece.before.last_index, piece.before.last_ns
+    for line in piece.before.open.values():
+        builder.reopen(orjson.loads(line))
+    return builder

@@ -1,0 +1,32 @@
+"""Progress of what reads a history line by line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from checker.lines import Line
+
+QUIET_S: Final = 2.0
+EVERY: Final = 4096
+
+Progress = Callable[[str], None]
+
+
+class Counted:
+    """Counts lines, and from the third second on says how many, every two seconds."""
+
+    def __init__(self, progress: Progress, what: str = "") -> None:
+        self._progress, self._what, self.lines = progress, what, 0
+        self._began = self._said = time.monotonic()
+
+    def __call__(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """The same lines."""
+        for line in lines:
+            yield line
+            self.lines += 1
+            if self.lines % EVERY == 0 and time.monotonic() - self._said > QUIET_S:
+                self._said = time.monotonic()
+                rate = self.lines / (self._said - self._began)
+                self._progress(f"{self._what}{self.lines:,} lines, {rate:,.0f} a second")

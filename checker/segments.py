@@ -1,0 +1,228 @@
+"""Tables of a run's log from several segments at once, and from single segments while the run goes on.
+
+The tables are those that `ingest.make` makes in one process, row for row; where a segment cannot be used by
+itself (see checker.pieces), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
+a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that
+gave other codes are converted once more, with the whole of it.
+
+    python -m checker.segments SEGMENT TABLES      roll one segment, in a process of its own
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow.parquet as pq
+
+from checker import ingest, schema
+from checker.lines import sources
+from checker.pieces import FOLDER, RECORD, Piece, State, convert, scan
+from checker.spread import spread
+from harness.model.errors import BadHistory, HarnessError
+
+PIECE_BYTES: Final = 200 << 20
+ROLL_BUCKETS: Final = 32
+
+
+# --- while a run goes on --------------------------------------------------------------------------------
+
+
+def roll(segment: Path, tables: Path) -> None:
+    """Convert a segment that a run has finished, after those before it. Raises BadHistory, Missing.
+
+    Does nothing where those have not been converted: the check makes what is missing.
+    """
+    rolled = _rolled(sources(segment.parent.parent), tables)
+    number = int(segment.stem)
+    if len(rolled) != number:
+        return
+    before, texts = State(), ()
+    if rolled:
+        before, texts = _state_after(rolled), tuple(rolled[-1]["texts"])
+    found = scan([str(segment)])
+    if found is None:
+        return
+    record = convert(Piece((str(segment),), False, before, texts), tables, ROLL_BUCKETS)
+    after = before.then(found)
+    said = {**record, "after": [dict(after.open), after.last_index, after.last_ns]}
+    with ingest.writing(tables):
+        (tables / FOLDER / segment.stem / RECORD).write_bytes(orjson.dumps(said))
+
+
+def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
+    return State(*rolled[-1]["after"])
+
+
+def _rolled(files: Sequence[Path], tables: Path) -> list[dict[str, Any]]:
+    """Records of the first segments, as far as their parts of the tables are whole."""
+    found: list[dict[str, Any]] = []
+    for file in files:
+        with suppress(OSError, orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
+            record = orjson.loads((tables / FOLDER / file.stem / RECORD).read_bytes())
+            fits = record["schema"] == schema.SCHEMA and record["buckets"] == ROLL_BUCKETS
+            told = [[file.name, file.stat().st_size]]
+            whole = all((tables / name).stat().st_size == size for name, size in record["files"].items())
+            if fits and whole and record["sources"] == told and "after" in record:
+                found.append(record)
+                continue
+        break
+    return found
+
+
+# --- a whole log ------------------------------------------------------------------------------------------
+
+
+def make(
+    path: Path,
+    folder: Path,
+    buckets: int | None,
+    progress: Callable[[str], None],
+    spark: Any = None,
+) -> dict[str, Any]:
+    """As `ingest.make`, from segments in parallel and from what was converted while the run went on."""
+    files = sources(path)
+    logs = len(files) > 1 and all(file.suffix == ".jsonl" for file in files)
+    rolled = _rolled(files[:-1], folder) if logs and buckets in (None, ROLL_BUCKETS) else []
+    if logs and (spark is not None or rolled):
+        with suppress(BadHistory):
+            meta = in_pieces(files, folder, buckets, rolled, progress, spark)
+            if meta is not None:
+                return meta
+    return ingest.make(path, folder, buckets, progress)
+
+
+def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+    """Neighbouring segments of about PIECE_BYTES together."""
+    held: list[str] = []
+    size = 0
+    for file in files:
+        held.append(str(file))
+        size += file.stat().st_size
+        if size >= PIECE_BYTES:
+            yield tuple(held)
+            held, size = [], 0
+    if held:
+        yield tuple(held)
+
+
+def _pieces(files: Sequence[Path], rolled: Sequence[dict[str, Any]], spark: Any) -> list[Piece] | None:
+    """What is left to convert, each with the state before it; None where that cannot be told."""
+    groups = [*_groups(files[len(rolled) :])]
+    changes = spread(spark, scan, groups[:-1])
+    state = _state_after(rolled) if rolled else State()
+    texts = tuple(rolled[-1]["texts"]) if rolled else ()
+    pieces = []
+    for group, change in zip(groups, [*changes, State()], strict=True):
+        if change is None:
+            return None
+        pieces.append(Piece(group, group is groups[-1], state, texts))
+        state = state.then(change)
+    return pieces
+
+
+def in_pieces(
+    files: Sequence[Path],
+    folder: Path,
+    buckets: int | None,
+    rolled: Sequence[dict[str, Any]],
+    progress: Callable[[str], None],
+    spark: Any,
+) -> dict[str, Any] | None:
+    """As `ingest.make`; None where the segments cannot be used one by one. Raises BadHistory, Missing."""
+    count = ROLL_BUCKETS if rolled else buckets or ingest.buckets_for([*files])
+    with ingest.writing(folder):
+        _clear(folder, rolled)
+    pieces = _pieces(files, rolled, spark)
+    if pieces is None:
+        return None
+    progress(f"tables: {len(files)} segments of the log in {len(pieces)} pieces")
+    records = [*rolled, *spread(spark, partial(convert, folder=folder, buckets=count), pieces)]
+    texts = [*dict.fromkeys(text for record in records for text in record["texts"])]
+    if any(record["texts"] != texts[: len(record["texts"])] for record in records[: len(rolled)]):
+        return None
+    again = [
+        Piece(piece.files, piece.last, piece.before, tuple(texts))
+        for piece, record in zip(pieces, records[len(rolled) :], strict=True)
+        if record["texts"] != texts[: len(record["texts"])]
+    ]
+    for record in spread(spark, partial(convert, folder=folder, buckets=count), again):
+        place = next(n for n, old in enumerate(records) if old["sources"] == record["sources"])
+        records[place] = record
+    with ingest.writing(folder):
+        return _join(folder, files, count, records, texts)
+
+
+def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
+    """Leave of a folder only what was converted while the run went on."""
+    if not rolled:
+        ingest.clear(folder)
+        return
+    (folder / ingest.META).unlink(missing_ok=True)
+    kept = {folder / name for record in rolled for name in record["files"]}
+    names = {Path(record["sources"][0][0]).stem for record in rolled}
+    for file in folder.rglob("*.parquet"):
+        if file not in kept and file.parent.name not in names:
+            file.unlink()
+
+
+def _join(
+    folder: Path, files: Sequence[Path], buckets: int, records: Sequence[Mapping[str, Any]], texts: list[str]
+) -> dict[str, Any]:
+    """The small tables and what ingestion counts, over all pieces."""
+    writer = ingest.Writer(folder, buckets)
+    for record in records:
+        own = folder / FOLDER / Path(record["sources"][0][0]).stem
+        for kind, form in schema.SMALL.items():
+            writer.small[kind].append(pq.ParquetFile(own / f"{kind}.parquet").read().cast(form))
+        writer.files.update(record["files"])
+    counts: dict[str, Counter[str]] = {}
+    for record in records:
+        for f, kinds in record["counts"].items():
+            counts.setdefault(f, Counter()).update(kinds)
+    doubts: dict[str, str] = {}
+    for record in records:
+        doubts = {**record["doubts"], **doubts}  # the first of each kind
+    last_op, last_ns = next((r["last_ok"] for r in reversed(records) if r["last_ok"][0] >= 0), (-1, -1))
+    finals = {process: kind for record in records for process, kind in record["final_processes"]}
+    meta = {
+        "schema": schema.SCHEMA,
+        "sources": [[file.name, file.stat().st_size] for file in files],
+        "buckets": buckets,
+        "lines": sum(record["lines"] for record in records),
+        "ops": sum(sum(kinds.values()) for kinds in counts.values()),
+        "counts": {f: dict(kinds) for f, kinds in counts.items()},
+        "last_ok_op": last_op,
+        "last_ok_ns": last_ns,
+        "max_ns": max(record["max_ns"] for record in records),
+        "final_processes": {str(process): kind for process, kind in finals.items()},
+        "truncated": records[-1]["truncated"],
+        "doubts": list(doubts.values()),
+        "run": _last(record["run"] for record in records),
+    }
+    writer.finish(meta, texts)
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    return {**meta, "files": writer.files}
+
+
+def _last(values: Iterable[str | None]) -> str | None:
+    found = [value for value in values if value]
+    return found[-1] if found else None
+
+
+def main() -> None:
+    """Roll one segment. What cannot be converted now is left to the check, which says what is wrong."""
+    segment, tables = sys.argv[1:]
+    with suppress(HarnessError):
+        roll(Path(segment), Path(tables))
+
+
+if __name__ == "__main__":
+    main()

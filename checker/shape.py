@@ -1,0 +1,62 @@
+"""A result in the shape of Jepsen's answers, as tests/histories/jepsen/expected.jsonl.gz has them.
+
+    {"valid": false, "error_types": [...], "bad_error_types": [...],
+     "errors": {"G1a": {"count": 1, "errs": [{"key": 5, "value": 4, "writer": {"op": 153}, ...}]},
+                "unseen": {"time": 10502970, "unseen": {"2": 2}, "messages": {"2": [2, 3]}}}}
+
+A whole op is {"op": its id}. Types are sorted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from checker.witness import OP_FIELDS
+from harness.model.result import AS_JSON, AnomalyFound, Result
+
+_OPS: Final = OP_FIELDS | {"cycle"}
+_OF_CYCLE: Final = frozenset({"type", "cycle", "steps"})
+_OPS_OF_REALTIME: Final = ("a'", "b")
+
+
+def _op(index: Any) -> Any:
+    return None if index is None else {"op": index}
+
+
+def _step(step: Mapping[str, Any]) -> dict[str, Any]:
+    if step.get("type") != "realtime":
+        return dict(step)
+    return {name: _op(held) if name in _OPS_OF_REALTIME else held for name, held in step.items()}
+
+
+def witness(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A witness with its ops in Jepsen's shape; of a cycle, what Jepsen says of one."""
+    shaped: dict[str, Any] = {}
+    for name, held in found.items():
+        if "cycle" in found and name not in _OF_CYCLE:
+            continue
+        if name in _OPS:
+            shaped[name] = [_op(index) for index in held] if isinstance(held, list | tuple) else _op(held)
+        elif name == "steps":
+            shaped[name] = [_step(step) for step in held]
+        else:
+            shaped[name] = held
+    return shaped
+
+
+def _errors(found: AnomalyFound) -> Any:
+    if found.name == "unseen":
+        return dict(found.witnesses[0]) if found.witnesses else {}
+    return {"count": found.count, "errs": [witness(one) for one in found.witnesses]}
+
+
+def answer(result: Result) -> dict[str, Any]:
+    """The four fields. Natively `errs` holds the worst few; under Jepsen's rules it is complete."""
+    by_name = sorted(result.anomalies, key=lambda found: found.name)
+    return {
+        "valid": AS_JSON[result.valid],
+        "error_types": [found.name for found in by_name],
+        "bad_error_types": [found.name for found in by_name if found.bad],
+        "errors": {found.name: _errors(found) for found in by_name},
+    }

@@ -1,0 +1,127 @@
+"""Where consumers began to read after an assignment, against what the group had committed.
+
+A member that is assigned a key begins at the offset that the group has committed, or, where there is none, at
+the beginning of the log if that is how it resets. So the first record that it polls of the key afterwards is
+the first one at or beyond that offset; another one is a step that the rebalance does not explain: later, it
+passed over records; earlier, it read again what the group had done with. Only where the offset is on record
+(`committed` of the event, schema.COMMITS), and the key was not assigned or revoked again before that poll.
+Under read_uncommitted nothing is said of groups whose offsets are committed in transactions: what was found
+may have been older than what the consumer then began with. Native rules only. Source: Kafka documentation,
+Design, 4.5 The Consumer; auto.offset.reset; KIP-447.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checker.bucket import Bucket, Columns
+from checker.deltas import Steps
+from checker.packing import Bools, Ints, begins, order
+from checker.subscriptions import Subscriptions
+
+
+def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
+    """(process, key rank, op, offset) of every assignment whose beginning is known."""
+    held = bucket.small.commits
+
+    def column(name: str) -> Ints:
+        result: Ints = held.column(name).to_numpy().astype(np.int64, copy=False)
+        return result
+
+    settings = bucket.options.settings
+    key, offset = bucket.key_ranks(column("key")), column("offset")
+    known = (column("fetched") > 0) & (key >= 0)
+    if settings.isolation_level == "read_uncommitted" and settings.txn is not False:
+        known[:] = False
+    if settings.auto_offset_reset == "earliest":
+        offset = np.maximum(offset, 0)
+    known &= offset >= 0
+    return column("process")[known], key[known], column("op")[known], offset[known]
+
+
+def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
+    """Per (process, key, op): the row of the first record of the key that the process polls from that op on.
+
+    -1 where there is none.
+    """
+    count = len(process)
+    mark = np.concatenate([np.zeros(count, np.int64), np.ones(len(polls), np.int64)])
+    by = order(
+        np.concatenate([process, polls.process]),
+        np.concatenate([key, polls.key]),
+        np.concatenate([op, polls.op]),
+        mark,
+    )
+    # From the end: the nearest row of a poll at or after each place.
+    place = np.arange(len(by), dtype=np.int64)
+    polled = by >= count
+    nearest = np.minimum.accumulate(np.where(polled, place, len(by))[::-1])[::-1]
+    asked = np.empty(count, np.int64)
+    asked[by[~polled]] = nearest[~polled]
+    there = asked < len(by)
+    row = np.where(there, by[np.minimum(asked, len(by) - 1)] - count, -1)
+    same = there & (polls.process[row] == process) & (polls.key[row] == key)
+    return np.where(same, row, -1)
+
+
+def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) -> Bools:
+    """Whether it was this one assignment that the poll in the op `until` began with.
+
+    Not where the op recorded several of the key; nor where it polled the key and recorded more than that: it
+    may have polled first.
+    """
+    table = bucket.small.rebalances
+    moved_process, moved_op, moved = (
+        table.column(name).to_numpy().astype(np.int64, copy=False) for name in ("process", "op", "key")
+    )
+    events = (moved_process, bucket.key_ranks(moved), moved_op)
+    rows = [np.concatenate(both) for both in zip((process, key, op), events, strict=True)]
+    by = order(*rows)
+    heads = np.flatnonzero(begins(*(column[by] for column in rows)))
+    size = np.diff(np.append(heads, len(by)))
+    own = np.add.reduceat((by < len(op)).astype(np.int64), heads)
+    known, all_of = np.empty(len(by), np.int64), np.empty(len(by), np.int64)
+    known[by], all_of[by] = np.repeat(own, size), np.repeat(size, size)
+    alone = all_of[: len(op)] == 2  # the offset, and the event that told it
+    result: Bools = (known[: len(op)] == 1) & ((until > op) | alone)
+    return result
+
+
+def steps(bucket: Bucket, held: Subscriptions) -> Steps:
+    """Beginnings that what the group had committed does not explain."""
+    process, key, op, offset = _found(bucket)
+    polls, orders = bucket.polls, bucket.versions
+    if len(process) == 0 or len(polls) == 0:
+        none = process[:0]
+        return Steps(*(none,) * 8)
+    row = _first_visits(polls, process, key, op)
+    until = polls.op[row]
+    clear = (row >= 0) & (polls.offset[row] >= 0) & _certain(bucket, process, key, op, until)
+    clear &= ~held.rebalanced(process, key, op + 1, until) & ~held.reset(process, op, until)
+    process, key, op, offset, row, until = (c[clear] for c in (process, key, op, offset, row, until))
+    slot = _slots(bucket, key, polls.offset[row])
+    log_start, _, _ = bucket.ends.of(bucket.data.keys)
+    expected = _slots(bucket, key, offset)
+    standing = _slots(bucket, key, np.maximum(offset, log_start[key]))
+    first = np.where(slot > standing, standing, expected)
+    delta = slot - first + 1
+    odd = (delta > 1) | (delta < 1)
+    before = (first - 1)[odd]
+    a = np.where(before >= 0, orders.slot_pick[np.maximum(before, 0)], -1)
+    return Steps(a, polls.pair[row][odd], op[odd], until[odd], key[odd], process[odd], delta[odd], before)
+
+
+def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
+    """The first slot of each key at or beyond an offset; one past the key's last slot where there is none."""
+    orders = bucket.versions
+    count = len(orders.slot_key)
+    by = order(
+        np.concatenate([orders.slot_key, key]),
+        np.concatenate([orders.slot_offset, offset]),
+        np.concatenate([np.ones(count, np.int64), np.zeros(len(key), np.int64)]),
+    )
+    asked = by >= count
+    before = np.cumsum(~asked)
+    found = np.empty(len(key), np.int64)
+    found[by[asked] - count] = before[asked]
+    return found

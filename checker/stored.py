@@ -1,0 +1,97 @@
+"""Reading the tables of a folder where a task runs: whole buckets, or some columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checker import schema
+from checker.bucket import Data, Small
+from checker.ingest import DICTIONARY, META, reading, small_of
+
+
+def _table(file: Path) -> pa.Table:
+    return pq.ParquetFile(file, page_checksum_verification=True).read()
+
+
+def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
+    """One bucket's rows and the small tables. Raises DamagedTables."""
+    with reading(folder):
+        sends, polls = (
+            bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED
+        )
+        small = {name: load_small(folder, name) for name in schema.SMALL}
+        small["commits"] = bucket_columns(folder, "commits", bucket, *schema.COMMITS.names)
+    return Data.of(sends, polls), small_of(small, meta)
+
+
+def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Table:
+    """Some columns of one bucket's sends or polls. Raises DamagedTables."""
+    form = pa.schema([schema.SPREAD[kind].field(name) for name in names])
+    with reading(folder):
+        found = [
+            pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(names))
+            for file in _files(folder / kind / f"{bucket:05d}")
+        ]
+        return pa.concat_tables([form.empty_table(), *found]).cast(form)
+
+
+def stamp(folder: Path) -> tuple[str, int, int]:
+    """What changes when the tables below `folder` are made again. Raises DamagedTables."""
+    with reading(folder):
+        told = (folder / META).stat()
+    return str(folder), told.st_mtime_ns, told.st_size
+
+
+def load_small(folder: Path, name: str) -> pa.Table:
+    """One of the tables that are not spread over buckets. Raises DamagedTables."""
+    with reading(folder):
+        return _table(folder / f"{name}.parquet").cast(schema.SMALL[name])
+
+
+def ops_between(folder: Path, low: int, high: int, *names: str) -> Iterator[pa.Table]:
+    """Some columns, `index` among them, of the ops with ids from low to high, both included, file by file.
+
+    Texts as dictionaries. Raises DamagedTables.
+    """
+    with reading(folder):
+        for file in _files(folder / "ops"):
+            opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
+            groups = [group for group in range(opened.num_row_groups) if _overlaps(opened, group, low, high)]
+            if not groups:
+                continue
+            table = opened.read_row_groups(groups, columns=list(names))
+            index = table.column("index").to_numpy()
+            inside = (index >= low) & (index <= high)
+            yield table if bool(inside.all()) else table.filter(pa.array(inside))
+
+
+def ops_columns(folder: Path, *names: str) -> Iterator[pa.Table]:
+    """Some columns of the table of ops, file by file; texts as dictionaries. Raises DamagedTables."""
+    with reading(folder):
+        for file in _files(folder / "ops"):
+            opened = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=["type", "f"])
+            yield opened.read(columns=list(names))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
+
+
+def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
+    """Whether a row group may hold ids from low to high."""
+    column = file.metadata.row_group(group).column(file.schema_arrow.get_field_index("index"))
+    told = column.statistics
+    return told is None or not told.has_min_max or (told.min <= high and told.max >= low)
+
+
+def texts(folder: Path) -> list[str]:
+    """The dictionary of keys and values that are not plain integers. Raises DamagedTables."""
+    with reading(folder):
+        found: list[str] = orjson.loads((folder / DICTIONARY).read_bytes())
+    return found

@@ -1,0 +1,155 @@
+"""What tasks do for a bucket: its anomalies, edges, statistics and series; and the questions of later stages.
+
+Each task gives back counts, the worst few witnesses and small series; complete witnesses go to Parquet parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from checker import cycles, edges, lag, results, series, statistics
+from checker.anomalies import torn_transaction
+from checker.anomalies.table import ANOMALIES
+from checker.bucket import Bucket
+from checker.coding import decoder
+from checker.packing import Ints, empty
+from checker.source import Part, Source
+from checker.windows import Stored, stored
+from checker.witness import plain, worst
+from harness.model.options import CheckOptions
+
+SHOWN: Final = 32
+HOT_BYTES: Final = 64 << 20  # of a bucket's files: some three million rows
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One anomaly in one bucket: how many witnesses, and the worst of them."""
+
+    count: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one bucket gives back beside the verdict."""
+
+    sums: Mapping[str, Any]
+    latencies: Mapping[str, Any]  # of the whole history, from the first bucket
+    unseen: pa.Table
+    lag: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one bucket gives back for the verdict."""
+
+    found: Mapping[str, Found]
+    suspects: Ints
+    edges: Stored | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one bucket gives back."""
+
+    judged: Judged
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one task does for one bucket. That of a hot key is shared by two tasks."""
+
+    part: Part
+    judge: bool = True
+    figures: bool = True
+
+
+def visible_info(part: Part) -> Ints:
+    """Pre-pass over one bucket: `info` ops a write of which was read."""
+    return part.visible_info()
+
+
+def kernels(
+    work: Work,
+    options: CheckOptions,
+    committed: Ints | None,
+    run: str | None,
+    buckets: int,
+    scratch: Path | None,
+) -> tuple[Judged | None, Figures | None]:
+    """All anomalies, edges between ops, statistics and series of one bucket."""
+    data, small = work.part.load()
+    bucket = Bucket(data, small, data.visible_info() if committed is None else committed, options)
+    judged = _judged(work.part, bucket, run, scratch) if work.judge else None
+    return judged, _figures(work.part, bucket, buckets) if work.figures else None
+
+
+def _figures(part: Part, bucket: Bucket, buckets: int) -> Figures:
+    return Figures(
+        statistics.of_bucket(bucket),
+        part.latencies() if part.number == 0 else {},
+        series.unseen(bucket, series.UNSEEN_POINTS // buckets),
+        lag.realtime_lag(bucket, part.reads(), lag.LAG_POINTS // buckets),
+    )
+
+
+def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -> Judged:
+    options = bucket.options
+    limit = None if options.jepsen_compatible else SHOWN
+    found: dict[str, Found] = {}
+    original: Mapping[int, Any] | None = None
+    for name, anomaly in ANOMALIES.items():
+        if anomaly.native and options.jepsen_compatible:
+            continue
+        rows = anomaly.find(bucket)
+        if rows.num_rows == 0:
+            continue
+        if run is not None:
+            if original is None:
+                original = decoder(results.texts_of(part))
+            results.write_part(Path(run), name, part.number, plain(rows, original))
+        whole = limit if name != "unseen" else None
+        found[name] = Found(rows.num_rows, worst(name, rows, whole).combine_chunks())
+    suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
+    drawn = stored(edges.of_bucket(bucket, cycles.drawn(options)), scratch, part.number)
+    return Judged(found, suspects, drawn)
+
+
+def works_of(source: Source) -> list[Work]:
+    """The tasks for all buckets, those of a bucket too large for one core first."""
+    hot = [part for part in source.parts if source.spark is not None and source.bytes(part) > HOT_BYTES]
+    halves = [Work(part, judge, not judge) for part in hot for judge in (True, False)]
+    return [*halves, *(Work(part) for part in source.parts if part not in hot)]
+
+
+def answers_of(works: list[Work], done: list[tuple[Judged | None, Figures | None]]) -> list[Answer]:
+    """What the tasks gave, by bucket."""
+    judged: dict[int, Judged] = {}
+    figures: dict[int, Figures] = {}
+    for work, (one, other) in zip(works, done, strict=True):
+        if one is not None:
+            judged[work.part.number] = one
+        if other is not None:
+            figures[work.part.number] = other
+    return [Answer(judged[number], figures[number]) for number in sorted(judged)]
+
+
+def torn_parts(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
+    """What became of the sends of some transactions, as far as one bucket knows."""
+    data, small = part.load()
+    known = data.visible_info() if committed is None else committed
+    return torn_transaction.parts(Bucket(data, small, known, options), ops).combine_chunks()
+
+
+def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, ops: Ints) -> pa.Table:
+    """Why there are edges between some ops, as far as one bucket knows."""
+    data, small = part.load()
+    known = data.visible_info() if committed is None else committed
+    return cycles.explain(Bucket(data, small, known, options), options, ops)

@@ -1,0 +1,166 @@
+"""Where in a history cycles can be: windows of ops that backward edges span.
+
+Ops are ordered by completion. Every cycle comes back through edges from a later op to an earlier one, and
+the intervals of its backward edges cover it without a gap; so overlapping intervals are merged into
+windows, and a cycle lies within one window. Real-time and process order never point backwards. One window
+that holds everything is the worst case, and then the search is the plain one.
+
+A bucket's edges stay where they were found: few of them travel with the answer, many go to a file beside
+the tables, ordered by their earlier op, so that the search of a window reads only its slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from checker.edges import Edges
+from checker.ingest import reading, writing
+from checker.packing import Ints, begins, empty, order, pack
+
+# More than this many edges go to a file.
+INLINE: Final = 1 << 16
+# A bucket tells at most so many intervals: smaller gaps are closed first, which only widens windows.
+INTERVALS: Final = 1 << 14
+_BACK: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Edges between ops: source, target, kind."""
+
+    source: Ints
+    target: Ints
+    kind: Ints
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A bucket's edges, in the order of their earlier op, and the intervals of the backward ones.
+
+    rows   (3, n): earlier op, distance to the later one, kind with a bit for backward; None where `file` has
+           them
+    """
+
+    starts: Ints
+    ends: Ints
+    rows: Ints | None
+    file: str | None
+
+    def between(self, low: int, high: int) -> Graph:
+        """The edges whose earlier op is in [low, high]."""
+        if self.rows is not None:
+            rows = self.rows
+        else:
+            with reading(Path(str(self.file)).parent):
+                rows = np.load(str(self.file), mmap_mode="r")
+        first, last = np.searchsorted(rows[0], low), np.searchsorted(rows[0], high, side="right")
+        early, distance, code = (np.asarray(row[first:last]) for row in rows)
+        late, back = early + distance, code >= _BACK
+        return Graph(np.where(back, late, early), np.where(back, early, late), code & (_BACK - 1))
+
+
+def merged(starts: Ints, ends: Ints, limit: int | None = None) -> tuple[Ints, Ints]:
+    """Overlapping intervals become one; at most `limit` are left, for which the smallest gaps are closed."""
+    if len(starts) == 0:
+        return empty(), empty()
+    by = order(starts, ends)
+    starts, ends = starts[by], np.maximum.accumulate(ends[by])
+    new = np.append(True, starts[1:] > ends[:-1])
+    if limit is not None and int(new.sum()) > limit:
+        gaps = np.where(new[1:], starts[1:] - ends[:-1], 0)
+        new[1:] = gaps > np.partition(gaps, -limit)[-limit]
+    heads = np.flatnonzero(new)
+    return starts[heads], ends[np.append(heads[1:], len(ends)) - 1]
+
+
+def stored(found: Sequence[Edges], folder: Path | None, bucket: int) -> Stored | None:
+    """A bucket's edges, once per (source, target, kind); None for none. `folder`: for too many to carry."""
+    found = [edges for edges in found if len(edges.source)]
+    if not found:
+        return None
+    parts = [_distinct(edges) for edges in found]
+    early, distance, code = (np.concatenate([part[n] for part in parts]) for n in range(3))
+    by = order(early, distance, code) if len(parts) > 1 else np.arange(len(early))
+    early, distance, code = early[by], distance[by], code[by]
+    back = code >= _BACK
+    starts, ends = merged(early[back], early[back] + distance[back], INTERVALS)
+    rows = np.stack([early, distance, code])
+    if folder is None or len(early) <= INLINE:
+        return Stored(starts, ends, rows, None)
+    file = folder / f"{bucket:05d}.npy"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(file, rows)
+    return Stored(starts, ends, None, str(file))
+
+
+def _distinct(edges: Edges) -> tuple[Ints, Ints, Ints]:
+    """Earlier op, distance, code; ascending and without repetition."""
+    early = np.minimum(edges.source, edges.target)
+    distance = np.maximum(edges.source, edges.target) - early
+    code = edges.kind | np.where(edges.source > edges.target, _BACK, 0)
+    packed = pack(early, distance, code)
+    if packed is None:
+        by = np.lexsort((code, distance, early))
+        by = by[begins(early[by], distance[by], code[by])]
+        return early[by], distance[by], code[by]
+    packed.sort()
+    packed = packed[begins(packed)]
+    first, bits = int(early.min()), int(distance.max() - distance.min()).bit_length()
+    code_bits = int(code.max() - code.min()).bit_length()
+    return (
+        (packed >> (bits + code_bits)) + first,
+        ((packed >> code_bits) & ((1 << bits) - 1)) + int(distance.min()),
+        (packed & ((1 << code_bits) - 1)) + int(code.min()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Disjoint intervals of op ids, ascending."""
+
+    starts: Ints
+    ends: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def of(self, ops: Ints) -> Ints:
+        """Which window each op is in; -1 for none."""
+        place = np.searchsorted(self.starts, ops, side="right") - 1
+        inside = (place >= 0) & (ops <= self.ends[np.maximum(place, 0)])
+        return np.where(inside, place, -1)
+
+    def slices(self, pieces: int) -> list[Windows]:
+        """About so many groups of neighbours that span equally many ops."""
+        spans = np.cumsum(self.ends - self.starts + 1)
+        cuts = np.searchsorted(spans, spans[-1] * np.arange(1, pieces) / pieces)
+        bounds = np.unique(np.concatenate([[0], cuts, [len(self)]]))
+        return [Windows(self.starts[a:b], self.ends[a:b]) for a, b in pairwise(bounds.tolist()) if b > a]
+
+
+def windows(found: Sequence[Stored]) -> Windows:
+    """The windows of a whole history."""
+    starts, ends = (np.concatenate([getattr(one, name) for one in found]) for name in ("starts", "ends"))
+    return Windows(*merged(starts, ends))
+
+
+def within(found: Sequence[Stored], wanted: Windows) -> Graph:
+    """The edges of all buckets with both ends in the same of these windows."""
+    low, high = int(wanted.starts[0]), int(wanted.ends[-1])
+    parts = []
+    for one in found:
+        graph = one.between(low, high)
+        place = wanted.of(graph.source)
+        inside = (place >= 0) & (place == wanted.of(graph.target))
+        parts.append(Graph(graph.source[inside], graph.target[inside], graph.kind[inside]))
+    return Graph(*(np.concatenate([getattr(part, name) for part in parts]) for name in Graph.__slots__))

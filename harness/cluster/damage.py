@@ -1,0 +1,104 @@
+"""Damage to the files of a server that is down. Run where they are, as `python -m harness.cluster.damage`:
+
+    KIND DATA PREFIX SEED    damage what belongs to topics that begin with PREFIX; says what, as JSON
+
+    flip-bits          one bit in each of a few places of the largest segment, in bytes that hold records
+    truncate-tail      the last part of the largest segment is gone, in the middle of a batch most likely
+    damage-index       the first bytes of every offset and time index are garbage
+    delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
+                       shutdown are gone
+
+What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 (log recovery); KIP-101.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+FLIPS: Final = 8
+HEAD: Final = 61  # of a record batch, version 2: what is flipped lies behind it
+CHECKPOINTS: Final = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    ".kafka_cleanshutdown",
+)
+
+
+def _largest(data: Path, prefix: str) -> Path | None:
+    """The largest segment that is not empty; the first by name of several."""
+    files = sorted(data.glob(f"{prefix}*/*.log"))
+    return max(
+        (file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None
+    )
+
+
+def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Flip one bit in each of FLIPS places."""
+    file = _largest(data, prefix)
+    if file is None or file.stat().st_size <= HEAD:
+        return {}
+    content = bytearray(file.read_bytes())
+    places = sorted(rng.sample(range(HEAD, len(content)), min(FLIPS, len(content) - HEAD)))
+    for place in places:
+        content[place] ^= 1 << rng.randrange(8)
+    file.write_bytes(content)
+    return {"file": str(file.relative_to(data)), "flipped": places}
+
+
+def truncate_tail(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Cut off between a tenth and a half of the segment."""
+    file = _largest(data, prefix)
+    if file is None:
+        return {}
+    size = file.stat().st_size
+    cut = max(1, int(size * rng.uniform(0.1, 0.5)))
+    with file.open("r+b") as segment:
+        segment.truncate(size - cut)
+    return {"file": str(file.relative_to(data)), "cut_bytes": cut, "of_bytes": size}
+
+
+def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Overwrite the first entries of every index; one that has none yet gets them."""
+    files = [file for kind in ("index", "timeindex") for file in sorted(data.glob(f"{prefix}*/*.{kind}"))]
+    for file in files:
+        with file.open("r+b") as index:
+            index.write(rng.randbytes(24))
+    return {"files": len(files)} if files else {}
+
+
+def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Remove what spares a start the recovery of every log."""
+    gone = [name for name in CHECKPOINTS if (data / name).exists()]
+    for name in gone:
+        (data / name).unlink()
+    return {"deleted": gone} if gone else {}
+
+
+KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = {
+    "flip-bits": flip_bits,
+    "truncate-tail": truncate_tail,
+    "damage-index": damage_index,
+    "delete-checkpoint": delete_checkpoint,
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module's text."""
+    kind, data, prefix, seed = argv
+    try:
+        done = KINDS[kind](Path(data), prefix, random.Random(int(seed)))
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(orjson.dumps(done).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""A disk of its own for each node's data: an ext4 file system in a file, that can lose power.
+
+The power cut is what xfstests do: an ioctl after which the file system writes nothing more, not even its
+journal; the next mount recovers what had been synced, and only that. The mounts are made inside the
+supervisor's mount namespace, so they end with it, and the loop devices with them. They take real root: a user
+namespace may not mount a disk.
+
+Run inside as `python -m harness.cluster.disks`:
+
+    make IMAGE AT BYTES ...   make and mount disks; what is in AT already goes onto its disk, synced
+    cut AT ...                no more writes reach these disks
+    again IMAGE AT ...        unmount what was cut, and mount what is left
+    sizes AT ...              {AT: bytes in *.log files} as JSON
+    fill AT ...               take all the room there is; {AT: bytes} as JSON
+    free AT ...               give it back
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+# FS_IOC_SHUTDOWN, and FSOP_GOING_FLAGS_NOLOGFLUSH: do not even write the journal (linux/fs.h).
+_SHUTDOWN: Final = 0x8004587D
+_NO_LOG_FLUSH: Final = 2
+_TOOLS: Final = ("mkfs.ext4", "mount", "umount")
+_TOOL_TIMEOUT_S: Final = 60.0
+_FILLER: Final = "filler.tmp"
+
+
+def why_not() -> str:
+    """Why this machine cannot give nodes disks of their own, with what to do; empty when it can."""
+    if os.geteuid() != 0:
+        return "mounting a disk takes root: run as root"
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"{', '.join(missing)} not found: install e2fsprogs and mount"
+    if not Path("/dev/loop-control").exists():
+        return "there are no loop devices here (/dev/loop-control): load the module `loop`"
+    return ""
+
+
+def make(image: Path, at: Path, size: int) -> None:
+    """A file system in a file of `size` bytes at most, mounted, with what stood in `at` on it, synced."""
+    with image.open("wb") as file:
+        file.truncate(size)
+    _tool("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", str(image))
+    with tempfile.TemporaryDirectory() as aside:
+        kept = Path(aside) / "kept"
+        shutil.copytree(at, kept)
+        _mount(image, at)
+        shutil.copytree(kept, at, dirs_exist_ok=True)
+    shutil.rmtree(at / "lost+found", ignore_errors=True)  # Kafka takes a directory for a partition
+    os.sync()
+
+
+def cut(at: Path) -> None:
+    """From now on nothing reaches this disk."""
+    disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.ioctl(disk, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+    finally:
+        os.close(disk)
+
+
+def again(image: Path, at: Path) -> None:
+    """What had been synced before the cut. Nobody may hold a file there any more."""
+    _tool("umount", str(at))
+    _mount(image, at)
+
+
+def sizes(at: Path) -> int:
+    """Bytes in the segments of all logs."""
+    return sum(file.stat().st_size for file in at.glob("*/*.log"))
+
+
+def fill(at: Path) -> int:
+    """A file that takes all the room there is; how many bytes that is. On a sparse image it costs nothing."""
+    room = os.statvfs(at)
+    size = room.f_bavail * room.f_frsize
+    with (at / _FILLER).open("wb") as filler:
+        for step in (1 << 20, 4096):  # what the file system needs for itself is not known beforehand
+            while size >= step:
+                try:
+                    os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), size)
+                    break
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    size -= step
+        return filler.seek(0, os.SEEK_END)
+
+
+def free(at: Path) -> None:
+    """Remove that file."""
+    (at / _FILLER).unlink(missing_ok=True)
+
+
+def _mount(image: Path, at: Path) -> None:
+    _tool("mount", "-t", "ext4", "-o", "loop", str(image), str(at))
+
+
+def _tool(*argv: str) -> None:
+    subprocess.run(argv, check=True, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S)
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module's text. What goes wrong is said in one line on standard error."""
+    verb, *rest = argv
+    try:
+        match verb:
+            case "make":
+                for image, at, size in zip(*[iter(rest)] * 3, strict=True):
+                    make(Path(image), Path(at), int(size))
+            case "cut":
+                for at in rest:
+                    cut(Path(at))
+            case "again":
+                for image, at in zip(*[iter(rest)] * 2, strict=True):
+                    again(Path(image), Path(at))
+            case "fill":
+                print(orjson.dumps({at: fill(Path(at)) for at in rest}).decode())
+            case "free":
+                for at in rest:
+                    free(Path(at))
+            case "sizes":
+                print(orjson.dumps({at: sizes(Path(at)) for at in rest}).decode())
+            case _:
+                raise ValueError(f"unknown verb {verb!r}")
+    except subprocess.CalledProcessError as error:
+        print(f"{error.cmd[0]}: {error.stderr.strip() or error}", file=sys.stderr)
+        return 1
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

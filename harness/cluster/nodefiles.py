@@ -1,0 +1,67 @@
+"""The files of a local cluster's nodes, as the faults of disks and data reach them.
+
+Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.disks`
+and `harness.cluster.damage`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+DISK_BYTES: Final = 4 << 30  # at most: the file is sparse
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """folders: by node; `inside` runs a module there and gives what it prints, or raises ClusterTrouble."""
+
+    folders: Mapping[str, Path]
+    inside: Callable[..., str]
+
+    def data(self, node: str) -> str:
+        return str(self.folders[node] / "data")
+
+    def image(self, node: str) -> str:
+        return str(self.folders[node] / "disk.img")
+
+    def make_disks(self) -> None:
+        """A disk for every node, with what is in its data folder on it."""
+        rows = [(self.image(node), self.data(node), str(DISK_BYTES)) for node in self.folders]
+        self._disks("make", *(each for row in rows for each in row))
+
+    def log_bytes(self, nodes: Sequence[str]) -> dict[str, int]:
+        """What the segments of all logs hold, by node."""
+        return self._counted("sizes", nodes)
+
+    def cut(self, nodes: Sequence[str]) -> None:
+        """From now on nothing reaches these disks."""
+        self._disks("cut", *map(self.data, nodes))
+
+    def mount_again(self, nodes: Sequence[str]) -> None:
+        """What had been synced before the cut; no server may run."""
+        self._disks("again", *(each for node in nodes for each in (self.image(node), self.data(node))))
+
+    def fill(self, nodes: Sequence[str]) -> dict[str, int]:
+        """Leave no room; the bytes that were free, by node."""
+        return self._counted("fill", nodes)
+
+    def free(self, nodes: Sequence[str]) -> None:
+        """Make room again."""
+        self._disks("free", *map(self.data, nodes))
+
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
+        """Damage the files of a node that is down; what was done."""
+        told = self.inside("harness.cluster.damage", kind, self.data(node), topic_prefix, str(seed))
+        done: dict[str, Any] = json.loads(told)
+        return done
+
+    def _disks(self, verb: str, *arguments: str) -> str:
+        return self.inside("harness.cluster.disks", verb, *arguments)
+
+    def _counted(self, verb: str, nodes: Sequence[str]) -> dict[str, int]:
+        told = json.loads(self._disks(verb, *map(self.data, nodes)))
+        return {node: told[self.data(node)] for node in nodes}

@@ -1,0 +1,46 @@
+"""Who leads the metadata quorum: DescribeQuorum, version 0, asked of every broker; the newest epoch counts.
+
+Metadata names any live broker as controller in KRaft mode (KIP-590), so it cannot tell.
+
+Request   int16 55 | int16 0 | int32 correlation | string client | tags |
+          [compact string topic, [int32 partition, tags], tags] | tags
+Answer    int32 correlation | tags | int16 error | [compact string topic, [int32 partition, int16 error,
+          int32 leader, int32 epoch, ...]] ...
+Arrays and compact strings carry their length plus one as an unsigned varint; tags are one zero byte.
+Source: https://kafka.apache.org/protocol#The_Messages_DescribeQuorum
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+_CLIENT: Final = b"harness"
+_TOPIC: Final = b"__cluster_metadata"
+REQUEST: Final = (
+    struct.pack(">hhih", 55, 0, 1, len(_CLIENT))
+    + _CLIENT
+    + b"\0"
+    + b"\2"
+    + bytes([len(_TOPIC) + 1])
+    + _TOPIC
+    + b"\2"
+    + struct.pack(">i", 0)
+    + b"\0\0\0"
+)
+
+
+def parse(answer: bytes) -> tuple[int, int]:
+    """(epoch, id of the leader) as one broker says. Raises ValueError when it cannot tell."""
+    try:
+        at = 4 + 1
+        (error,) = struct.unpack_from(">h", answer, at)
+        if error:
+            raise ValueError(f"DescribeQuorum: error {error}")
+        at += 2 + 1 + 1 + len(_TOPIC) + 1
+        _, error, leader, epoch = struct.unpack_from(">ihii", answer, at)
+    except struct.error as cut:
+        raise ValueError("a DescribeQuorum answer was cut short") from cut
+    if error or leader < 0:
+        raise ValueError(f"DescribeQuorum: error {error}, leader {leader}")
+    return epoch, leader

@@ -1,0 +1,224 @@
+"""Jepsen's op maps, as `harness.model.edn` reads them, <-> the data of a line of the log.
+
+    {:index 0, :time 5, :type :ok, :process 1, :f :txn, :value [[:poll {3 [[0 :a]]}] [:send 3 [1 7]]],
+     :rebalance-log [{:keys [3]}]}
+    {"index": 0, "time_ns": 5, "process": 1, "type": "ok", "f": "txn",
+     "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
+     "extra": {"rebalance_log": [{"keys": [3]}]}}
+
+What JSON lacks stands in a line as {"edn": "its text"}: keywords, symbols, characters, sets, lists that are
+not vectors, tags, exact decimals, ratios, integers beyond 64 bits, maps whose keys are not all keywords. A
+map of keywords is a JSON object. Where a keyword is the rule (type, f, the names of micro-ops and of fields)
+a line has its name. Where all this would not give back the very form that was read (a list for a vector, say,
+or a string for a keyword), the line keeps the whole form besides, as its field "edn".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.model import edn
+from harness.model.edn import Frozen, Keyword, Tagged
+from harness.model.errors import BadHistory
+
+RECORD: Final = "jepsen.history.Op"
+MICRO: Final = frozenset({"send", "poll", "txn"})
+# The fs whose value is a sequence, however it is written.
+_LISTED: Final = frozenset({"assign", "subscribe", "debug-topic-partitions", "delete-records"})
+_EDN: Final = "edn"
+_FIELDS: Final = ("index", "time", "type", "process", "f", "value", "error")
+_EXTRA: Final = {"rebalance-log": "rebalance_log", "seek-to-beginning?": "seek_to_beginning"}
+_EXTRA_BACK: Final = {ours: theirs for theirs, ours in _EXTRA.items()}
+NAME: Final = re.compile(r"[A-Za-z*+!_?<>=$%&.|-][\w*+!?<>=$%&.|/#'-]*", re.ASCII)
+_BIG: Final = 1 << 64
+_EQUAL: Final = frozenset({int, str, Keyword, bool, type(None)})  # the types whose values tell all
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot hold
+
+
+# --- single values --------------------------------------------------------------------------------------
+
+
+def carry(value: Any) -> Any:
+    """A value as JSON data, from which `uncarry` gives it back."""
+    kind = type(value)
+    if value is None or kind is bool or (kind is str and (value.isascii() or not _SURROGATE.search(value))):
+        return value
+    if kind is int:
+        return value if -(1 << 63) <= value < _BIG else {_EDN: edn.dumps(value)}
+    if kind is list:
+        return [carry(held) for held in value]
+    if kind is float and value - value == 0.0:
+        return value
+    if kind is dict and _named(value):
+        return {str(key): carry(held) for key, held in value.items()}
+    return {_EDN: edn.dumps(value.value if kind is Frozen else value)}
+
+
+def _named(value: dict[Any, Any]) -> bool:
+    """Whether the keys are keywords, and not one that makes it look like what `carry` makes."""
+    return tuple(value) != (_EDN,) and all(type(key) is Keyword and NAME.fullmatch(key) for key in value)
+
+
+def uncarry(data: Any) -> Any:
+    """The value that JSON data stands for."""
+    if type(data) is list:
+        return [uncarry(held) for held in data]
+    if type(data) is not dict:
+        return data
+    if len(data) == 1 and type(data.get(_EDN)) is str:
+        try:
+            return edn.loads(data[_EDN])
+        except BadHistory:
+            pass  # not from `carry`: somebody's own map
+    return {_keyword(name): uncarry(held) for name, held in data.items()}
+
+
+def shown(data: Any) -> Any:
+    """JSON data for people: what `carry` wrapped as its text alone."""
+    wrapped = type(data) is dict and len(data) == 1 and type(data.get(_EDN)) is str
+    return data[_EDN] if wrapped else data
+
+
+def _keyword(name: Any) -> Any:
+    return Keyword(name) if NAME.fullmatch(name) else name
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, in types too, and with nan equal to itself; maps in any order."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if kind is dict:
+        if len(one) == len(other) and all(map(same, one, other)):  # the keys, in one order
+            return all(map(same, one.values(), other.values()))
+        return _entries(one) == _entries(other)
+    if kind is Tagged:
+        return bool(one.tag == other.tag and same(one.value, other.value))
+    return bool(one == other) if kind in _EQUAL else edn.dumps(one) == edn.dumps(other)
+
+
+def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
+    return sorted((edn.dumps(key), edn.dumps(held)) for key, held in of.items())
+
+
+# --- ops ------------------------------------------------------------------------------------------------
+
+
+def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, Any]:
+    """The data of a line. exact: with the field "edn" where it is needed; record: a tag RECORD is the rule.
+
+    Raises ValueError for what is not an op's map.
+    """
+    op = form
+    if type(op) is Tagged:  # #jepsen.history.Op{...}
+        op = op.value
+    if type(op) is not dict:
+        raise ValueError("not an op (a map is expected)")
+    data: dict[str, Any] = {}
+    if "index" in op:
+        data["index"] = carry(op["index"])
+    data["time_ns"] = carry(op.get("time", -1))
+    for name in ("process", "type", "f"):
+        if name in op:
+            data[name] = str(op[name]) if type(op[name]) is Keyword else carry(op[name])
+    if "value" in op:
+        f = data.get("f")
+        if f in MICRO if type(f) is str else False:
+            data["value"] = _micro_ops(op["value"])
+        else:
+            listed = f in _LISTED if type(f) is str else False
+            data["value"] = _listed(op["value"]) if listed else carry(op["value"])
+    if op.get("error") is not None:
+        data["error"] = carry(op["error"])
+    extra = {_extra(name): _plain(held) for name, held in op.items() if name not in _FIELDS}
+    if extra:
+        data["extra"] = extra
+    if exact and ("index" not in data or not same(form, form_of(data, record))):
+        data[_EDN] = edn.dumps(form)
+    return data
+
+
+def _extra(name: Any) -> str:
+    if type(name) not in (Keyword, str):
+        return edn.dumps(name)
+    return _EXTRA.get(name, str(name)) if not _SURROGATE.search(name) else edn.dumps(name)
+
+
+def _micro_ops(value: Any) -> Any:
+    """[[:send k v] [:poll {k pairs}]] -> [["send", k, v], ["poll", [[k, pairs], ...]]]."""
+    if not isinstance(value, list | tuple):
+        return carry(value)
+    return [_micro_op(mop) if isinstance(mop, list | tuple) and mop else carry(mop) for mop in value]
+
+
+def _micro_op(mop: Any) -> list[Any]:
+    name = str(mop[0]) if type(mop[0]) is Keyword else carry(mop[0])
+    if name == "poll" and len(mop) == 2 and type(mop[1]) is dict:
+        return [name, [[carry(key), _listed(pairs, 2)] for key, pairs in mop[1].items()]]
+    return [name, *(_listed(held) for held in mop[1:])]
+
+
+def _listed(value: Any, depth: int = 1) -> Any:
+    """Sequences as lists, so deep; then `carry`."""
+    if depth and isinstance(value, list | tuple):
+        return [_listed(held, depth - 1) for held in value]
+    return carry(value)
+
+
+def _plain(value: Any) -> Any:
+    """Of the extras: keywords as their names, sequences as lists, maps as objects."""
+    if isinstance(value, dict):
+        return {_extra(key): _plain(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    return str(value) if type(value) is Keyword else carry(value)
+
+
+def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
+    """The form of a line's data: the one that it was read from, or the plainest. Raises ValueError."""
+    if type(data.get(_EDN)) is str:
+        try:
+            return edn.loads(data[_EDN])
+        except BadHistory as error:
+            raise ValueError(f'the field "edn": {error}') from None
+    op: dict[Any, Any] = {}
+    if "index" in data:
+        op[Keyword("index")] = uncarry(data["index"])
+    op[Keyword("time")] = uncarry(data.get("time_ns", -1))
+    for name in ("type", "process", "f"):
+        if name in data:
+            named = type(data[name]) is str and (name != "process" or data[name] == "nemesis")
+            op[Keyword(name)] = _keyword(data[name]) if named else uncarry(data[name])
+    value = data.get("value")
+    micro = type(data.get("f")) is str and data["f"] in MICRO and type(value) is list
+    op[Keyword("value")] = [_micro_form(mop) for mop in value] if micro else uncarry(value)  # type: ignore[union-attr]
+    if data.get("error") is not None:
+        op[Keyword("error")] = uncarry(data["error"])
+    extra = data.get("extra")
+    for name, held in extra.items() if isinstance(extra, dict) else ():
+        key = _keyword(_EXTRA_BACK.get(name, name))
+        op[key if key not in op else Frozen(name)] = uncarry(held)
+    return Tagged(RECORD, op) if record else op
+
+
+def _micro_form(mop: Any) -> Any:
+    if type(mop) is not list or not mop or type(mop[0]) is not str:
+        return uncarry(mop)
+    name = _keyword(mop[0])
+    if mop[0] != "poll" or len(mop) != 2 or type(mop[1]) is not list:
+        return [name, *map(uncarry, mop[1:])]
+    pairs: dict[str, tuple[Any, Any]] = {}  # by the text of the key
+    for entry in mop[1]:
+        if type(entry) is not list or len(entry) != 2:
+            return [name, uncarry(mop[1])]
+        key, held = map(uncarry, entry)
+        earlier = pairs.get(text := edn.dumps(key))
+        pairs[text] = (key, held if earlier is None else [*earlier[1], *held])
+    polled: dict[Any, Any] = {}
+    for key, held in pairs.values():
+        edn.put(polled, key, held)
+    return [name, polled]

@@ -1,0 +1,219 @@
+"""The ops around a place of a key: those that sent or polled within n offsets, or n records, of it.
+
+Each op is trimmed to those micro-ops, and polls to those records, as `op-around-key-offset` and `op-around-
+key-value` of jepsen.tests.kafka do. The history is streamed; only lines in which the key can stand are
+decoded. An op that never completed is told by its invocation.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.model import codec
+from harness.model.errors import BadHistory, BadInput
+from harness.model.op import INVOKE, Op
+from harness.report import oplog
+from harness.report.teller import many, plain, seconds
+
+MICRO: Final = frozenset({"send", "poll", "txn"})
+PROGRESS_S: Final = 2.0
+LINES: Final = 1 << 16
+OFFSETS_LISTED: Final = 16
+
+Test = Callable[[bytes], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A key and either an offset or a value, and how far around it is looked."""
+
+    key: Any
+    offset: int | None
+    value: Any
+    n: int
+
+    def hit(self, offset: Any, value: Any) -> bool:
+        """Whether a record is the place itself."""
+        return same(value, self.value) if self.offset is None else offset == self.offset
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a search came across: whether the key occurs at all."""
+
+    key: bool = False
+    ops: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """Invocations that send to the place and have not completed, by process."""
+
+    ops: dict[Any, Op] = field(default_factory=dict)
+    tokens: list[bytes] = field(default_factory=list)
+
+    def put(self, op: Op) -> None:
+        self.ops[op.process] = op
+        self._renew()
+
+    def end(self, process: Any) -> None:
+        if self.ops.pop(process, None) is not None:
+            self._renew()
+
+    def _renew(self) -> None:
+        self.tokens = [b'"process":' + orjson.dumps(process) + b"," for process in self.ops]
+
+
+def given(text: str) -> Any:
+    """A key or value as the command line has it: a JSON number or string, or the bare text."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return found if type(found) in (int, str) else text
+
+
+def same(one: Any, two: Any) -> bool:
+    """Equal, where 1, 1.0 and true are three different things."""
+    return type(one) is type(two) and bool(one == two)
+
+
+def near(pairs: Sequence[Sequence[Any]], place: Place) -> list[Sequence[Any]]:
+    """The [offset, value] pairs of one poll of the key that lie around the place, in their order."""
+    if place.offset is not None:
+        at = place.offset
+        return [pair for pair in pairs if type(pair[0]) is int and abs(pair[0] - at) <= place.n]
+    hits = [number for number, pair in enumerate(pairs) if same(pair[1], place.value)]
+    kept = sorted({n for hit in hits for n in range(max(0, hit - place.n), hit + place.n + 1)})
+    return [pairs[number] for number in kept if number < len(pairs)]
+
+
+def _send(mop: Sequence[Any], place: Place) -> bool:
+    held = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
+    if place.offset is None:
+        return same(held[1], place.value)
+    return type(held[0]) is int and abs(held[0] - place.offset) <= place.n
+
+
+def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
+    """The micro-ops of an op that touch the place, trimmed to it; empty when none does."""
+    kept: list[Any] = []
+    for mop in value if isinstance(value, list) else ():
+        if mop[0] == "send" and same(mop[1], place.key):
+            seen.key = True
+            if _send(mop, place):
+                kept.append(mop)
+        elif mop[0] == "poll" and len(mop) == 2:
+            for key, pairs in mop[1]:
+                if same(key, place.key):
+                    seen.key = True
+                    held = near(pairs, place)
+                    if held:
+                        kept.append(["poll", [[key, held]]])
+    return kept
+
+
+def _possible(key: Any) -> Test:
+    """A quick test that every line passes which holds the key; others may pass, too."""
+    if type(key) is int:
+        return re.compile(rb"[\[,]\s*%d\s*," % key).search
+    if type(key) is str and re.fullmatch(r"[\w .:-]*", key, re.ASCII):
+        quoted = b'"%s"' % key.encode()
+        return lambda line: quoted in line
+    return lambda line: True
+
+
+def _in_place(place: Place) -> Test:
+    """A quick test that every line passes which holds a record of the place; others may pass, too."""
+    if place.offset is not None and place.n <= OFFSETS_LISTED:
+        listed = b"|".join(b"%d" % (place.offset + n) for n in range(-place.n, place.n + 1))
+        return re.compile(rb"\[\s*(?:%s)\s*," % listed).search
+    if place.offset is None and type(place.value) is int:
+        return re.compile(rb",\s*%d\s*\]" % place.value).search
+    return lambda line: True
+
+
+def find(
+    run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None
+) -> Iterator[Op]:
+    """The ops around the place, trimmed, as they completed; last those that never did (of type `invoke`).
+
+    `seen` is filled on the way. Raises BadInput for what cannot be read, BadHistory for a line that is no op.
+    """
+    possible, in_place, open_ = _possible(place.key), _in_place(place), _Open()
+    tell = time.monotonic() + PROGRESS_S
+    torn: BadHistory | None = None
+    for number, (path, line_number, line) in enumerate(oplog.each(run)):
+        if number % LINES == 0 and time.monotonic() > tell:
+            tell = time.monotonic() + PROGRESS_S
+            progress(f"{number:,} lines read")
+        if torn is not None:
+            raise torn
+        candidate = (not seen.key or in_place(line)) and possible(line)
+        if not candidate and not any(token in line for token in open_.tokens):
+            continue
+        try:
+            op = codec.decode(line, f"{path}, line {line_number}")
+            found = trimmed(op.value, place, seen) if candidate and op.f in MICRO else []
+        except BadHistory as error:
+            if b'"schema"' not in line[:64]:
+                torn = error  # a killed writer leaves its last line so
+            continue
+        except (TypeError, ValueError, IndexError):
+            raise BadHistory(f"{path}, line {line_number}: micro-ops that cannot be read") from None
+        if op.type == INVOKE:
+            if found:
+                open_.put(op.with_(value=found))
+            continue
+        open_.end(op.process)
+        if found:
+            seen.ops += 1
+            yield op.with_(value=found)
+    for op in sorted(open_.ops.values(), key=lambda held: held.index):
+        seen.ops += 1
+        yield op
+
+
+def require(seen: Seen, place: Place, run: Path) -> str:
+    """What to say when nothing was found. Raises BadInput when the key does not occur at all."""
+    if not seen.key:
+        raise BadInput(
+            f"key {plain(place.key)}: no operation of {run} sends or polls it; "
+            "`harness explain` names the keys of what was found"
+        )
+    what = f"value {plain(place.value)}"
+    if place.offset is not None:
+        what = f"a record within {many(place.n, 'offset')} of {place.offset}"
+    return f"key {plain(place.key)}: nobody sent or polled {what}"
+
+
+def text(op: Op, place: Place) -> str:
+    """An op as one line."""
+    ended = "open" if op.type == INVOKE else op.type
+    head = f"{seconds(op.time_ns):>11}  op {op.index:<8} process {op.process!s:<5} {op.f:<5}{ended:<5}"
+    why = f"   ({plain(op.error)})" if op.error else ""
+    return f"{head} {'; '.join(_mop(mop, place) for mop in op.value)}{why}"
+
+
+def _mop(mop: Sequence[Any], place: Place) -> str:
+    if mop[0] == "send":
+        held = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
+        return f"sent {_pair(held, place)}"
+    return "polled " + " ".join(_pair(pair, place) for pair in mop[1][0][1])
+
+
+def _pair(pair: Sequence[Any], place: Place) -> str:
+    known = f"{'?' if pair[0] is None else pair[0]}:{plain(pair[1])}"
+    return f"[{known}]" if place.hit(pair[0], pair[1]) else known
+
+
+def data(op: Op) -> dict[str, Any]:
+    """An op as data, in the form of the history."""
+    return codec.to_data(op)

@@ -1,0 +1,192 @@
+"""What servers logged around some moments of a run: the few lines that most likely bear on a partition.
+
+Reads logs/<node>/*.log as they were collected: `[2026-11-20 15:01:37,886] LEVEL text`. The lines carry the
+wall clock of their machine without its zone; the run's time zero is known from the history's header, and
+the offset between the two is the one, in quarters of an hour, under which the log covers the run best. At
+most SCAN_MAX bytes of each file are read, from where the first moment is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from harness.report import lines
+from harness.report.teller import plain
+
+STAMP: Final = re.compile(rb"^\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})\]?\s+(?:(\w+)\s+)?")
+SCAN_MAX: Final = 32 << 20
+FILES_MAX: Final = 64
+LINE_MAX: Final = 4096
+TEXT_MAX: Final = 250
+AROUND_NS: Final = 1_500_000_000
+QUARTER_NS: Final = 900 * 1_000_000_000
+ZONES: Final = range(-14 * 4, 14 * 4 + 1)
+SHOWN: Final = 8
+CLASS: Final = re.compile(r"\s*\([\w.$]+\)$")  # of the logger, at the end of a line
+FOLDER: Final = re.compile(r", dir=[^\]]*(?=\])| with topic id Some\([^)]*\)")
+
+# What tells most about records and who holds them; (pattern, weight).
+TELLING: Final = (
+    (re.compile(rb"[Tt]runcat(?:ing|ed) (?:to|partition)"), 6),
+    (re.compile(rb"starts at leader epoch|[Ll]eader epoch|became leader|[Uu]nclean"), 4),
+    (re.compile(rb"[Ss]hr(?:ink|unk)|[Ee]xpan(?:d|ding)|ISR|[Ff]enc"), 3),
+    (re.compile(rb"[Aa]bort|[Tt]ransaction|[Cc]orrupt|[Rr]ecover|[Dd]elet"), 2),
+    (re.compile(rb"Failed elections|shut ?down|Connection to node|Starting", re.IGNORECASE), 1),
+)
+# Names every partition in one line, and says nothing of any.
+NOISE: Final = re.compile(
+    rb"has no effect|(?:Removed|Added) fetcher|Skipped the become|"
+    rb"Loading producer state|Reloading from producer|Producer state rec"
+)
+LEVELS: Final = {b"FATAL": 3, b"ERROR": 2, b"WARN": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a server's log, at a time since the run began."""
+
+    time_ns: int
+    node: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for: moments, as (begin, end) since the run began, and the partitions by their names."""
+
+    moments: Sequence[tuple[int, int]]
+    partitions: Sequence[str]
+
+    @property
+    def begin_ns(self) -> int:
+        """Before it nothing is of interest; later there is, as a lost record is gone only later."""
+        return min(begin for begin, _ in self.moments) - AROUND_NS
+
+    def close(self, time_ns: int) -> bool:
+        """Whether a time is in or next to one of the moments."""
+        return any(begin - AROUND_NS <= time_ns <= end + AROUND_NS for begin, end in self.moments)
+
+
+def partition(run: str, key: Any, per_topic: int) -> str | None:
+    """A key's partition in logs: <run>-<key div P>-<key mod P>; None for a key of another form."""
+    return f"{run}-{key // per_topic}-{key % per_topic}" if type(key) is int and per_topic > 0 else None
+
+
+def stamp_ns(line: bytes) -> int | None:
+    """Nanoseconds since 1970 of a line's stamp, read as if it were UTC."""
+    found = STAMP.match(line)
+    if not found:
+        return None
+    day, clock, milliseconds = (part.decode() for part in found.groups()[:3])
+    try:
+        seconds = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    return int(seconds) * 1_000_000_000 + int(milliseconds) * 1_000_000
+
+
+def _files(logs: Path) -> list[Path]:
+    return sorted(path for path in logs.glob("*/*.log") if path.is_file())[:FILES_MAX]
+
+
+def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
+    """How far the stamps of a log are ahead of UTC: the least shift under which it covers most of the run."""
+
+    def covered(shift: int) -> int:
+        return min(last_ns - shift, wall_ns + end_ns) - max(first_ns - shift, wall_ns)
+
+    return max(
+        (n * QUARTER_NS for n in ZONES), key=lambda shift: (covered(shift) // 1_000_000_000, -abs(shift))
+    )
+
+
+def _ends(file: BinaryIO) -> tuple[int, int] | None:
+    """The first and the last stamp of a log."""
+    first = next((at for _ in range(64) if (at := stamp_ns(file.readline(LINE_MAX))) is not None), None)
+    if first is None:
+        return None
+    size = file.seek(0, 2)
+    file.seek(max(0, size - lines.NEAR))
+    last = [at for line in file.readlines(2 * lines.NEAR) if (at := stamp_ns(line)) is not None]
+    return first, max([first, *last[-1:]])
+
+
+def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = SHOWN) -> list[LogLine]:
+    """The `limit` most telling lines in order of time. `end_ns`: how long the run took.
+
+    Unreadable files are left out.
+    """
+    if not wanted.moments:
+        return []
+    held: list[tuple[int, LogLine]] = []
+    for path in _files(logs):
+        try:
+            with path.open("rb") as file:
+                ends = _ends(file)
+                if ends is None:
+                    continue
+                zero = wall_ns + zone_ns(*ends, wall_ns, end_ns)
+                held += _scan(file, path.parent.name, zero, end_ns, wanted)
+        except OSError:
+            continue
+        held = _best(held, limit)
+    return sorted((line for _, line in held), key=lambda line: (line.time_ns, line.node))
+
+
+def _best(held: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
+    """The most telling ones, at most two that say the same."""
+    ordered = sorted(held, key=lambda one: (-one[0], one[1].time_ns))
+    said: dict[str, int] = {}
+    kept = []
+    for score, line in ordered:
+        form = re.sub(r"\d+", "0", line.text)
+        said[form] = said.get(form, 0) + 1
+        if said[form] <= 2 or score >= 10:
+            kept.append((score, line))
+    return kept[:limit]
+
+
+def _scan(
+    file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted
+) -> Iterator[tuple[int, LogLine]]:
+    """(how telling, line) of the lines from the first moment to the end of the run that tell anything."""
+    names = [re.compile(re.escape(name.encode()) + rb"(?!\d)") for name in wanted.partitions]
+    if not lines.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
+        return
+    stop = file.tell() + SCAN_MAX
+    while file.tell() < stop and (line := file.readline(LINE_MAX)):
+        at = stamp_ns(line)
+        if at is None:
+            continue
+        at -= zero_ns
+        if at > end_ns:
+            return
+        score = _score(line, names, wanted.close(at))
+        if score > 0:
+            yield score, LogLine(at, node, _text(line))
+
+
+def _score(line: bytes, names: Sequence[re.Pattern[bytes]], close: bool) -> int:
+    """0: not worth showing. Far from the moments only what names the partition is."""
+    if NOISE.search(line):
+        return 0
+    named = any(name.search(line) for name in names)
+    found = STAMP.match(line)
+    level = LEVELS.get(found.group(4) or b"", 0) if found else 0
+    telling = next((weight for pattern, weight in TELLING if pattern.search(line)), 0)
+    if named and telling:
+        return 6 + telling + level + 2 * close
+    return (level + telling if level else 0) if close else 0
+
+
+def _text(line: bytes) -> str:
+    """A line without its stamp, the class that logged it, folders and ids of topics."""
+    found = STAMP.match(line)
+    rest = line[found.end(3) :] if found else line
+    text = plain(FOLDER.sub("", CLASS.sub("", rest.decode(errors="replace").rstrip().lstrip("] "))))
+    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."

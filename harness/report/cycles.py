@@ -1,0 +1,167 @@
+"""Cycles as sentences, in Elle's manner: who came before whom and why, until that contradicts itself.
+
+A witness is {"type", "cycle": [op, ..., the first again], "steps": [one per edge]}; where a component was
+too large to search, or no single cycle was named, {"type", "not", "subgraph", "scc-size", "scc"}.
+
+Source: Elle's explanations (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
+Observations", VLDB 2020), with the edges of jepsen.tests.kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from harness.report.teller import LISTED, Teller, at_offset, listed, many, plain
+
+Step = Mapping[str, Any]
+SHOWN_MAX: Final = 24
+FORBIDDEN: Final = "No order of events explains this, however little writes are isolated from each other."
+
+MODELS: Final[Mapping[str, str]] = {
+    "read-uncommitted": "writes have one order",
+    "read-committed": "what is read has been written before, in one order",
+}
+
+
+def is_cycle(witness: Mapping[str, Any]) -> bool:
+    """Whether a witness has the form of a cycle or of a component of cycles."""
+    return isinstance(witness.get("cycle"), list) or "scc-size" in witness
+
+
+def text(witness: Mapping[str, Any], tell: Teller) -> str:
+    """One sentence or a few."""
+    if "cycle" not in witness:
+        return component(witness)
+    cycle, names = witness["cycle"], _ops(witness["cycle"])
+    steps = _reasons(witness, tell, names)
+    shown = [f"{steps[0][0]} came before {steps[0][1]}, because {steps[0][2]}"]
+    shown += [f"{one} before {two}, because {why}" for one, two, why in steps[1:-1][:SHOWN_MAX]]
+    if len(steps) > 1:
+        one, two, why = steps[-1]
+        shown.append(f"however, {one} came before {two}, because {why}: a contradiction")
+    involved = "; ".join(tell.who(op) for op in cycle[:-1][:LISTED])
+    faults = tell.faults(*cycle[:-1])
+    told = "; ".join(shown)
+    sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
+    return f"{told[0].upper()}{told[1:]}. They are {involved}{faults}.{sure}"
+
+
+def let(witness: Mapping[str, Any]) -> dict[int, str]:
+    """Short names of a cycle's ops: {index: "T1"}."""
+    return {op: f"T{number}" for number, op in enumerate(dict.fromkeys(witness["cycle"]), 1)}
+
+
+def _ops(cycle: Sequence[int]) -> dict[int, str]:
+    return {op: f"op {op}" for op in cycle}
+
+
+def then(witness: Mapping[str, Any], tell: Teller) -> list[str]:
+    """The chain of reasons, a sentence each; the last one contradicts the others."""
+    steps = _reasons(witness, tell, let(witness))
+    said = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
+    if len(said) > SHOWN_MAX:
+        said[SHOWN_MAX:] = [
+            f"... and so on, {many(len(said) - SHOWN_MAX, 'more step')} up to {steps[-1][0]}."
+        ]
+    if steps:
+        one, two, why = steps[-1]
+        head = "However, " if said else ""
+        said.append(f"{head}{one} < {two}, because {why}: a contradiction!")
+    return said
+
+
+def _reasons(
+    witness: Mapping[str, Any], tell: Teller, names: Mapping[int, str]
+) -> list[tuple[str, str, str]]:
+    """(before, after, why) of each edge."""
+    cycle = witness["cycle"]
+    found = []
+    for number, step in enumerate(witness["steps"]):
+        a, b = cycle[number], cycle[number + 1]
+        reason = REASONS.get(str(step.get("type")), _fields)
+        found.append((names[a], names[b], reason(step, a, b, names, tell)))
+    return found
+
+
+def _ww(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    key, first, second = step["key"], step["value"], step["value'"]
+    return (
+        f"{names[a]} sent {plain(first)} to key {plain(key)}{_sent_at(tell, key, first)}, and the next "
+        f"record there is {plain(second)}{_sent_at(tell, key, second)}, which {names[b]} sent"
+    )
+
+
+def _wr(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    key, value = step["key"], step["value"]
+    place = tell.place("polled", key, b, value) or _sent_at(tell, key, value)
+    return f"{names[a]} sent {plain(value)} to key {plain(key)}{place}, and {names[b]} polled it"
+
+
+def _rw(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    key, value, missed = step["key"], step.get("value"), step["value'"]
+    upto = (
+        "nothing" if value is None else f"no further than {plain(value)}{tell.place('polled', key, a, value)}"
+    )
+    return (
+        f"{names[a]} polled {upto} of key {plain(key)}, so it had not seen {plain(missed)}"
+        f"{_sent_at(tell, key, missed)}, the next record there, which {names[b]} sent"
+    )
+
+
+def _process(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    fact = tell.op(a)
+    process = step.get("process", "of both" if fact is None else fact.process)
+    return f"process {process} did {names[a]} before {names[b]}"
+
+
+def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    one, two = tell.op(a), tell.op(b)
+    if one is None or two is None or one.complete_ns is None:
+        begun = f" (index {step['b']})" if "b" in step else ""
+        return f"{names[a]} completed (index {a}) before {names[b]} was invoked{begun}"
+    apart = (two.invoke_ns - one.complete_ns) / 1e6
+    return (
+        f"{names[a]} completed at {one.complete_ns / 1e9:.6f} s, {apart:,.3f} ms before "
+        f"{names[b]} was invoked at {two.invoke_ns / 1e9:.6f} s"
+    )
+
+
+def _fields(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+    """An edge of a kind that is not known here: its fields."""
+    return "of " + ", ".join(f"{name} {plain(held)}" for name, held in step.items())
+
+
+REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Teller], str]]] = {
+    "ww": _ww,
+    "wr": _wr,
+    "rw": _rw,
+    "process": _process,
+    "realtime": _realtime,
+}
+
+
+def _sent_at(tell: Teller, key: Any, value: Any) -> str:
+    """The offset of a value, from its send, or else from who polled it."""
+    for record in (*tell.sends(key, value), *tell.polls(key, value)):
+        if record.offset is not None:
+            return at_offset(record.offset)
+    return ""
+
+
+def component(witness: Mapping[str, Any]) -> str:
+    """Of a component, which shows that cycles exist."""
+    ops = witness.get("scc") or []
+    size = witness.get("scc-size") or len(ops)
+    graph = [str(name) for name in witness.get("subgraph") or () if name != "union"]
+    model = witness.get("not")
+    edges = f", over the edges {', '.join(graph)}" if graph else ""
+    parts = [f"{many(size, 'operation')} are each before all the others and after them{edges}"]
+    if ops:
+        parts.append(f"they are the ops {listed(ops)}")
+    if not model:
+        parts.append("they are too many for a single cycle to be singled out")
+    else:
+        why = f" ({MODELS[model]})" if model in MODELS else ""
+        parts.append(f"so the history is not {model}{why}")
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)

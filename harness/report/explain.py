@@ -1,0 +1,162 @@
+"""`harness explain`: what was found, each with its first witness; or one witness in full.
+
+In full: the sentences, the ops with what they sent and polled of the keys in question, the chain of reasons
+of a cycle, the faults that were on, what the servers logged around it, and where to look on. Ops come from
+the history by index, facts about records from the tables: nothing history-sized is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.op import INVOKE
+from harness.model.result import AnomalyFound, Result
+from harness.report import brokerlogs, cycles, found, listing, lookup, spans
+from harness.report.involved import Involved, of_witness
+from harness.report.lookup import Lookup, OpFact
+from harness.report.oplog import OpLog
+from harness.report.spans import Span
+from harness.report.teller import Teller, plain
+from harness.report.witnesses import text as witness_text
+
+OPS_MAX: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An op of a witness: its name in the text, and what is known of it."""
+
+    id: int
+    name: str
+    fact: OpFact | None
+    value: Any
+    extra: Mapping[str, Any]
+
+    @property
+    def moment(self) -> tuple[int, int] | None:
+        return None if self.fact is None else (self.fact.invoke_ns, self.fact.at_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One witness with all that is known around it."""
+
+    run: Path
+    anomaly: AnomalyFound
+    number: int
+    witness: Mapping[str, Any]
+    text: str
+    involved: Involved
+    ops: tuple[Told, ...]
+    chain: tuple[str, ...]
+    spans: tuple[Span, ...]
+    before: Span | None
+    logs: tuple[brokerlogs.LogLine, ...]
+
+
+def explain(run: Path, result: Result, asked: found.Asked) -> Explanation:
+    """Gather what is known around one witness. Raises BadInput for one that is not there."""
+    held = found.anomaly(result, asked.name)
+    witness = found.one(run, held, asked.number)
+    facts, log = lookup.of_run(run), OpLog(run)
+    tell = Teller(facts)
+    involved = of_witness(held.name, witness, facts, log)
+    chain = _chain(witness, tell)
+    names = cycles.let(witness) if chain else {}
+    ops = tuple(_told(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
+    moments = [op.moment for op in ops if op.moment is not None]
+    known = facts.spans if facts is not None else []
+    during = [s for s in known if any(spans.during([s], begin, end) for begin, end in moments)]
+    first = min((begin for begin, _ in moments), default=0)
+    ended = [s for s in known if s.end_ns is not None and s.end_ns < first]
+    return Explanation(
+        run,
+        held,
+        asked.number,
+        witness,
+        witness_text(held.name, witness, facts),
+        involved,
+        ops,
+        chain,
+        tuple(during),
+        max(ended, key=lambda s: s.end_ns or 0, default=None),
+        tuple(_logs(run, facts, log, involved, moments)),
+    )
+
+
+def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
+    try:
+        return tuple(cycles.then(witness, tell)) if "cycle" in witness else ()
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # of another version: its fields are told
+        return ()
+
+
+def _told(id_: int, name: str, facts: Lookup | None, log: OpLog) -> Told:
+    fact = facts.op(id_) if facts is not None else None
+    op = log.at(id_)
+    if fact is None and op is not None:  # without tables: as much as its own line says
+        done = None if op.type == INVOKE else op.time_ns
+        kind = "info" if op.type == INVOKE else op.type
+        fact = OpFact(id_, id_, _number(op.process), kind, op.f, op.time_ns, done, _text(op.error))
+    return Told(id_, name, fact, None if op is None else op.value, {} if op is None else op.extra)
+
+
+def _number(process: Any) -> int:
+    return process if type(process) is int else -1
+
+
+def _text(error: Any) -> str | None:
+    return None if error is None else plain(error)
+
+
+def _logs(
+    run: Path, facts: Lookup | None, log: OpLog, involved: Involved, moments: Sequence[tuple[int, int]]
+) -> list[brokerlogs.LogLine]:
+    """What the servers logged; nothing where the history has no header, so that clocks cannot be matched."""
+    if log.header is None or not moments:
+        return []
+    per_topic = listing.plan_of(run).get("partitions_per_topic")
+    named = [
+        name
+        for key in involved.keys
+        if type(per_topic) is int and (name := brokerlogs.partition(log.header.run, key, per_topic))
+    ]
+    end_ns = max(facts.end_ns if facts is not None else 0, *(end for _, end in moments))
+    return brokerlogs.around(run / "logs", log.header.wall_ns, end_ns, brokerlogs.Wanted(moments, named))
+
+
+def data(told: Explanation) -> dict[str, Any]:
+    """The explanation as data."""
+    return {
+        "anomaly": told.anomaly.name,
+        "number": told.number,
+        "count": told.anomaly.count,
+        "bad": told.anomaly.bad,
+        "promised": told.anomaly.promised,
+        "witness": dict(told.witness),
+        "text": told.text,
+        "chain": list(told.chain),
+        "ops": [
+            {
+                "index": op.id,
+                "name": op.name,
+                "value": op.value,
+                **({} if op.fact is None else {n: getattr(op.fact, n) for n in OpFact.__slots__[1:]}),
+            }
+            for op in told.ops
+        ],
+        "faults": [
+            {"fault": s.fault, "hit": list(s.hit), "begin_ns": s.begin_ns, "end_ns": s.end_ns}
+            for s in told.spans
+        ],
+        "logs": [{"time_ns": line.time_ns, "node": line.node, "text": line.text} for line in told.logs],
+    }

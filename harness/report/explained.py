@@ -1,0 +1,171 @@
+"""Explanations as text for a terminal: of everything that was found, and of one witness in full."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.result import AnomalyFound, Result
+from harness.report import cycles, found, lookup, optext, spans
+from harness.report.explain import Explanation, Told
+from harness.report.lookup import Lookup
+from harness.report.order import folder as orders
+from harness.report.teller import many, plain, seconds
+from harness.report.witnesses import text as witness_text
+
+WIDTH: Final = 110
+FAULTS_MAX: Final = 8
+PROMISED: Final[Mapping[bool | None, str]] = {
+    True: "the settings promise that it does not happen",
+    False: "the settings do not promise otherwise",
+    None: "whether the settings promise otherwise is not known",
+}
+
+
+def _fill(text: str, indent: str = "  ", rest: str | None = None) -> str:
+    return textwrap.fill(
+        plain(text), WIDTH, initial_indent=indent, subsequent_indent=indent + "  " if rest is None else rest,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def overview(run: Path, result: Result) -> str:
+    """Every anomaly, its count, the first witness, and how to see more."""
+    blocks = [f"run {run.name}: {result.valid.upper()}" + _because(result)]
+    facts = lookup.of_run(run)
+    for held in result.anomalies:
+        blocks.append(_block(run, held, facts))
+    if not result.anomalies:
+        blocks.append("no anomaly was found, so there is nothing to explain")
+    pages = orders.pages(run)
+    if pages:
+        blocks.append(f"who wrote and who polled, key by key: {orders.index(run)}")
+    return "\n\n".join(blocks)
+
+
+def _because(result: Result) -> str:
+    return "".join(f"\n{_fill(reason, '  - ', '    ')}" for reason in result.reasons)
+
+
+def _block(run: Path, held: AnomalyFound, facts: Lookup | None) -> str:
+    lines = [_fill(f"{_head(held)}. {held.summary}", "")]
+    if held.witnesses:
+        lines.append(_fill(witness_text(held.name, held.witnesses[0], facts), "  - ", "    "))
+        more = (
+            f"   ({held.name}#2 for the next one)" if held.count > 1 and held.name not in found.JOINED else ""
+        )
+        lines.append(f"  in full: harness explain {run} {held.name}{more}")
+    return "\n".join(lines)
+
+
+def _head(held: AnomalyFound) -> str:
+    if not held.bad:
+        return f"{held.name}: {held.count:,}, not counted against the verdict"
+    return f"{held.name}: {held.count:,}; {PROMISED[held.promised]}"
+
+
+def text(told: Explanation) -> str:
+    """The explanation for a terminal."""
+    said = [] if told.chain else [_fill(told.text)]  # the chain of reasons says it, with names
+    blocks = [_title(told), said, _operations(told), _reasoning(told), _faults(told), _servers(told)]
+    return "\n\n".join("\n".join(block) for block in [*blocks, _onwards(told)] if block)
+
+
+def _title(told: Explanation) -> list[str]:
+    held = told.anomaly
+    of = f" of {held.count:,}" if held.name not in found.JOINED else ""
+    state = PROMISED[held.promised] if held.bad else "not counted against the verdict"
+    return [f"{held.name}#{told.number}{of}; {state}", _fill(held.summary)]
+
+
+def _operations(told: Explanation) -> list[str]:
+    if not told.ops:
+        return []
+    head = "Let" if told.chain else "operations"
+    lines = [head]
+    for op in told.ops:
+        lines.append(_fill(_op_line(op), "  ", "      "))
+        lines += [_fill(line, "      ") for line in optext.micro_ops(op.value, told.involved.focus)]
+        lines += [_fill(line, "      ") for line in _extras(op.extra)]
+    size = told.witness.get("scc-size")
+    every = size if type(size) is int and "cycle" not in told.witness else len(told.involved.ops)
+    left = every - len(told.ops)
+    return [*lines, f"  ... and {many(left, 'more operation')}"] if left > 0 else lines
+
+
+def _op_line(op: Told) -> str:
+    name = f"{op.name} = op {op.id}" if not op.name.startswith("op ") else op.name
+    fact = op.fact
+    if fact is None:
+        return f"{name}: not in the tables"
+    ended = fact.type if fact.complete_ns is not None else "never completed"
+    when = seconds(fact.invoke_ns)
+    if fact.complete_ns is not None and fact.complete_ns != fact.invoke_ns:
+        when = f"{fact.invoke_ns / 1e9:.3f}-{seconds(fact.complete_ns)}"
+    why = f" ({plain(fact.error)})" if fact.error else ""
+    return f"{name}: process {fact.process}, {fact.f} {ended}, {when}{why}"
+
+
+def _extras(extra: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for event in extra.get("rebalance_log") or ():
+        if isinstance(event, Mapping):
+            lines.append(f"rebalance: {plain(event.get('event'))} keys {plain(event.get('keys'))}")
+    lines += [f"note: {plain(note)}" for note in extra.get("notes") or ()]
+    return lines[:4]
+
+
+def _reasoning(told: Explanation) -> list[str]:
+    if not told.chain:
+        return []
+    lines = ["Then", *(_fill(line) for line in told.chain)]
+    return [*lines, _fill(cycles.FORBIDDEN)] if told.witness.get("forbidden") else lines
+
+
+def _faults(told: Explanation) -> list[str]:
+    if not told.ops:
+        return []
+    lines = ["faults that were on"]
+    for span in told.spans[:FAULTS_MAX]:
+        end = "the end" if span.end_ns is None else seconds(span.end_ns)
+        hit = [op.name for op in told.ops if op.moment is not None and spans.during([span], *op.moment)]
+        doubt = " (no effect)" if span.took_effect is False else ""
+        lines.append(
+            _fill(f"{span.label}{doubt}, {span.begin_ns / 1e9:.3f} s to {end}: during {', '.join(hit)}")
+        )
+    if len(told.spans) > FAULTS_MAX:
+        lines.append(f"  ... and {len(told.spans) - FAULTS_MAX} more")
+    if not told.spans:
+        last = told.before
+        past = f"; the last one before, {last.label}, ended at {seconds(last.end_ns or 0)}" if last else ""
+        lines.append(_fill(f"none while these operations ran{past}"))
+    return lines
+
+
+def _servers(told: Explanation) -> list[str]:
+    if not told.logs:
+        return []
+    lines = [f"what the servers logged (the most telling lines; all are in {told.run / 'logs'})"]
+    return [
+        *lines,
+        *(
+            _fill(f"{seconds(line.time_ns):>9}  {line.node}  {line.text}", "  ", " " * 17)
+            for line in told.logs
+        ),
+    ]
+
+
+def _onwards(told: Explanation) -> list[str]:
+    lines = []
+    for key, offset, value in told.involved.places[:2]:
+        place = f"--offset {offset}" if offset is not None else f"--value {plain(value)}"
+        lines.append(f"  harness around {told.run} --key {plain(key)} {place}")
+    for key in told.involved.keys[:4]:
+        page = orders.page(told.run, key)
+        if page.is_file():
+            lines.append(f"  {page}")
+    if told.anomaly.name not in found.JOINED and told.number < told.anomaly.count:
+        lines.append(f"  harness explain {told.run} '{told.anomaly.name}#{told.number + 1}'")
+    return ["see also", *lines] if lines else []

@@ -1,0 +1,112 @@
+"""What a witness is about: the ops, the keys, and the places in logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.model.op import sends
+from harness.report.lookup import Facts
+from harness.report.oplog import OpLog
+from harness.report.optext import Focus, focus_of
+
+Witness = Mapping[str, Any]
+
+OPS: Final = ("writer", "op", "ops", "reader", "max-read", "cycle", "scc")
+OPS_MAX: Final = 64
+VALUES_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Involved:
+    """ops: ids, as they are told; keys; places: (key, offset or None, value); focus: key -> values."""
+
+    ops: tuple[int, ...]
+    keys: tuple[Any, ...]
+    places: tuple[tuple[Any, int | None, Any], ...]
+    focus: Focus
+
+
+def named_ops(witness: Witness) -> list[int]:
+    """The ops that a witness names, each once."""
+    found: list[int] = []
+    for name in OPS:
+        held = witness.get(name)
+        found += (op for op in (held if isinstance(held, list) else [held]) if type(op) is int)
+    return list(dict.fromkeys(found))[:OPS_MAX]
+
+
+def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
+    """(key, value) of the records that a witness names; value None: only the key is named."""
+    if "key" in witness:
+        key = witness["key"]
+        named = [witness["value"]] if "value" in witness else list(witness.get("values") or ())[:VALUES_MAX]
+        yield from ((key, value) for value in named or [None])
+    for step in witness.get("steps") or ():
+        if isinstance(step, Mapping) and "key" in step:
+            yield from (
+                (step["key"], step[name]) for name in ("value", "value'") if step.get(name) is not None
+            )
+    for text in sorted((witness.get("unseen") or {}).items(), key=lambda item: -item[1]):
+        key = key_of(text[0])
+        messages = (witness.get("messages") or {}).get(text[0]) or [None]
+        yield from ((key, value) for value in messages[:VALUES_MAX])
+
+
+def key_of(text: str) -> Any:
+    """A key that stands as text in a witness of `unseen`."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
+
+
+def offsets(witness: Witness) -> list[int]:
+    """The offsets that a witness names."""
+    held = witness.get("offsets") or [witness.get("offset")]
+    return [offset for offset in held if type(offset) is int and offset >= 0][:VALUES_MAX]
+
+
+def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
+    """What a witness is about; nothing of one whose form is not known (of another version, say)."""
+    try:
+        return _of_witness(name, witness, facts, log)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+        return Involved((), (), (), {})
+
+
+def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
+    """Where a witness names values alone, their writers and first readers are looked up."""
+    by_text = {(repr(key), repr(value)): (key, value) for key, value in pairs(witness)}
+    named, ops = list(by_text.values()), named_ops(witness)
+    if name == "torn-transaction" and not named and ops:
+        op = log.at(ops[0])
+        named = [(key, value) for key, _, value in sends(op)][:VALUES_MAX] if op is not None else []
+    if facts is not None and name in LOOKED_UP:
+        for key, value in named[:4]:
+            ops += [record.op for record in facts.sends(key, value)[:2]]
+            ops += [record.op for record in facts.polls(key, value)[:1]]
+    keys = list({repr(key): key for key, _ in named}.values())
+    return Involved(
+        tuple(dict.fromkeys(ops)), tuple(keys), tuple(_places(witness, named, facts)), focus_of(named)
+    )
+
+
+# Their witnesses name no op, or not those that wrote and read.
+LOOKED_UP: Final = frozenset({"inconsistent-offsets", "duplicate", "unseen"})
+
+
+def _places(
+    witness: Witness, named: list[tuple[Any, Any]], facts: Facts | None
+) -> Iterator[tuple[Any, int | None, Any]]:
+    told = offsets(witness)
+    if "key" in witness and told:
+        yield from ((witness["key"], offset, witness.get("value")) for offset in told)
+        return
+    for key, value in named[:VALUES_MAX]:
+        if value is not None:
+            yield key, _offset(key, value, facts), value
+
+
+def _offset(key: Any, value: Any, facts: Facts | None) -> int | None:
+    records = (*facts.sends(key, value), *facts.polls(key, value)) if facts is not None else ()
+    return next((record.offset for record in records if record.offset is not None), None)

@@ -1,0 +1,116 @@
+"""Single ops of a run, as its history has them, found by index; and all its lines, one after the other.
+
+An index is found by halving a segment, so that it costs the same in a history of ten million ops. What
+cannot be found (no such op, a history that is not in the order of its indices, damaged lines) has no
+answer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import orjson
+
+from harness.model import codec
+from harness.model.errors import BadHistory, BadInput
+from harness.model.op import Op
+from harness.report import lines
+
+INDEX: Final = re.compile(rb'^\{"index":(\d+),')
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a history: the run's name, and the wall clock at its time zero."""
+
+    run: str
+    wall_ns: int
+
+
+def segments(run: Path) -> list[Path]:
+    """The files of a history, in order: of a run folder, or the one file itself."""
+    return [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file of lines, gzipped or not. Raises BadInput when it cannot be opened."""
+    try:
+        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def each(run: Path) -> Iterator[tuple[Path, int, bytes]]:
+    """(file, line number, line) of a whole history, streamed. Raises BadInput for what cannot be read."""
+    for path in segments(run):
+        with opened(path) as file:
+            try:
+                for number, line in enumerate(file, 1):
+                    yield path, number, line
+            except EOFError:  # a gzip stream that was cut off: what there is of it
+                return
+            except (OSError, zlib.error) as error:
+                raise BadInput(f"{path}: cannot be read ({error})") from None
+
+
+def index_of(line: bytes) -> int | None:
+    """The index of a line's op; None for a header, and for what is no op."""
+    found = INDEX.match(line)
+    if found:
+        return int(found.group(1))
+    try:
+        data = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    index = data.get("index") if isinstance(data, dict) else None
+    return index if type(index) is int else None
+
+
+class OpLog:
+    """The ops of a run folder, by index."""
+
+    def __init__(self, run: Path) -> None:
+        self._segments = segments(run)
+        self.at = lru_cache(maxsize=1024)(self._at)
+
+    @cached_property
+    def header(self) -> Header | None:
+        """The header of the first segment; None where there is none that can be used."""
+        try:
+            with self._segments[0].open("rb") as file:
+                data = orjson.loads(file.readline(1 << 16))
+            return Header(str(data["run"]), int(data["wall_ns"]))
+        except (OSError, IndexError, KeyError, TypeError, ValueError):
+            return None
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        """The first index of each segment."""
+        firsts = []
+        for path in self._segments:
+            with path.open("rb") as file:
+                found = (index_of(file.readline(lines.LINE_MAX)) for _ in range(2))
+                firsts.append(next((index for index in found if index is not None), -1))
+        return firsts
+
+    def _at(self, index: int) -> Op | None:
+        try:
+            held = [
+                path for path, first in zip(self._segments, self._firsts, strict=True) if 0 <= first <= index
+            ]
+            if not held:
+                return None
+            with held[-1].open("rb") as file:
+                if not lines.seek(file, index_of, index):
+                    return None
+                op = codec.decode(file.readline(lines.LINE_MAX))
+        except (OSError, BadHistory):
+            return None
+        return op if op.index == index else None

@@ -1,0 +1,84 @@
+"""Micro-ops of one op as lines: what it sent and polled, trimmed to the keys and records in question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from harness.report.around import same
+from harness.report.teller import at_offset, many, plain
+
+LINES_MAX: Final = 6
+RECORDS_MAX: Final = 9
+NEAR: Final = 2
+
+# Key -> the values of it in question; none: all of them. By text, since a key may be of any type.
+Focus = Mapping[str, frozenset[Any]]
+
+
+def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
+    """Of (key, value) pairs; value None: the key as a whole."""
+    held: dict[str, set[Any]] = {}
+    for key, value in places:
+        mine = held.setdefault(plain(key), set())
+        if value is not None and not isinstance(value, list | dict):
+            mine.add(value)
+    return {key: frozenset(values) for key, values in held.items()}
+
+
+def micro_ops(value: Any, focus: Focus) -> list[str]:
+    """Lines on a completed (or only invoked) op; what touches no key of the focus is counted only."""
+    if not isinstance(value, list):
+        return []
+    lines, others = [], 0
+    for mop in value:
+        said = _mop(mop, focus)
+        if said:
+            lines += said
+        elif isinstance(mop, list) and mop and mop[0] in ("send", "poll"):
+            others += 1
+    left = len(lines) - LINES_MAX
+    lines[LINES_MAX:] = [f"... and {many(left, 'more line')} like these"] if left > 0 else []
+    if others and lines:
+        lines.append(f"and {many(others, 'micro-op')} on other keys")
+    return lines
+
+
+def _mop(mop: Any, focus: Focus) -> list[str]:
+    if not isinstance(mop, list) or not mop:
+        return []
+    if mop[0] == "send" and len(mop) == 3 and (not focus or plain(mop[1]) in focus):
+        offset, value = mop[2] if isinstance(mop[2], list) and len(mop[2]) == 2 else (None, mop[2])
+        return [f"sent {plain(value)} to key {plain(mop[1])}{at_offset(offset)}"]
+    if mop[0] == "poll" and len(mop) == 2 and isinstance(mop[1], list):
+        return [
+            _poll(key, pairs, focus.get(plain(key), frozenset()))
+            for key, pairs in mop[1]
+            if (not focus or plain(key) in focus) and pairs
+        ]
+    return []
+
+
+def _poll(key: Any, pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> str:
+    count = many(len(pairs), "record")
+    span = f"offset {pairs[0][0]}" if len(pairs) == 1 else f"offsets {pairs[0][0]} to {pairs[-1][0]}"
+    head = f"polled {count} of key {plain(key)}, {span}"
+    chosen = _chosen(pairs, wanted)
+    if not chosen:
+        return head
+    text, last = "", -1
+    for number in chosen:
+        text += (" ... " if number > last + 1 else " ") + f"{pairs[number][0]}:{plain(pairs[number][1])}"
+        last = number
+    return f"{head} (offset:value{text}{' ...' if last + 1 < len(pairs) else ''})"
+
+
+def _chosen(pairs: Sequence[Sequence[Any]], wanted: frozenset[Any]) -> list[int]:
+    """Those in question and where the offsets jump back, with a few around them; or else the first ones."""
+    if len(pairs) <= RECORDS_MAX:
+        return list(range(len(pairs)))
+    hits = [n for n, pair in enumerate(pairs) if any(same(pair[1], value) for value in wanted)]
+    hits += [n for n, (one, two) in enumerate(pairwise(pairs)) if two[0] <= one[0]]
+    kept = sorted({m for hit in hits for m in range(max(0, hit - NEAR), hit + NEAR + 1) if m < len(pairs)})
+    return (kept or list(range(RECORDS_MAX)))[: 2 * RECORDS_MAX]

@@ -1,0 +1,153 @@
+"""Order pages of a judged run: runs/ID/orders/index.html, and a page for each of the worst keys.
+
+Bounded whatever the size of the history: at most KEYS_MAX keys, 400 offsets of each (SIZES), and BYTES_MAX a
+page; what is read is the rows of those offsets, from the buckets of those keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.result import Result
+from harness.report import brokerlogs, listing, lookup
+from harness.report.involved import key_of, named_ops
+from harness.report.lookup import Lookup, OpFact
+from harness.report.order import folder, layout, marks, page, records
+from harness.report.order.marks import Mark, Suspect
+from harness.report.order.records import Records
+from harness.report.witnesses import text as witness_text
+
+KEYS_MAX: Final = 20
+# (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.
+SIZES: Final = ((50, 400), (20, 400), (8, 300), (3, 120), (2, 40), (0, 8))
+BYTES_MAX: Final = 2 << 20
+
+
+def draw(run: Path, result: Result) -> list[Path]:
+    """Draw the pages anew; those of an earlier check are removed.
+
+    The index comes first; none without anomalies.
+    """
+    for old in (*folder.pages(run), folder.index(run)):
+        old.unlink(missing_ok=True)
+    facts = lookup.of_run(run)
+    found = marks.suspects(run, result) if facts is not None else []
+    if facts is None or not found:
+        return []
+    folder.folder(run).mkdir(exist_ok=True)
+    chosen = found[:KEYS_MAX]
+    ops = facts.ops(op for one in chosen for mark in _told(one.marks) for op in named_ops(mark.witness))
+    rows = []
+    for suspect in chosen:
+        text = _page(run, facts, suspect, ops)
+        if text is not None:
+            folder.page(run, suspect.key).write_text(text, encoding="utf-8")
+            rows.append((folder.file_name(suspect.key), suspect))
+    if not rows:
+        return []
+    folder.index(run).write_text(
+        page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
+    )
+    return [folder.index(run), *(folder.folder(run) / file for file, _ in rows)]
+
+
+def _told(found: Sequence[Mark]) -> list[Mark]:
+    """The marks that get sentences: anomaly by anomaly in turn, so that none crowds out the others."""
+    by_name: dict[str, list[Mark]] = {}
+    for mark in found:
+        by_name.setdefault(mark.anomaly, []).append(mark)
+    share = max(1, page.WITNESSES_MAX // max(1, len(by_name)))
+    return [mark for mine in by_name.values() for mark in mine[:share]]
+
+
+def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) -> str | None:
+    """The page of a key, with as much around the anomalies as fits; None when no place is known."""
+    places = _places(facts, suspect)
+    wanted = [offset for mark in _told(suspect.marks) for offset in places.get(mark.name, ())]
+    if not wanted:
+        return None
+    text = ""
+    for margin, rows_max in SIZES:
+        windows = layout.windows_of(wanted, margin, rows_max)
+        held = records.read(facts, suspect.key, windows)
+        text = page.render(
+            _laid_out(run, suspect, windows, places, Records(held.sends_, held.polls_, facts.spans, ops))
+        )
+        if len(text.encode()) <= BYTES_MAX:
+            return text
+    return text
+
+
+def _laid_out(
+    run: Path,
+    suspect: Suspect,
+    windows: Sequence[records.Window],
+    places: dict[str, list[int]],
+    held: Records,
+) -> page.Page:
+    def inside(mark: Mark) -> list[int]:
+        return [at for at in places.get(mark.name, ()) if any(low <= at <= high for low, high in windows)]
+
+    shown = [mark for mark in suspect.marks if inside(mark)]
+    marked = frozenset(spot.op for mark in shown for spot in mark.spots if spot.op is not None)
+    sections = [layout.section(held, window, marked) for window in windows]
+    told = {
+        mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), held)
+        for mark in _told(shown)
+    }
+    known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
+    where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
+    name = run.resolve().name
+    return page.Page(
+        name, _about(run, suspect.key), suspect, sections, shown, told, where, held.spans, held.cut
+    )
+
+
+def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
+    """A witness that speaks of many keys, as far as it concerns this one."""
+    if not isinstance(witness.get("unseen"), dict):
+        return witness
+    mine = {
+        name: {text: held for text, held in (witness.get(name) or {}).items() if key_of(text) == key}
+        for name in ("unseen", "messages")
+    }
+    return {**witness, **mine}
+
+
+def _about(run: Path, key: Any) -> str:
+    """The partition that holds the key."""
+    plan = listing.plan_of(run)
+    per_topic = plan.get("partitions_per_topic")
+    name = (
+        brokerlogs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None
+    )
+    return f", partition {name}" if name else ""
+
+
+def _places(facts: Lookup, suspect: Suspect) -> dict[str, list[int]]:
+    """Mark.name -> the offsets that it points to."""
+    spots = [spot for mark in suspect.marks for spot in mark.spots]
+    values = {
+        repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None
+    }
+    by_value = records.offsets_of(facts, suspect.key, values.values())
+    ends = records.polled_by(
+        facts,
+        suspect.key,
+        (spot.op for spot in spots if spot.kind in ("ended", "began") and spot.op is not None),
+    )
+    found: dict[str, list[int]] = {}
+    for mark in suspect.marks:
+        at: list[int] = []
+        for spot in mark.spots:
+            if spot.offset is not None:
+                at.append(spot.offset)
+            elif spot.kind in ("ended", "began"):
+                mine = ends.get(spot.op or -1, [])
+                at += mine[-1:] if spot.kind == "ended" else mine[:1]
+            else:
+                at += sorted(by_value.get(repr(spot.value), ()))
+        found[mark.name] = list(dict.fromkeys(at))
+    return found

@@ -1,0 +1,163 @@
+"""How the records of one window stand on a page: a line for each offset and value, a column for each pass
+of reading.
+
+A pass is one process reading a key with ascending offsets; it ends where that process goes back, or reads
+an offset again. So a consumer that goes on is one column, and one that goes back begins another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.report.lookup import Row
+from harness.report.order.records import Records, Window
+
+PASSES_MAX: Final = 72
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One offset and one value that was seen there; the sends of that value.
+
+    `readers`: polls of it, there.
+    """
+
+    offset: int
+    value: Any
+    writers: tuple[Row, ...]
+    readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Offsets, both ends in, of which no record is known."""
+
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class Pass:
+    """One column: the polls of one process, by op, offsets ascending."""
+
+    process: int
+    begin_ns: int
+    polls: list[Row] = field(default_factory=list)
+
+    def runs(self) -> Iterator[list[Row]]:
+        """Its polls, op by op."""
+        held: list[Row] = []
+        for row in self.polls:
+            if held and held[-1].op != row.op:
+                yield held
+                held = []
+            held.append(row)
+        if held:
+            yield held
+
+
+@dataclass(frozen=True)
+class Section:
+    """One window of a key, laid out. `left_out`: passes for which there was no room."""
+
+    window: Window
+    lines: Sequence[Line | Hole]
+    passes: Sequence[Pass]
+    left_out: int
+
+
+def lines_of(records: Records, window: Window) -> list[Line | Hole]:
+    """Lines of a window by offset, with joined holes between; nothing beyond the first and last record."""
+    low, high = window
+    values: dict[int, dict[str, Any]] = {}
+    counts: dict[tuple[int, str], int] = {}
+    for row in (*records.sends_, *records.polls_):
+        if row.offset is not None and low <= row.offset <= high:
+            name = repr(row.value)
+            values.setdefault(row.offset, {})[name] = row.value
+            if not row.sent:
+                counts[row.offset, name] = counts.get((row.offset, name), 0) + 1
+    writers = _writers(records)
+    lines: list[Line | Hole] = []
+    for offset in sorted(values):
+        last = _end(lines[-1]) if lines else None
+        if last is not None and last + 1 < offset:
+            lines.append(Hole(last + 1, offset - 1))
+        for name, value in sorted(values[offset].items(), key=lambda item: (len(item[0]), item[0])):
+            readers = counts.get((offset, name), 0)
+            lines.append(Line(offset, value, _at(writers.get(name, ()), offset), readers))
+    return lines
+
+
+def _writers(records: Records) -> Mapping[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in records.sends_:
+        found.setdefault(repr(row.value), []).append(row)
+    return found
+
+
+def _at(rows: Sequence[Row], offset: int) -> tuple[Row, ...]:
+    """The sends that named this offset; without any, all sends of the value."""
+    here = tuple(row for row in rows if row.offset == offset)
+    return here or tuple(rows)
+
+
+def _end(line: Line | Hole) -> int:
+    return line.end if isinstance(line, Hole) else line.offset
+
+
+def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
+    """The passes through a window, by when they began. `polls`: in the order in which they were seen."""
+    low, high = window
+    done: list[Pass] = []
+    last: dict[int, Pass] = {}
+    for row in polls:
+        if row.offset is None or not low <= row.offset <= high:
+            continue
+        held = last.get(row.process)
+        if held is None or (held.polls[-1].offset or 0) >= row.offset:
+            held = last[row.process] = Pass(row.process, row.complete_ns or row.invoke_ns)
+            done.append(held)
+        held.polls.append(row)
+    return sorted(done, key=lambda one: one.begin_ns)
+
+
+def section(records: Records, window: Window, marked: frozenset[int]) -> Section:
+    """A window laid out; of too many passes those of the marked ops stay, then the first ones."""
+    passes = passes_of(records.polls_, window)
+    if len(passes) > PASSES_MAX:
+        ordered = sorted(
+            range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n)
+        )
+        kept = sorted(ordered[:PASSES_MAX])
+    else:
+        kept = list(range(len(passes)))
+    return Section(window, lines_of(records, window), [passes[n] for n in kept], len(passes) - len(kept))
+
+
+def windows_of(offsets: Sequence[int], margin: int, rows_max: int) -> list[Window]:
+    """Windows of +-margin around offsets, given the worst first, joined where they touch, of `rows_max`
+    offsets in all.
+
+    What does not fit is left out, from the end of the list; the first one always fits.
+    """
+    chosen: list[Window] = []
+    for offset in offsets:
+        window = (max(0, offset - margin), offset + margin)
+        joined = _joined([*chosen, window])
+        if chosen and sum(high - low + 1 for low, high in joined) > rows_max:
+            break
+        chosen = joined
+    return chosen
+
+
+def _joined(windows: Sequence[Window]) -> list[Window]:
+    found: list[Window] = []
+    for low, high in sorted(windows):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found

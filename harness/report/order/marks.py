@@ -1,0 +1,161 @@
+"""Where each witness points: the sends, polls and offsets of a key that an order page must mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from harness.model.op import sends
+from harness.model.result import AnomalyFound, Result
+from harness.report import found
+from harness.report.involved import key_of
+from harness.report.oplog import OpLog
+
+Witness = Mapping[str, Any]
+# row: an offset; sent: a record and who sent it; polled: a record by an op; ended, began: the last, or first
+# record of the key that an op polled; skipped: a record that was passed over.
+Kind = Literal["row", "sent", "polled", "ended", "began", "skipped"]
+
+WITNESSES_MAX: Final = 20_000
+OPS_LOOKED_UP_MAX: Final = 500
+PER_KEY_MAX: Final = 200  # of each anomaly
+SPOTS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One thing to mark. `value` None and `op` None: not named."""
+
+    kind: Kind
+    value: Any = None
+    op: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A witness, as far as it concerns one key."""
+
+    anomaly: str
+    number: int
+    witness: Witness
+    spots: tuple[Spot, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.anomaly}#{self.number}"
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A key that witnesses name.
+
+    `counts`: how many of each anomaly name it; `marks`: the first PER_KEY_MAX of each.
+    """
+
+    key: Any
+    bad: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+
+
+def shown(result: Result) -> list[AnomalyFound]:
+    """The anomalies whose keys are suspicious: those that count, and what was never read."""
+    return [held for held in result.anomalies if (held.bad or held.name == "unseen") and held.count]
+
+
+def suspects(run: Path, result: Result) -> list[Suspect]:
+    """The keys that witnesses name, first those with most types of bad anomalies, then with most of them."""
+    log = OpLog(run)
+    by_key: dict[str, Suspect] = {}
+    for held in shown(result):
+        limit = OPS_LOOKED_UP_MAX if held.name == "torn-transaction" else WITNESSES_MAX
+        for number, witness in enumerate(islice(found.numbered(run, held), limit), 1):
+            for key, spots in _by_key(held.name, witness, log):
+                suspect = by_key.setdefault(repr(key), Suspect(key))
+                suspect.counts[held.name] = suspect.counts.get(held.name, 0) + 1
+                if held.bad:
+                    suspect.bad.add(held.name)
+                if suspect.counts[held.name] <= PER_KEY_MAX:
+                    suspect.marks.append(Mark(held.name, number, witness, spots[:SPOTS_MAX]))
+    return sorted(
+        by_key.values(),
+        key=lambda one: (-len(one.bad), -sum(one.counts[name] for name in one.bad), _natural(one.key)),
+    )
+
+
+def _natural(key: Any) -> tuple[bool, int, str]:
+    return (type(key) is not int, key if type(key) is int else 0, str(key))
+
+
+def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
+    """(key, spots) of each key of a witness. A witness of a form that is not known has none."""
+    keys: dict[str, Any] = {}
+    held: dict[str, list[Spot]] = {}
+    try:
+        for key, spot in _spots(name, witness, log):
+            keys.setdefault(repr(key), key)
+            held.setdefault(repr(key), []).append(spot)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return
+    yield from ((keys[text], tuple(spots)) for text, spots in held.items())
+
+
+def _spots(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, Spot]]:
+    if "steps" in witness:
+        yield from _of_cycle(witness)
+    elif name == "unseen":
+        for text, values in (witness.get("messages") or {}).items():
+            yield from ((key_of(text), Spot("sent", value)) for value in values)
+    elif name == "torn-transaction":
+        op = log.at(witness["op"])
+        yield from ((key, Spot("sent", value, witness["op"])) for key, _, value in (sends(op) if op else ()))
+    elif "key" in witness:
+        yield from ((witness["key"], spot) for spot in _of_key(name, witness))
+
+
+def _of_key(name: str, witness: Witness) -> Iterator[Spot]:
+    """Spots of a witness that names one key."""
+    values, ops, op = witness.get("values") or [], witness.get("ops") or [], witness.get("op")
+    if name == "inconsistent-offsets":
+        yield Spot("row", offset=witness["offset"])
+    elif name == "offset-regression":
+        named = [witness.get("committed"), witness.get("found")]
+        yield from (Spot("row", offset=offset) for offset in named if offset is not None and offset >= 0)
+    elif name == "phantom-read":
+        yield Spot("polled", witness["value"], op, witness.get("offset"))
+    elif name.endswith("-send") or name == "int-send-skip":
+        senders = ops or [op, op]
+        yield from (Spot("sent", value, by) for value, by in zip(values, senders, strict=False))
+    elif name in ("poll-skip", "nonmonotonic-poll"):
+        if values:
+            yield from (Spot("polled", value, by) for value, by in zip(values, ops, strict=False))
+        else:
+            yield from (Spot("ended", op=ops[0]), Spot("began", op=ops[1]))
+    elif name.startswith("int-"):
+        yield from (Spot("polled", value, op) for value in values)
+    elif "value" in witness:
+        yield Spot("sent", witness["value"], witness.get("writer", op))
+        reader = witness.get("reader", op)
+        if reader is not None:
+            yield Spot("polled", witness["value"], reader)
+    yield from (Spot("skipped", value) for value in witness.get("skipped") or ())
+
+
+def _of_cycle(witness: Witness) -> Iterator[tuple[Any, Spot]]:
+    cycle = witness["cycle"]
+    for number, step in enumerate(witness["steps"]):
+        a, b, kind = cycle[number], cycle[number + 1], step.get("type")
+        if kind == "ww":
+            yield step["key"], Spot("sent", step["value"], a)
+            yield step["key"], Spot("sent", step["value'"], b)
+        elif kind == "wr":
+            yield step["key"], Spot("sent", step["value"], a)
+            yield step["key"], Spot("polled", step["value"], b)
+        elif kind == "rw":
+            if step.get("value") is not None:
+                yield step["key"], Spot("polled", step["value"], a)
+            yield step["key"], Spot("sent", step["value'"], b)

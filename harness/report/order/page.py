@@ -1,0 +1,201 @@
+"""The HTML page of one key, and the index of all. Nothing is loaded from elsewhere, and no script runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.report import bands, spans, style
+from harness.report.order.flags import anchor, colour
+from harness.report.order.layout import Section
+from harness.report.order.marks import Mark, Suspect
+from harness.report.order.markup import Markup, element, joined
+from harness.report.order.picture import Picture
+from harness.report.teller import many, plain
+
+CSS: Final = """
+body{font:14px/1.45 system-ui,sans-serif;color:#1a1a1a;margin:18px 22px;background:#fff}
+h1{font-size:19px;margin:0 0 2px}h2{font-size:15px;margin:22px 0 6px}
+p{margin:4px 0;max-width:110ch}.faint{color:#767676}a{color:#0072B2}
+svg{display:block}
+.scroll{overflow-x:auto;border:1px solid #e4e4e4;margin:4px 0}
+g:target>text{font-weight:700}li:target{background:#fff3c4}
+ol{padding-left:0;list-style:none}li{margin:5px 0;padding:2px 4px;max-width:120ch}
+.key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
+.legend span{margin-right:18px;white-space:nowrap}
+table{border-collapse:collapse}td,th{text-align:left;padding:3px 16px 3px 0;vertical-align:top}
+""".strip()
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+HOLES: Final = Markup(
+    '<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>'
+    '<pattern id="hole" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect width="6" height="6" fill="#fafafa"/><rect width="1.2" height="6" fill="#dcdcdc"/>'
+    "</pattern></defs></svg>"
+)
+WITNESSES_MAX: Final = 60
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is on the page of a key.
+
+    sections   windows of offsets, ascending
+    marks      of the suspect, those that stand in one of the windows
+    told       by Mark.name: the sentences of the first WITNESSES_MAX of them
+    places     by Mark.name: an offset to which a witness leads
+    cut        there are more polls than were read
+    """
+
+    run: str
+    about: str
+    suspect: Suspect
+    sections: Sequence[Section]
+    marks: Sequence[Mark]
+    told: Mapping[str, str]
+    places: Mapping[str, int]
+    faults: Sequence[spans.Span]
+    cut: bool = False
+
+
+def document(title: str, *body: object) -> str:
+    """A whole page."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width"),
+        element("title", title),
+        element("style", Markup(CSS)),
+    )
+    return "<!doctype html>\n" + element("html", head, element("body", *body), lang="en") + "\n"
+
+
+def render(page: Page) -> str:
+    """The page of a key."""
+    suspect = page.suspect
+    names = list(suspect.counts)
+    picture = Picture(names, page.faults, frozenset(page.told))
+    title = f"key {plain(suspect.key)}"
+    found = ", ".join(f"{name} ({count:,})" for name, count in suspect.counts.items())
+    body: list[object] = [
+        element(
+            "p",
+            element("a", "all keys", href="index.html"),
+            "   ",
+            element("a", "what is wrong here", href="#wrong"),
+        ),
+        element("h1", f"{title}: offset by offset"),
+        element("p", f"run {page.run}{page.about}. Witnesses that name this key: {found}."),
+        _legend(names, page.faults),
+        HOLES,
+    ]
+    if page.cut:
+        body.append(element("p", "There are more polls of these offsets than are shown, and counted, here."))
+    last = -1
+    for section in page.sections:
+        body += [*_gap(last, section), _section(picture, section, page.marks)]
+        last = section.window[1]
+    body += _witnesses(page, names)
+    return document(f"{title}, {page.run}", *body)
+
+
+def _gap(last: int, section: Section) -> list[Markup]:
+    """What is left out before a section."""
+    first = next((line for line in section.lines), None)
+    if first is None:
+        return []
+    begin = getattr(first, "offset", None)
+    begin = begin if begin is not None else section.window[0]
+    if begin <= last + 1:
+        return []
+    return [element("p", f"offsets {last + 1:,} to {begin - 1:,}: not shown", class_="faint")]
+
+
+def _section(picture: Picture, section: Section, marks: Sequence[Mark]) -> Markup:
+    drawn = element("div", picture.draw(section, marks), class_="scroll")
+    if not section.left_out:
+        return drawn
+    return joined(
+        drawn,
+        element("p", f"{many(section.left_out, 'more column')} for which there is no room", class_="faint"),
+    )
+
+
+def _swatch(fill: str) -> Markup:
+    return element("i", class_="key", style=f"background:{fill}")
+
+
+def _legend(names: Sequence[str], faults: Sequence[spans.Span]) -> Markup:
+    parts = [element("span", _swatch(colour(names, name)), name) for name in names]
+    outcomes = [(name, f"send or poll that ended {name}") for name in ("ok", "info", "fail")]
+    parts += [element("span", _swatch(style.OUTCOMES[name]), text) for name, text in outcomes]
+    fault_names = list(bands.lanes(faults))
+    parts += [
+        element("span", _swatch(bands.colour(fault_names, name)), f"sent while {name} was on")
+        for name in fault_names
+    ]
+    how = (
+        "A line is an offset and a value that was sent to or seen at it. A column is one pass of a process "
+        "through the log: dots are records that it polled, joined where one operation polled them; where a "
+        "process goes back, another column begins. Rings, frames and squares mark anomalies: point at them "
+        "for their names, follow them to the sentences below. Offsets without a record are holes: "
+        "transactions leave their markers there."
+    )
+    return joined(element("p", *parts, class_="legend"), element("p", how, class_="faint"))
+
+
+def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
+    items = []
+    for mark in page.marks:
+        if mark.name not in page.told:
+            continue
+        place = page.places.get(mark.name)
+        link = joined(" ", element("a", f"offset {place}", href=f"#o-{place}")) if place is not None else ""
+        items.append(
+            element(
+                "li",
+                _swatch(colour(names, mark.anomaly)),
+                element("b", mark.name),
+                " ",
+                page.told[mark.name],
+                link,
+                id=anchor(mark),
+            )
+        )
+    left = sum(page.suspect.counts.values()) - len(items)
+    more = (
+        [element("p", f"... and {left:,} more: harness explain, harness around", class_="faint")]
+        if left > 0
+        else []
+    )
+    return [element("h2", "What is wrong here", id="wrong"), element("ol", *items), *more]
+
+
+def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], left_out: int) -> str:
+    """The index. `rows`: (file name, suspect), the worst first; `left_out`: keys that have no page."""
+    lines = [
+        element(
+            "tr",
+            element("td", element("a", f"key {plain(suspect.key)}", href=file)),
+            element("td", ", ".join(f"{name} {count:,}" for name, count in suspect.counts.items())),
+        )
+        for file, suspect in rows
+    ]
+    more = (
+        [element("p", f"{left_out:,} more keys are named by witnesses and have no page", class_="faint")]
+        if left_out
+        else []
+    )
+    return document(
+        f"keys of {run}",
+        element("h1", f"run {run}: {verdict}"),
+        element(
+            "p",
+            "Keys in which something is wrong, the worst first: who wrote and who polled, offset by offset.",
+        ),
+        element(
+            "table", element("tr", element("th", "key"), element("th", "witnesses that name it")), *lines
+        ),
+        *more,
+    )

@@ -1,0 +1,78 @@
+"""Finished segments of the log become tables while the run goes on, in a process of their own.
+
+So a check after a long run need not read the whole log again. One segment at a time, in their order, at the
+lowest priority: the load comes first, and what is not done when the run ends is left to the check.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+LOWEST: Final = 19
+TIMEOUT_S: Final = 600.0
+STOP_S: Final = 10.0
+
+log = logging.getLogger("harness")
+
+
+class Roller:
+    """`add` is for HistoryLog's on_roll. Leaving the context waits a little for what is being converted."""
+
+    def __init__(self, tables: Path) -> None:
+        self._tables = tables
+        self._waiting: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+
+    def add(self, segment: Path) -> None:
+        """A segment that is finished."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="rolling", daemon=True)
+            self._thread.start()
+        self._waiting.put(segment)
+
+    def _work(self) -> None:
+        while (segment := self._waiting.get()) is not None and not self._stopping:
+            command = [sys.executable, "-m", "checker.segments", str(segment), str(self._tables)]
+            try:
+                self._child = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                )
+                os.setpriority(os.PRIO_PROCESS, self._child.pid, LOWEST)
+                said = self._child.communicate(timeout=TIMEOUT_S)[1]
+            except (OSError, subprocess.SubprocessError) as error:
+                log.warning("%s was not turned into tables: %s", segment, error)
+                self._end()
+                return
+            if self._child.returncode:
+                log.warning(
+                    "%s was not turned into tables: %s", segment, said.decode(errors="replace")[-500:]
+                )
+                return
+
+    def _end(self) -> None:
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+
+    def __enter__(self) -> Roller:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping = True
+        if self._thread is None:
+            return
+        self._waiting.put(None)
+        self._thread.join(STOP_S)
+        self._end()  # a half converted segment is converted again by the check
+        self._thread.join(STOP_S)

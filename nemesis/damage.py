@@ -1,0 +1,45 @@
+"""Faults of the data of a server: it is killed, its files are damaged, and it is started again at the end.
+
+With replicas elsewhere Kafka is meant to notice and to mend itself from them. What is damaged belongs to the
+run's own topics, apart from the checkpoints, which all topics share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from harness.model.protocols import Env, Fault, Files, Processes
+from nemesis.broken import BrokenNodes
+from nemesis.kill import start
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+
+def _damage(kind: str, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+    assert isinstance(env.cluster, Processes) and isinstance(env.cluster, Files)
+    done: dict[str, Any] = {}
+    for node in nodes:
+        env.cluster.kill(node)
+        done[node] = env.cluster.damage(node, kind, env.roles.topic_prefix(), env.draw.below(1 << 32))
+    return {"damage": done} | ({} if any(done.values()) else {"took_effect": False})
+
+
+def _fault(kind: str, target: str, timing: Timing) -> Fault:
+    name = f"{kind}:{target}"
+    begin, end = fault_op(kind, name, target, "start"), fault_op("start", name, target, "stop")
+    nemesis = BrokenNodes(target, kind, "start", partial(_damage, kind), start)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Processes, Files), takes_turns=True)
+
+
+SUMMARIES: Final = {
+    "flip-bits": "flip a few bits in the largest segment of a server's log, while it is down",
+    "truncate-tail": "cut off the end of the largest segment of a server's log, while it is down",
+    "damage-index": "overwrite the beginnings of all indexes of a server's logs, while it is down",
+    "delete-checkpoint": "delete the checkpoints that spare a server the recovery of its logs",
+}
+VERBS: Final[Mapping[str, Verb]] = {
+    kind: Verb(summary, partial(_fault, kind)) for kind, summary in SUMMARIES.items()
+}

@@ -1,0 +1,66 @@
+"""delete-records: the older part of some logs is deleted, as an administrator or a stream processor may do.
+
+What was deleted is in the history, as [key, offset] below which nothing is left, so that it is not taken for
+lost. Source: KIP-107.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.generator import NOTHING
+from harness.model.draw import Draw
+from harness.model.op import Op
+from harness.model.protocols import Env, Fault
+from nemesis.effects import hit
+from nemesis.schedule import Timing, fault_op, repeated
+from nemesis.verb import Verb
+
+_WITHIN_S: Final = 15.0
+SOME: Final = "some"
+ALL: Final = "all"
+
+
+def chosen(logs: Sequence[Sequence[int]], target: str, draw: Draw) -> list[list[int]]:
+    """[key, offset] to delete up to, from [key, start, end]: half of what some of the logs hold, or all."""
+    full = [(key, start, end) for key, start, end in logs if end > start]
+    if target == SOME:
+        full = draw.shuffled(full)[: -(-len(full) // 2)]
+    return sorted([key, start + (end - start + 1) // 2] for key, start, end in full)
+
+
+class DeleteRecords:
+    """Satisfies Nemesis."""
+
+    def __init__(self, target: str) -> None:
+        self.fs = frozenset({"delete-records"})
+        self._target = target
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        assert env.admin is not None
+        keys = env.admin("keys", _WITHIN_S)
+        logs = env.admin("list_offsets", _WITHIN_S, keys=keys)
+        before = chosen(logs, self._target, env.draw)
+        done: list[Any] = env.admin("delete_records", _WITHIN_S, before=before) if before else []
+        return op.with_(value={**hit([], bool(done)), "deleted": done})
+
+    def teardown(self, env: Env) -> None:
+        """What is deleted stays deleted."""
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"delete-records:{target}"
+    once = fault_op("delete-records", name, target, "")
+    return Fault(name, DeleteRecords(target), repeated(once, timing), NOTHING)
+
+
+VERB: Final = Verb(
+    "delete the older half of logs (DeleteRecords)",
+    _fault,
+    nodes=False,
+    named={SOME: "The logs of any half of the keys", ALL: "The log of every key"},
+)

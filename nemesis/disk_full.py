@@ -1,0 +1,48 @@
+"""disk-full: nothing more fits onto a server's disk, until the end of the span, when there is room again.
+
+A broker whose only log directory fails ends itself, which is what moves its leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.protocols import Disks, Env, Fault, Processes
+from nemesis.broken import BrokenNodes
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for, wait_new_leaders
+from nemesis.kill import start
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.targets import Facts
+from nemesis.verb import Verb
+
+
+def _fill(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+    assert isinstance(env.cluster, Disks)
+    return {"filled_bytes": dict(env.cluster.fill(nodes))}
+
+
+def _free(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Disks)
+    env.cluster.free(nodes)
+    start(env, nodes)
+
+
+def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
+    """The servers found out, and ended."""
+    cluster = env.cluster
+    assert isinstance(cluster, Processes)
+    ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], EFFECT_TIMEOUT_S) or []
+    moved = wait_new_leaders(env, before, ended) if set(nodes) < set(before.nodes) else {}
+    return hit(nodes, bool(ended), ended=ended, new_leaders=moved)
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"disk-full:{target}"
+    begin, end = fault_op("disk-full", name, target, "start"), fault_op("disk-free", name, target, "stop")
+    nemesis = BrokenNodes(target, "disk-full", "disk-free", _fill, _free, effect=_failed)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Processes, Disks), takes_turns=True)
+
+
+VERB: Final = Verb("fill the disk of a server", _fault)

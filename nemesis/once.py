@@ -1,0 +1,52 @@
+"""Faults without a span: one act on nodes, done when the op completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.model.op import Op
+from harness.model.protocols import Env
+from nemesis.broken import Act
+from nemesis.effects import facts, hit
+from nemesis.targets import NODE_TARGETS, Facts
+
+
+def _nothing(env: Env, nodes: Sequence[str]) -> None:
+    """Nothing to mend."""
+
+
+class OnNodes:
+    """Aims at the target's nodes, and does `act`, whose answer is the value of the op.
+
+    `mend` brings back what an act that failed half way has left, at the end of the run.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        f: str,
+        act: Callable[[Env, Facts, Sequence[str]], dict[str, Any]],
+        mend: Act = _nothing,
+    ) -> None:
+        self.fs = frozenset({f})
+        self._target, self._act, self._mend = target, act, mend
+        self._nodes: list[str] = []
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        before = facts(env, self._target)
+        choose = NODE_TARGETS.get(self._target)
+        aimed = choose(before, env.draw) if choose else [self._target]
+        nodes = [node for node in aimed if node in before.nodes]
+        if not nodes:
+            return op.with_(value=hit([], False, why=f"nothing to hit: no {self._target} just now"))
+        self._nodes = nodes
+        return op.with_(value=self._act(env, before, nodes))
+
+    def teardown(self, env: Env) -> None:
+        if self._nodes:
+            self._mend(env, self._nodes)
+            self._nodes = []

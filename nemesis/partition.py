@@ -1,0 +1,87 @@
+"""Partitions of the network: packets are dropped at the receiving end, silently, so one-way ones too.
+
+A leader that is cut off from the other servers and that clients still reach goes on acknowledging what it
+cannot replicate: that is what loses acks=1 records. Evidence: how many packets were dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from harness.model.protocols import Env, Fault, Network
+from nemesis import cuts
+from nemesis.broken import BrokenNodes, Effect, moved_leaders
+from nemesis.cuts import Shape
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.targets import CLIENT_TARGETS, Facts
+from nemesis.verb import Verb
+
+HEAL: Final = "heal-network"
+
+
+def _cut(shape: Shape, env: Env, names: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Network)
+    nodes = list(env.cluster.nodes)
+    if shape is cuts.ring:
+        nodes = env.draw.shuffled(nodes)
+    for at, silent in shape(nodes, names, env.workers.names()):
+        env.cluster.drop(at, silent)
+
+
+def _heal(env: Env, names: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Network)
+    env.cluster.heal()
+
+
+def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
+    """Packets that never arrived, per host."""
+    assert isinstance(env.cluster, Network)
+    hosts = dict.fromkeys([*env.cluster.nodes, *env.workers.names(), *names])
+    counted = {host: count for host in hosts if (count := env.cluster.dropped(host))}
+    return {"dropped_packets": counted} if counted else {}
+
+
+def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
+    """Effect of isolating nodes: new leaders; of all nodes, what was dropped by the end."""
+    return hit(names, False) if set(names) >= set(before.nodes) else moved_leaders(env, before, names)
+
+
+def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
+    """Effect of a cut after which leaders may well stay where they are: something was dropped."""
+    return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), EFFECT_TIMEOUT_S)))
+
+
+def _fault(verb: str, shape: Shape, effect: Effect, target: str, timing: Timing) -> Fault:
+    name = f"{verb}:{target}"
+    begin, end = fault_op(verb, name, target, "start"), fault_op(HEAL, name, target, "stop")
+    if target in CLIENT_TARGETS:
+        shape, effect = cuts.from_servers, lost_packets
+    nemesis = BrokenNodes(target, verb, HEAL, partial(_cut, shape), _heal, dropped, effect)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Network,), takes_turns=True)
+
+
+def _verb(name: str, effect: Effect, summary: str, clients: bool = False) -> Verb:
+    return Verb(summary, partial(_fault, name, cuts.ALL[name], effect), clients=clients, nodes_min=2)
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "isolate": _verb(
+        "isolate",
+        cut_off,
+        "drop all packets between a server and the other servers, while clients still reach it; "
+        "or between a client process and every server",
+        clients=True,
+    ),
+    "isolate-in": _verb("isolate-in", lost_packets, "let a server hear no other server; they hear it"),
+    "isolate-out": _verb("isolate-out", lost_packets, "let no other server hear a server; it hears them"),
+    "split": _verb("split", lost_packets, "cut the servers in two: those hit, and the rest"),
+    "ring": _verb(
+        "ring", lost_packets, "let every server hear a majority, and no two the same one; the target is all"
+    ),
+    "cut-clients": _verb(
+        "cut-clients", lost_packets, "drop all packets between a server and every client process"
+    ),
+}

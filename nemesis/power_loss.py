@@ -1,0 +1,34 @@
+"""power-loss: the servers end, and every write that was not yet on disk is gone, on all nodes in one moment.
+
+Kafka acknowledges what is in the page caches of the replicas, so acks=all loses records when all of them lose
+power; with the broker-wide log.flush.interval.messages=1 it does not. (A topic's flush.messages leaves the
+internal topics unflushed.) What was formatted is on disk before the load; the topics' creation is not synced
+apart from what the servers do themselves. Evidence: how many bytes of the logs are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.protocols import Disks, Env, Fault, Processes
+from nemesis.broken import BrokenNodes
+from nemesis.kill import start
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+
+def _cut(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+    assert isinstance(env.cluster, Disks)
+    return {"lost_bytes": dict(env.cluster.power_off(nodes))}
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"power-loss:{target}"
+    begin, end = fault_op("power-loss", name, target, "start"), fault_op("power-on", name, target, "stop")
+    nemesis = BrokenNodes(target, "power-loss", "power-on", _cut, start)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Processes, Disks), takes_turns=True)
+
+
+VERB: Final = Verb("cut the power of servers: every write that was not yet on disk is lost", _fault)

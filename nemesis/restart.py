@@ -1,0 +1,63 @@
+"""Clean restarts: SIGTERM, on which a server hands its leaderships over and flushes, and a start.
+
+`restart` leaves a server down for the span; `rolling-restart` takes the targets one after another, each only
+when the cluster is whole again, as an operator would upgrade them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.generator import NOTHING
+from harness.model.protocols import Env, Fault, Processes
+from nemesis.broken import BrokenNodes
+from nemesis.effects import hit, wait_healthy
+from nemesis.kill import start
+from nemesis.once import OnNodes
+from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.targets import Facts
+from nemesis.verb import Verb
+
+
+def _stop(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Processes)
+    for node in nodes:
+        env.cluster.stop(node)
+
+
+def _restart(target: str, timing: Timing) -> Fault:
+    name = f"restart:{target}"
+    begin, end = fault_op("shutdown", name, target, "start"), fault_op("start", name, target, "stop")
+    nemesis = BrokenNodes(target, "shutdown", "start", _stop, start)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Processes,), takes_turns=True)
+
+
+def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
+    """Every node stopped and started; the next only when all are healthy."""
+    assert isinstance(env.cluster, Processes)
+    done: list[str] = []
+    for node in nodes:
+        env.cluster.stop(node)
+        env.cluster.start(node)
+        still = wait_healthy(env)
+        if still:
+            return hit(done, bool(done), unhealthy=still)
+        done.append(node)
+    return hit(done, True)
+
+
+def _mend(env: Env, nodes: Sequence[str]) -> None:
+    start(env, env.cluster.nodes)
+
+
+def _rolling(target: str, timing: Timing) -> Fault:
+    name = f"rolling-restart:{target}"
+    once = fault_op("rolling-restart", name, target, "")
+    nemesis = OnNodes(target, "rolling-restart", _one_by_one, _mend)
+    return Fault(name, nemesis, repeated(once, timing), NOTHING, (Processes,), takes_turns=True)
+
+
+RESTART: Final = Verb("stop a server cleanly (SIGTERM), and start it again later", _restart)
+ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling)

@@ -1,0 +1,67 @@
+"""How fast histories are read and turned into one another, on one core.
+
+    python -m tests.bench.convert [--ops 100000]
+
+An op is an invocation and its completion: two lines. Rates are over processor time, so that what else the
+machine does matters less, without the start of the interpreter; the floor is 30,000 lines a second, the aim
+30,000 ops. Two histories: one micro-op to an op, and transactions of up to four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from checker import convert, ingest
+from tests.bench import histories
+from tests.bench.checker import edn_line
+from tests.bench.histories import Shape
+
+FLOOR = AIM = 30_000
+
+
+def quietly(text: str) -> None:
+    """Progress that nobody reads."""
+
+
+def rate(name: str, ops: int, action: Callable[[], Any]) -> None:
+    began = time.process_time()
+    action()
+    seconds = time.process_time() - began
+    verdict = "aim met" if ops / seconds >= AIM else "floor met" if 2 * ops / seconds >= FLOOR else "MISSED"
+    print(f"{name:34} {ops / seconds:10,.0f} ops/s {2 * ops / seconds:10,.0f} lines/s  {verdict}", flush=True)
+
+
+def measure(shape: Shape, work: Path) -> None:
+    """All ways of one history."""
+    edn, run, log = work / "h.edn", work / "run", work / "h.jsonl"
+    held = histories.make(shape)
+    with edn.open("w") as out:
+        for data in histories.ops_of(held):
+            out.write(edn_line(data))
+    kind = "transactions" if shape.txn else "ops"
+    print(f"{shape.ops:,} {kind}, {edn.stat().st_size / 1e6:.0f} MB of EDN")
+    rate("EDN -> run (import)", shape.ops, lambda: convert.to_log(edn, run / "history", "run", quietly))
+    rate("EDN -> tables", shape.ops, lambda: ingest.make(edn, work / "tables"))
+    rate("run -> tables", shape.ops, lambda: ingest.make(run, work / "tables"))
+    rate("run -> EDN (export)", shape.ops, lambda: convert.to_edn(run, work / "back.edn", quietly))
+    rate("run -> EDN, gzipped", shape.ops, lambda: convert.to_edn(run, work / "back.edn.gz", quietly))
+    rate("run -> log (export)", shape.ops, lambda: convert.to_jsonl(run, log, quietly))
+    assert (work / "back.edn").read_bytes() == edn.read_bytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ops", type=int, default=100_000)
+    ops = parser.parse_args().ops
+    for txn in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            measure(Shape(ops, txn=txn), Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Every fault for real on the local cluster: its effect, the health afterwards, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clients.admin import AdminRole
+from harness.clients.api import ClientError
+from harness.clients.table import admin_opener
+from harness.cluster import disks, namespaces
+from harness.cluster.local import LocalCluster
+from harness.generator import op
+from harness.model.draw import Draw
+from harness.model.errors import ClusterTrouble
+from harness.model.protocols import Disks, Env
+from harness.roles import ViewRoles
+from nemesis import table
+from nemesis.schedule import Timing
+from tests.conftest import absent
+from tests.e2e.running import footprint, left_behind
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
+
+# A client that sends and polls without end, as those of a run do.
+TRAFFIC = """
+import sys
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+bootstrap, name = sys.argv[1:]
+admin = AdminClient({"bootstrap.servers": bootstrap})
+try:
+    admin.create_topics([NewTopic("r-0", 8, 3)])["r-0"].result(20)
+except KafkaException:
+    pass
+consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "r-group", "session.timeout.ms": 6000})
+consumer.subscribe(["r-0"])
+producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"r-{name}", "acks": "all"})
+while True:
+    try:
+        producer.init_transactions(30)
+        while True:
+            producer.begin_transaction()
+            producer.produce("r-0", b"x" * 100)
+            consumer.poll(0.05)
+            producer.commit_transaction(30)
+    except KafkaException:
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"r-{name}", "acks": "all"})
+"""
+
+
+@dataclass
+class Clients:
+    """The traffic's hosts. Satisfies Workers."""
+
+    cluster: LocalCluster
+    folder: Path
+
+    def names(self) -> tuple[str, ...]:
+        return ("w0", "w1")
+
+    def start(self) -> None:
+        for name in self.names():
+            argv = [sys.executable, "-c", TRAFFIC, self.cluster.bootstrap, name.removeprefix("w")]
+            self.cluster.spawn(name, argv, {}, [], str(self.folder / f"{name}.log"))
+
+    def signal(self, name: str, number: int) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cluster under load."""
+
+    cluster: LocalCluster
+    roles: ViewRoles
+    clients: Clients
+    admin: AdminRole
+
+    def env(self, seed: int) -> Env:
+        return Env(self.cluster, self.roles, self.clients, Draw.of(seed, "test", 0), self._ask)
+
+    def _ask(self, name: str, within_s: float, **arguments: Any) -> Any:
+        return getattr(self.admin, name)(**arguments)
+
+    def holds_records(self) -> bool:
+        """Whether every log does: a power cut may have emptied them."""
+        return all(end > start + 3 for _, start, end in self.admin.list_offsets(list(range(8))))
+
+    def healthy(self, timeout_s: float = 60) -> str:
+        """Empty once all is well."""
+        deadline, still = time.monotonic() + timeout_s, "nobody answered"
+        while still and time.monotonic() < deadline:
+            try:
+                still = self.roles.unhealthy()
+            except ClusterTrouble as error:
+                still = str(error)
+            time.sleep(0.2)
+        return still
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    allowed, reason = namespaces.available()
+    if not allowed:
+        absent(f"namespaces are refused: {reason}")
+    before, loops = footprint(), _loop_devices()
+    folder = tmp_path_factory.mktemp("faults")
+    cluster = LocalCluster(work_dir=folder / "cluster", disks=not disks.why_not(), outside=True)
+    clients = Clients(cluster, folder)
+    roles = ViewRoles(cluster, "r", "r-group", 2, 3)
+    try:
+        cluster.up(print)
+        clients.start()
+        assert _soon(lambda: len(roles.leaders()) == 8 and bool(roles.holders("group-coordinator")))
+        config = {"bootstrap": cluster.outside_bootstrap, "run": "r", "partitions_per_topic": 8}
+        admin = admin_opener("confluent")(config)
+        yield Place(cluster, roles, clients, admin)
+    finally:
+        cluster.down()
+    assert _soon(lambda: not left_behind(before), 15), left_behind(before)
+    assert _soon(lambda: _loop_devices() <= loops, 15), _loop_devices() - loops
+
+
+def _loop_devices() -> set[str]:
+    """Loop devices that stand for a file."""
+    return {path.parent.parent.name for path in Path("/sys/block").glob("loop*/loop/backing_file")}
+
+
+def _soon(what: Callable[[], bool], timeout_s: float = 60) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            if what():
+                return True
+        except (ClusterTrouble, ClientError):
+            pass
+        time.sleep(0.2)
+    return False
+
+
+def _moved(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return bool(started["new_leaders"])
+
+
+def _dropped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return sum(ended["dropped_packets"].values()) > 0
+
+
+def _at(*hosts: str) -> Callable[[Mapping[str, Any], Mapping[str, Any], Place], bool]:
+    def only_there(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+        return set(ended["dropped_packets"]) <= set(hosts)
+
+    return only_there
+
+
+def _restarted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return started["nodes"] == list(place.cluster.nodes)
+
+
+def _lost_bytes(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return sum(started["lost_bytes"].values()) > 0
+
+
+def _damaged(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return all(started["damage"].values())
+
+
+def _deleted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The logs begin where they were cut."""
+    starts = {
+        key: start for key, start, _ in place.admin.list_offsets([key for key, _ in started["deleted"]])
+    }
+    return all(starts[key] == before > 0 for key, before in started["deleted"])
+
+
+def _ended(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return bool(started["ended"]) and all(size > 0 for size in started["filled_bytes"].values())
+
+
+HEAL = "heal-network"
+# fault, the op that starts it, the op that ends it, what shows its effect
+CASES = [
+    ("kill:leader", "kill", "restart", _moved),
+    ("kill:controller", "kill", "restart", None),
+    ("kill:minority", "kill", "restart", _moved),
+    ("kill:txn-coordinator", "kill", "restart", None),
+    ("pause:group-coordinator", "pause", "resume", None),
+    ("pause:leader", "pause", "resume", _moved),
+    ("restart:leader", "shutdown", "start", _moved),
+    ("rolling-restart:all", "rolling-restart", "", _restarted),
+    ("isolate:leader", "isolate", HEAL, _dropped),
+    ("isolate:client", "isolate", HEAL, _dropped),
+    ("isolate-in:n1", "isolate-in", HEAL, _at("n1")),
+    ("isolate-out:n1", "isolate-out", HEAL, _at("n2", "n3")),
+    ("split:minority", "split", HEAL, _dropped),
+    ("ring:all", "ring", HEAL, _dropped),
+    ("cut-clients:n2", "cut-clients", HEAL, _at("n2", "w0", "w1")),
+    ("power-loss:leader", "power-loss", "power-on", _moved),
+    ("power-loss:all", "power-loss", "power-on", _lost_bytes),
+    ("disk-full:leader", "disk-full", "disk-free", _ended),
+    ("flip-bits:follower", "flip-bits", "start", _damaged),
+    ("truncate-tail:leader", "truncate-tail", "start", _damaged),
+    ("damage-index:one", "damage-index", "start", _damaged),
+    ("delete-checkpoint:one", "delete-checkpoint", "start", _damaged),
+    ("delete-records:some", "delete-records", "", _deleted),
+]
+
+
+@pytest.mark.parametrize(("name", "begin", "end", "shown"), CASES, ids=[case[0] for case in CASES])
+def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> None:
+    (fault,) = table.faults([name], Timing())
+    if Disks in fault.needs and disks.why_not():
+        absent(disks.why_not())
+    assert place.healthy() == ""
+    assert _soon(place.holds_records)
+    env = place.env(CASES.index((name, begin, end, shown)))
+    started = fault.nemesis.invoke(env, op(begin)).value
+    try:
+        assert started["took_effect"], started
+        time.sleep(1)  # under way
+    finally:
+        ended = fault.nemesis.invoke(env, op(end)).value if end else {}
+        fault.nemesis.teardown(env)
+    assert "unhealthy" not in ended, ended
+    assert shown is None or shown(started, ended, place), (started, ended)
+    assert place.healthy() == ""
+
+
+def test_every_verb_is_tried() -> None:
+    assert {case[0].partition(":")[0] for case in CASES} == set(table.VERBS)
+
+
+def test_what_is_refused_here_has_a_reason() -> None:
+    """The list of faults that this machine refuses: none for root with the tools that the base image has."""
+    why = disks.why_not()
+    if os.geteuid() == 0:
+        assert why == "", why
+    else:
+        assert "root" in why

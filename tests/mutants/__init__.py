@@ -1,0 +1,1 @@
+"""Mutation testing of the checker's kernels."""

@@ -1,0 +1,201 @@
+"""`make mutants`: a fixed sample of small wrong changes to the kernels, each of which a test should notice.
+
+    python -m tests.mutants.run [--sample 300] [--seed 1] [--only NAME] [--jobs 2]
+
+Each mutant lives in a forked process of its own, where the checker is imported anew with the one module
+changed; it is asked the questions of `material`, then the small unit tests. One that uses 20 s of processor
+time is killed by its slowness. Survivors are looked up in survivors.md, which says why each may live. Exit
+code 0 when 85% or more were killed and every survivor is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.abc
+import importlib.machinery
+import multiprocessing
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.mutants.material import Material, prepare, stages
+from tests.mutants.mutations import Mutation, mutations
+
+ROOT = Path(__file__).parents[2]
+SURVIVORS = Path(__file__).with_name("survivors.md")
+NAMES = (
+    "versions deltas polls starts subscriptions ends native guarantees edges graph component cycle_search "
+    "cycle_types cycles native_cycles windows"
+)
+UNIT = (
+    "test_guarantees.py",
+    "test_stale_send.py",
+    "test_offset_regression.py",
+    "test_bounds.py",
+    "test_cycle_search.py",
+    "test_native.py",
+    "test_cycles.py",
+    "test_dummy_anomaly.py",
+)
+CPU_S = 20
+WALL_S = 180.0
+ENOUGH = 0.85
+
+
+def sources() -> dict[str, Path]:
+    """The modules that are mutated: kernels, native rules, cycle classifier."""
+    files = [ROOT / "checker" / f"{name}.py" for name in NAMES.split()]
+    files += sorted((ROOT / "checker" / "anomalies").glob("*.py"))
+    named = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
+    return {name: file for name, file in named.items() if not name.endswith("__init__")}
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from a changed text."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        return importlib.machinery.ModuleSpec(name, self) if name == self._name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._text, self._name, "exec"), module.__dict__)
+
+
+def _verdict(material: Material, mutation: Mutation, text: str) -> str:
+    """What noticed the mutant; empty for nothing. In the worker."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "checker"]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _Mutated(mutation.module, mutation.apply(text)))
+    try:
+        from checker.check import judge
+        from checker.source import in_memory
+
+        for name, ask in stages(material, lambda tables, options: judge(in_memory(tables), options)):
+            if ask():
+                return name
+    except Exception as error:
+        return type(error).__name__
+    return _unit_tests()
+
+
+def _unit_tests() -> str:
+    for name in [name for name in sys.modules if name.startswith(("tests.unit", "tests.property"))]:
+        del sys.modules[name]
+    files = [str(ROOT / "tests" / "unit" / "checker" / name) for name in UNIT]
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
+    return "" if code == 0 else "unit tests"
+
+
+def _work(pipe: Connection, material: Material, mutation: Mutation, text: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
+    sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 (for the rest of this process)
+    try:
+        pipe.send(_verdict(material, mutation, text))
+    except BaseException:
+        pipe.send(f"crash: {traceback.format_exc()[-200:]}")
+    os._exit(0)
+
+
+class Worker:
+    """One mutant in a process of its own."""
+
+    def __init__(self, material: Material, mutation: Mutation, text: str) -> None:
+        self.mutation, self.text = mutation, text
+        context = multiprocessing.get_context("fork")
+        self.pipe, other = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(other, material, mutation, text), daemon=True)
+        self.process.start()
+        other.close()
+        self._until = time.monotonic() + WALL_S
+
+    def answer(self) -> str | None:
+        """What killed it; empty if nothing did; None while it lives."""
+        if self.pipe.poll(0.05):
+            try:
+                told: str = self.pipe.recv()
+            except EOFError:
+                told = "time"
+        elif time.monotonic() > self._until:
+            told = "time"
+        else:
+            return None
+        self.process.kill()
+        self.process.join()
+        return told
+
+
+def chosen(sample: int, seed: int, only: str) -> list[tuple[Mutation, str]]:
+    """The sample, and the text of each mutant's module."""
+    every = []
+    for name, file in sources().items():
+        text = file.read_text()
+        if only in name:
+            every += [(mutation, text) for mutation in mutations(name, text)]
+    print(f"{len(every)} mutants of {len(sources())} modules; a sample of {min(sample, len(every))}")
+    return sorted(every, key=lambda each: each[0].rank(seed))[:sample]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the sample and print what became of it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sample", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="only modules whose name contains this")
+    parser.add_argument("--keys", type=Path, help="a file: only mutants that it names")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args(arguments)
+    waiting = chosen(given.sample, given.seed, given.only)[::-1]
+    if given.keys is not None:
+        named = given.keys.read_text()
+        waiting = [each for each in waiting if f"`{each[0].key}`" in named]
+    material = prepare()
+    untouched = Mutation("checker.none", "", 0, 0, 0, "", "", 0)
+    busy = [Worker(material, untouched, "")]
+    while (told := busy[0].answer()) is None:
+        pass
+    if told:
+        print(f"the checker as it is does not pass: {told}")
+        return 1
+    busy, killed, survivors, listed = [], 0, [], SURVIVORS.read_text() if SURVIVORS.exists() else ""
+    total = len(waiting)
+    while waiting or busy:
+        while waiting and len(busy) < given.jobs:
+            busy.append(Worker(material, *waiting.pop()))
+        for worker in list(busy):
+            answer = worker.answer()
+            if answer is None:
+                continue
+            busy.remove(worker)
+            killed += bool(answer)
+            _show(worker, answer)
+            if not answer:
+                survivors.append(worker.mutation)
+    print(f"{killed} of {total} killed ({killed / total:.1%})")
+    unlisted = [mutation for mutation in survivors if f"`{mutation.key}`" not in listed]
+    for mutation in unlisted:
+        print(f"not in {SURVIVORS.name}: `{mutation.key}`")
+    return 0 if killed >= ENOUGH * total and not unlisted else 1
+
+
+def _show(worker: Worker, answer: str) -> None:
+    mutation = worker.mutation
+    print(f"{'killed by ' + answer if answer else 'SURVIVED'}: {mutation.module}:{mutation.line}")
+    for line in mutation.diff(worker.text):
+        print(f"    {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

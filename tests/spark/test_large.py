@@ -1,0 +1,38 @@
+"""What only large histories go through: a hot key shared by tasks, and tables made from segments in Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker import ingest, segments, tasks
+from checker.check import check
+from harness.model.options import CheckOptions
+from tests.bench import histories
+from tests.bench.histories import Shape
+from tests.spark.test_partitioning import _run, comparable, witnesses
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_hot_key_is_shared_by_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _run(tmp_path)
+    options = CheckOptions(buckets=3)
+    whole, found = check(spark, run, options, lambda text: None), witnesses(run)
+    assert whole.valid == "invalid"
+    monkeypatch.setattr(tasks, "HOT_BYTES", 0)
+    assert comparable(check(spark, run, options, lambda text: None)) == comparable(whole)
+    assert witnesses(run) == found
+
+
+def test_tables_from_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "PIECE_BYTES", 60_000)
+    histories.write_log(histories.make(Shape(2000, 5, txn=True)), tmp_path, segment_bytes=30_000)
+    said: list[str] = []
+    meta = segments.make(tmp_path, tmp_path / "tables", 3, said.append, spark)
+    alone = ingest.make(tmp_path, tmp_path / "alone", 3)
+    assert "pieces" in said[0]
+    assert {**meta, "files": {}} == {**alone, "files": {}}
+    assert check(spark, tmp_path, CheckOptions(), said.append).valid == "valid"

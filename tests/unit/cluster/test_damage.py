@@ -1,0 +1,59 @@
+"""Damage to files, by seed, and only to the run's own."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import damage
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for topic, size in (("r-0-0", 4000), ("r-0-1", 9000), ("other-0-0", 20_000)):
+        folder = tmp_path / topic
+        folder.mkdir()
+        (folder / "0.log").write_bytes(bytes(size))
+        (folder / "0.index").write_bytes(b"")
+        (folder / "0.timeindex").write_bytes(bytes(48))
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0")
+    return tmp_path
+
+
+def _files(data: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "touched"),
+    [
+        ("flip-bits", {"r-0-1/0.log"}),
+        ("truncate-tail", {"r-0-1/0.log"}),
+        ("damage-index", {f"r-0-{n}/0.{kind}" for n in (0, 1) for kind in ("index", "timeindex")}),
+        ("delete-checkpoint", {"recovery-point-offset-checkpoint"}),
+    ],
+)
+def test_only_what_is_named_is_touched(
+    data: Path, kind: str, touched: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = _files(data)
+    assert damage.main([kind, str(data), "r-", "7"]) == 0
+    now = _files(data)
+    assert {name for name in before if now.get(name) != before[name]} == touched
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_every_flip_is_one_bit_behind_the_head_of_the_first_batch(data: Path) -> None:
+    done = damage.flip_bits(data, "r-", random.Random(3))
+    content = (data / "r-0-1/0.log").read_bytes()
+    assert [place for place, byte in enumerate(content) if byte] == done["flipped"]
+    assert min(done["flipped"]) >= damage.HEAD
+    assert all(byte.bit_count() == 1 for byte in content if byte)
+
+
+@pytest.mark.parametrize("kind", damage.KINDS)
+def test_where_there_is_nothing_nothing_is_done(tmp_path: Path, kind: str) -> None:
+    assert damage.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
