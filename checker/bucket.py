@@ -19,7 +19,7 @@ from checker import versions
 from checker.coding import EMPTY
 from checker.ends import Ends, ends_of
 from checker.jepsen import set_order
-from checker.packing import Bools, Ints, empty, joint_ranks, member, ranks
+from checker.packing import AnyInts, Bools, Bytes, Ints, Shorts, empty, joint_ranks, member, ranks
 from checker.schema import FAIL, INFO, OK
 from harness.model.options import CheckOptions
 
@@ -28,15 +28,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows of sends or polls; `pair` is the dense number of (key, value)."""
+    """Rows of sends or polls; `pair` is the dense number of (key, value).
+
+    What is small is held small: a key may have ten million rows.
+    """
 
     pair: Ints
     key: Ints  # key rank
     offset: Ints
     op: Ints
-    mop: Ints
+    mop: Shorts
     process: Ints
-    type: Ints
+    type: Bytes
     invoke_ns: Ints  # empty for polls: nothing asks for it
     complete_ns: Ints
 
@@ -58,9 +61,13 @@ def _ints(table: pa.Table, name: str) -> Ints:
 
 
 def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
-    names = ("offset", "op", "mop", "process", "type", "invoke_ns", "complete_ns")
     there = table.schema.names
-    return Columns(pair, key, *(_ints(table, name) if name in there else empty() for name in names))
+    invoke_ns = _ints(table, "invoke_ns") if "invoke_ns" in there else empty()
+    complete_ns = _ints(table, "complete_ns") if "complete_ns" in there else empty()
+    offset, op, process = (_ints(table, name) for name in ("offset", "op", "process"))
+    mop = table.column("mop").to_numpy().astype(np.int32)  # a place in an op
+    kind = table.column("type").to_numpy().astype(np.int8, copy=False)
+    return Columns(pair, key, offset, op, mop, process, kind, invoke_ns, complete_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +143,11 @@ class Data:
         return self._of_writer(self.sends.op)
 
     @cached_property
-    def writer_type(self) -> Ints:
+    def writer_type(self) -> AnyInts:
         """Per pair: type of that op, -1 for none."""
         return self._of_writer(self.sends.type)
 
-    def _of_writer(self, column: Ints) -> Ints:
+    def _of_writer(self, column: AnyInts) -> AnyInts:
         if len(column) == 0:
             return self.writer_row
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.bucket import Bucket, Columns
-from checker.packing import Bools, Ints, begins, expand, order, tails
+from checker.packing import AnyInts, Bools, Ints, begins, expand, order, tails
 from checker.schema import OK
 from checker.subscriptions import Subscriptions
 from checker.witness import int_lists, pairs_of, table
@@ -84,7 +84,7 @@ class _Visits:
     process: Ints
     key: Ints
     op: Ints
-    type: Ints
+    type: AnyInts
     first: Ints
     last: Ints
 

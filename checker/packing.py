@@ -7,12 +7,15 @@ wide to fit 63 bits together, the answer is the same and only slower.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Shorts: TypeAlias = npt.NDArray[np.int32]
+Bytes: TypeAlias = npt.NDArray[np.int8]
+AnyInts: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _BITS = 63
@@ -24,18 +27,18 @@ def empty() -> Ints:
     return np.empty(0, np.int64)
 
 
-def _span(column: Ints) -> tuple[int, int]:
+def _span(column: AnyInts) -> tuple[int, int]:
     """(smallest, number of bits that the offsets from it need) of a column that is not empty."""
     low, high = int(column.min()), int(column.max())
     return low, (high - low).bit_length()
 
 
-def pack(*columns: Ints) -> Ints | None:
+def pack(*columns: AnyInts) -> Ints | None:
     """One int64 per row that orders as the columns do, first column first; None if they do not fit."""
     return _pack(columns, [_span(column) for column in columns])
 
 
-def _pack(columns: tuple[Ints, ...], spans: list[tuple[int, int]]) -> Ints | None:
+def _pack(columns: tuple[AnyInts, ...], spans: list[tuple[int, int]]) -> Ints | None:
     if sum(bits for _, bits in spans) > _BITS:
         return None
     packed = np.subtract(columns[0], spans[0][0], dtype=np.int64)
@@ -46,7 +49,7 @@ def _pack(columns: tuple[Ints, ...], spans: list[tuple[int, int]]) -> Ints | Non
     return packed
 
 
-def order(*columns: Ints) -> Ints:
+def order(*columns: AnyInts) -> Ints:
     """The stable permutation that sorts the rows by the columns, first column first."""
     rows = len(columns[0])
     if rows == 0:
@@ -60,13 +63,13 @@ def order(*columns: Ints) -> Ints:
     return packed
 
 
-def ranks(column: Ints) -> tuple[Ints, Ints]:
+def ranks(column: AnyInts) -> tuple[Ints, Ints]:
     """(sorted distinct values, rank of each row's value among them)."""
     if len(column) == 0:
         return empty(), empty()
     low, bits = _span(column)
     if bits < 62 and (1 << bits) <= 4 * len(column) + _TABLE_SLACK:
-        shifted = column - low
+        shifted = np.subtract(column, low, dtype=np.int64)
         present = np.zeros((1 << bits), np.bool_)
         present[shifted] = True
         distinct = np.flatnonzero(present)
@@ -76,7 +79,7 @@ def ranks(column: Ints) -> tuple[Ints, Ints]:
     return distinct, inverse.astype(np.int64).reshape(-1)
 
 
-def begins(*sorted_columns: Ints) -> Bools:
+def begins(*sorted_columns: AnyInts) -> Bools:
     """True at each row that begins a new group of equal rows."""
     rows = len(sorted_columns[0])
     new = np.ones(rows, np.bool_)

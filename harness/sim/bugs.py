@@ -85,7 +85,7 @@ BUGS: Final[dict[str, Bug]] = {
         "G1c",
         "G1a G1c-realtime torn-transaction poll-skip int-poll-skip lost-write unseen",
         needs_txn=True,
-        rate=0.7,
+        rate=1.0,
     ),
     "diverge": _bug(
         "a send that timed out lives on one replica, at an offset that the others gave to another record",
