@@ -14,7 +14,7 @@ Floors, over the same files:
 The bar from a million ops on: check <= 3 * (read + shuffle). Below, an empty Spark job of as many tasks is
 shown. Other rows:
   growth    time(10M) / time(1M), at most 11
-  workers   two one-core workers of a standalone cluster against one, on 3 M ops: at least 1.6 times faster
+  workers   two one-core workers of a standalone cluster against one, on 10 M ops: at least 1.6 times faster
   edn       the whole command from a Jepsen EDN file, import included
   log       the tables of a log of 10 M ops (--log-ops), made in Spark
 """
@@ -66,7 +66,7 @@ ROWS = {
     "10M-key": Row(Shape(8_000_000, keys=1, txn=True, fan=1), 100),
 }
 OTHERS = ("growth", "workers", "edn", "log")
-WORKERS_SHAPE = Shape(3_000_000, keys=192)
+WORKERS_SHAPE = Shape(10_000_000, keys=640)
 
 
 # --- memory -------------------------------------------------------------------------------------------
