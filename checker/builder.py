@@ -314,7 +314,7 @@ class Builder:
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
         self.held.small["nemesis"].append((index, time_ns, f, *cells))
-        if f == "delete-records" and isinstance(value, dict) and "deleted" in value:
+        if isinstance(value, dict) and "deleted" in value:
             self._deletion(index, OK, value["deleted"])
 
     def tables(self) -> dict[str, pa.Table]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness import loads, store
 from harness import plan as plans
-from harness import store
 from harness.clients.settings import settings as client_settings
 from harness.cluster import disks, java
 from harness.crew import AdminLink, Crew
@@ -36,7 +36,6 @@ from harness.rolling import Roller
 from harness.spark import WarmSpark
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
-from workloads import queue
 
 Say = Callable[[str], None]
 log = logging.getLogger("harness")
@@ -52,26 +51,6 @@ class Outcome:
 
 
 # --- parts of a plan ----------------------------------------------------------------------------------
-
-
-def make_workload(plan: TestPlan) -> Workload:
-    """The workload that a plan names."""
-    return queue.workload(
-        queue.Options(
-            txn=plan.txn,
-            min_txn_length=plan.min_txn_length,
-            max_txn_length=plan.txn_length_max,
-            key_count=plan.key_count,
-            max_writes_per_key=plan.max_writes_per_key,
-            key_dist=plan.key_dist,
-            key_dist_base=plan.key_dist_base,
-            abort_p=plan.abort_p,
-            sub_p=plan.sub_p,
-            sub_via=plan.sub_via,
-            crash_clients=plan.crash_clients,
-            crash_client_interval_s=plan.crash_client_interval_s,
-        )
-    )
 
 
 def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
@@ -129,6 +108,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "request_timeout_s": plan.request_timeout_s,
         "op_timeout_s": plan.op_timeout_s,
         "poll_ms": plan.poll_ms,
+        "record_size": plan.record_bytes,
         "producer_config": plan.producer_config,
         "consumer_config": {**quirks, **plan.consumer_config},
     }
@@ -193,6 +173,7 @@ def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", qu
     """Carry out a plan and judge what happened. Raises HarnessError."""
     names = nemeses.canonical(",".join(plan.nemesis), [f"n{n + 1}" for n in range(plan.nodes)])
     faults = nemeses.faults(names, Timing(plan.nemesis_first_s, plan.nemesis_interval_s))
+    nemeses.refuse_unsubscribed(faults, plan.sub_via)
     plan = plan.model_copy(update={"nemesis": names})
     spark = WarmSpark(spark_master)
     java.find()
@@ -236,7 +217,7 @@ def _run_in(
             say(f"your own tools reach the brokers at {reached}")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
         began = time.monotonic()
-        result = check_run(folder, plan.check_options(), spark.get(), say)
+        result = check_run(folder, judged_by(plan), spark.get(), say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _tell(folder, result, say, time.monotonic() - began)
         try:
@@ -324,7 +305,7 @@ def _record(
 
         with interruptible(interrupted) as pressed:
             try:
-                interpreter.run(whole_run(plan, make_workload(plan), faults))
+                interpreter.run(whole_run(plan, loads.make(plan), faults))
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)
@@ -381,8 +362,16 @@ def draw(folder: Path, say: Say) -> list[Path]:
     return [*drawn, *pages]
 
 
+def judged_by(plan: TestPlan) -> CheckOptions:
+    """What the checker is told of a plan: its settings, less what its faults make of them, and the checks of
+    its workload."""
+    options = plan.check_options()
+    settings = nemeses.weakened(options.settings, options.expected_faults)
+    return replace(options, checks=loads.make(plan).checks, settings=settings)
+
+
 def options_of(folder: Path, **changes: Any) -> CheckOptions:
     """The check options of a stored run, from its plan, with the user's changes."""
     path = folder / "plan.yaml"
-    options = plans.load(path).check_options() if path.exists() else CheckOptions()
+    options = judged_by(plans.load(path)) if path.exists() else CheckOptions()
     return replace(options, **changes)

@@ -51,7 +51,7 @@ class TestPlan(BaseModel):
     sim_bugs: tuple[str, ...] = ()
 
     # the load
-    workload: Literal["queue"] = "queue"
+    workload: Literal["queue", "delivery"] = "queue"
     time_limit_s: float = Field(60.0, gt=0, le=7 * 86400)
     final_time_limit_s: float = Field(90.0, gt=0, le=86400)
     rate_hz: float = Field(200.0, ge=0)
@@ -70,6 +70,10 @@ class TestPlan(BaseModel):
     sub_via: tuple[Literal["assign", "subscribe"], ...] = ("assign",)
     crash_clients: bool = False
     crash_client_interval_s: float = Field(30.0, gt=0)
+    records: int = Field(0, ge=0)
+    record_bytes: int = Field(0, ge=0, le=1 << 20)
+    primer: bool = False
+    settle_s: float = Field(2.0, gt=0, le=3600)
 
     # the clients
     client: Literal["confluent", "noop"] = "confluent"

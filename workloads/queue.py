@@ -6,9 +6,7 @@ has had `max_writes_per_key` values is retired and the next integer takes its pl
 `assign` or a `subscribe` of recently used keys, and sometimes it adds keys that hold acknowledged values
 which nobody has polled yet. With `crash_clients`, a client is told to crash every so often.
 
-Final polls: each client crashes (so that a fresh one has no broken state), assigns every key, seeks to the
-beginning, and polls until its positions equal the logs' ends and those have not moved for two seconds; a
-client that makes no progress for ten seconds begins again.
+Final polls are those of workloads.final_polls.
 
 What it follows: jepsen.tests.kafka. What differs: values are drawn per op from the seed, so the stream of
 ops does not depend on timing, except for the keys that assigns and subscribes add to catch up.
@@ -21,17 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.generator import Any_, EachSlot, Fn, Rate, op
+from harness.generator import Any_, Fn, Rate, op
 from harness.model.draw import Draw
-from harness.model.op import EMPTY, FAIL, INVOKE, OK, Op, polls, sends
-from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
+from harness.model.op import EMPTY, INVOKE, OK, Op, polls, sends
+from harness.model.protocols import Context, Generator, Pending, Workload
+from workloads.final_polls import FinalPolls, keys_of
 
 Answer = tuple[Op | Pending, Generator] | None
 
 CATCH_UP_P: Final = 0.3  # how often an assign or subscribe adds keys with unseen values
 UNSEEN_KEYS_MAX: Final = 256
-STABLE_NS: Final = 2_000_000_000
-RESTART_NS: Final = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +99,6 @@ def pick(options: Options, draw: Draw, count: int) -> int:
 
 def txns(options: Options) -> Generator:
     return Txns(options, tuple((key, 0) for key in range(options.key_count)), options.key_count)
-
-
-def keys_of(event: Op) -> list[int]:
-    """Keys that the micro-ops of an op name."""
-    return [mop[1] for mop in event.value if mop[0] == "send"] if isinstance(event.value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,95 +192,6 @@ class PollUnseen:
 def crashes(interval_s: float) -> Generator:
     """A crash op of some free client every `interval_s`."""
     return Rate(Fn(lambda ctx, n: op("crash")), int(interval_s * 1e9))
-
-
-# --- final polls --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """Final polls of one slot.
-
-    stage     crash -> debug -> assign -> poll -> done; `waiting` while the op of a stage is open
-    ends      the logs' ends at the last poll that had caught up with them
-    since_ns  since when they have not moved; None while behind
-    moved_ns  when the positions last moved
-    """
-
-    keys: tuple[int, ...]
-    debug: bool
-    stage: str = "crash"
-    waiting: bool = False
-    positions: tuple[tuple[int, int], ...] = ()
-    ends: tuple[tuple[int, int], ...] = ()
-    since_ns: int | None = None
-    moved_ns: int = 0
-
-    def op(self, ctx: Context) -> Answer:
-        if self.stage == "done":
-            return None
-        if self.waiting:
-            return PENDING, self
-        made = {
-            "crash": lambda: op("crash", None, final=True),
-            "debug": lambda: op("debug-topic-partitions", list(self.keys), final=True),
-            "assign": lambda: op("assign", list(self.keys), seek_to_beginning=True, final=True),
-            "poll": lambda: op("poll", [["poll"]], final=True),
-        }[self.stage]()
-        return made, replace(self, waiting=True)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        if event.type == INVOKE or not self.waiting or event.process not in ctx.all:
-            return self
-        rested = replace(self, waiting=False)
-        if self.stage == "crash":
-            return replace(rested, stage="debug" if self.debug else "assign")
-        if self.stage == "debug":
-            return replace(rested, stage="assign")
-        if event.type not in (OK, FAIL):  # the process is gone, and its assignment with it
-            return replace(rested, stage="assign", since_ns=None)
-        if self.stage == "assign":
-            began = replace(rested, since_ns=None, moved_ns=event.time_ns)
-            return replace(began, stage="poll") if event.type == OK else began
-        return rested._polled(event)
-
-    def _polled(self, event: Op) -> Drain:
-        positions = tuple(sorted((key, at) for key, at in event.extra.get("positions", ())))
-        ends = tuple(sorted((row[0], row[2]) for row in event.extra.get("ends", ())))
-        moved = event.type == OK and positions != self.positions
-        now = replace(self, moved_ns=event.time_ns, positions=positions) if moved else self
-        if event.type == OK and ends and positions == ends and len(ends) == len(self.keys):
-            if now.since_ns is None or ends != now.ends:
-                return replace(now, ends=ends, since_ns=event.time_ns)
-            return replace(now, stage="done") if event.time_ns - now.since_ns >= STABLE_NS else now
-        if event.time_ns - now.moved_ns > RESTART_NS:
-            return replace(now, stage="crash", since_ns=None)
-        return replace(now, since_ns=None)
-
-
-@dataclass(frozen=True, slots=True)
-class FinalPolls:
-    """Watches which keys the load touches, then drains them in every slot."""
-
-    keys: frozenset[int] = frozenset()
-    begun: Generator | None = None
-
-    def op(self, ctx: Context) -> Answer:
-        if not self.keys:
-            return None
-        keys = tuple(sorted(self.keys))
-        begun = self.begun or EachSlot(lambda slot: Drain(keys, debug=slot == 0))
-        answer = begun.op(ctx)
-        return None if answer is None else (answer[0], FinalPolls(self.keys, answer[1]))
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        if self.begun is not None:
-            begun = self.begun.update(ctx, event)
-            return self if begun is self.begun else FinalPolls(self.keys, begun)
-        if event.type != INVOKE:
-            return self
-        fresh = [key for key in keys_of(event) if key not in self.keys] if event.f in ("send", "txn") else []
-        return FinalPolls(self.keys.union(fresh)) if fresh else self
 
 
 def workload(options: Options) -> Workload:

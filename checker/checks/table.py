@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import queue
+from checker.checks import delivery, queue
 from checker.source import Source
 from harness.model.options import CheckOptions
 from harness.model.result import Result
 
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "queue": queue.check,
+    "delivery": delivery.check,
 }

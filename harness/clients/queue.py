@@ -194,6 +194,20 @@ class QueueClient:
             sends = any(mop[0] == "send" for mop in value)
             if sends or self._reader.subscribed or op.extra.get("abort"):
                 return self._transaction(op, value, deadline)
+        if op.extra.get("patient"):
+            return self._patiently(op, value, deadline)
+        return self._one_by_one(op, value, deadline)
+
+    def _patiently(self, op: Op, value: list[Any], deadline: float) -> Op:
+        """With a producer of its own, which waits for brokers as long as the op may take."""
+        own, self._producer = self._producer, self._library.producer(self._settings.patient())
+        try:
+            return self._one_by_one(op, value, deadline)
+        finally:
+            self._drop_producer()
+            self._producer = own
+
+    def _one_by_one(self, op: Op, value: list[Any], deadline: float) -> Op:
         sent: list[Delivery] = []
         try:
             for at, mop in enumerate(op.value):

@@ -6,7 +6,7 @@ None stands for "the library's own default" wherever it is allowed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from harness.model.errors import BadInput
@@ -61,6 +61,16 @@ class Settings:
         """How long an op may take here: less than `op_timeout_s`, after which the answer would be ignored."""
         return max(self.op_timeout_s - 0.5, 0.8 * self.op_timeout_s)
 
+    def patient(self) -> Settings:
+        """The same with the library's own retries, and time-outs as long as an op may take."""
+        return replace(
+            self,
+            retries=None,
+            delivery_timeout_s=self.patience_s,
+            request_timeout_s=self.patience_s,
+            producer_config={},
+        )
+
     @property
     def group_id(self) -> str:
         return self.group or f"{self.run}-group"
@@ -77,9 +87,10 @@ class Settings:
         return f"{self.run}-{key // self.partitions_per_topic}", key % self.partitions_per_topic
 
     def key(self, topic: str, partition: int) -> int | None:
-        """The key of a topic's partition; None when the topic is not one of the run's."""
+        """The key of a topic's partition; None when the topic is not one of the run's, or the partition was
+        added to it later and so holds no key."""
         run, dash, number = topic.rpartition("-")
-        if not dash or run != self.run or not number.isdecimal():
+        if not dash or run != self.run or not number.isdecimal() or partition >= self.partitions_per_topic:
             return None
         return int(number) * self.partitions_per_topic + partition
 

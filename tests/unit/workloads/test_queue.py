@@ -9,9 +9,8 @@ import pytest
 from harness.generator import Clients, Limit, Then
 from harness.model.op import INFO, INVOKE, OK, Op
 from tests.unit.harness.simulated_time import simulate
+from workloads.final_polls import Drain, FinalPolls
 from workloads.queue import (
-    Drain,
-    FinalPolls,
     InterleaveSubscribes,
     Options,
     PollUnseen,
@@ -165,11 +164,11 @@ def test_a_slot_without_progress_begins_again_after_ten_seconds() -> None:
         extra = {**op.extra, "positions": [[0, 3]], "ends": [[0, 0, 9]]} if op.f == "poll" else op.extra
         return op.with_(type=OK, extra=extra)
 
-    run = Limit(Clients(FinalPolls(frozenset([0]))), 130)
+    run = Limit(Clients(FinalPolls(keys=frozenset([0]))), 130)
     ops = invoked(simulate(run, concurrency=1, complete=complete, latency_ns=100_000_000))
     assert [op.f for op in ops].count("crash") == 2
 
 
 def test_drain_ignores_events_of_others() -> None:
-    drain = Drain((0,), debug=False)
+    drain = Drain((0,), debug=False, settle_ns=2_000_000_000)
     assert drain.stage == "crash"

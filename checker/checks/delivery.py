@@ -1,0 +1,88 @@
+"""The delivery check: what the producer was told of each record, against how often it stands in the log.
+
+    told          acknowledged, failed or unknown
+    copies        at how many offsets the record was read: "0", "1", ... (100 stands for more, too)
+    out_of_order  records whose first copy stands before that of one which their process sent earlier
+
+It judges nothing, since which cells may be filled depends on the settings (the queue check's anomalies and
+guarantees say so): it counts, in `statistics["delivery"]`. Records that an acknowledgement without an offset
+(acks=0) speaks of are acknowledged. The study that it serves is
+workloads/experiments/delivery-study.yaml.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+
+from checker.bucket import Data
+from checker.packing import begins, order
+from checker.schema import FAIL, OK
+from checker.source import Part, Source
+from checker.version import VERSION
+from harness.model.options import CheckOptions
+from harness.model.result import Result
+
+TOLD: Final = ("acknowledged", "failed", "unknown")
+COPIES_MAX: Final = 100
+
+
+def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
+    """(records by what was said of them and number of copies, records out of order) of one bucket."""
+    data, _ = part.load()
+    copies, first = _copies(data)
+    sends = data.sends
+    acknowledged = (sends.type == OK) | (sends.offset >= 0)
+    told = np.where(acknowledged, 0, np.where(sends.type == FAIL, 1, 2))
+    found = np.minimum(copies[sends.pair], COPIES_MAX)
+    cells, number = np.unique(told * (COPIES_MAX + 1) + found, return_counts=True)
+    counted = {
+        (TOLD[cell // (COPIES_MAX + 1)], cell % (COPIES_MAX + 1)): n
+        for cell, n in zip(cells.tolist(), number.tolist(), strict=True)
+    }
+    return Counter(counted), _out_of_order(data, first)
+
+
+def _copies(data: Data) -> tuple[Any, Any]:
+    """Per pair: at how many offsets it was read, and the lowest of them (-1 for none)."""
+    read = data.polls.where(data.polls.offset >= 0)
+    by = order(read.pair, read.offset)
+    pair, offset = read.pair[by], read.offset[by]
+    new = begins(pair, offset)
+    copies = np.bincount(pair[new], minlength=len(data.pair_key))
+    first = np.full(len(data.pair_key), -1, np.int64)
+    heads = np.flatnonzero(begins(pair))
+    first[pair[heads]] = offset[heads]
+    return copies, first
+
+
+def _out_of_order(data: Data, first: Any) -> int:
+    """Sends that are in the log below an earlier send of the same process to the same key."""
+    sends = data.sends.where(first[data.sends.pair] >= 0)
+    if len(sends) == 0:
+        return 0
+    by = order(sends.process, sends.key, sends.op, sends.mop)
+    place, new = first[sends.pair[by]], begins(sends.process[by], sends.key[by])
+    # Groups are lifted above each other, so that one running maximum serves all.
+    lift = (np.cumsum(new) - 1) * (int(place.max()) + 1)
+    highest = np.maximum.accumulate(place + lift)
+    return int(np.count_nonzero((place + lift)[1:] < highest[:-1]))
+
+
+def check(source: Source, options: CheckOptions) -> Result:
+    """The counts, in the statistics of a result that is valid. Raises BadHistory."""
+    cells: Counter[tuple[str, int]] = Counter()
+    out_of_order = 0
+    for counted, odd in source.map(counts):
+        cells.update(counted)
+        out_of_order += odd
+    delivery: dict[str, Any] = {
+        told: {str(n): cells[told, n] for n in sorted(n for said, n in cells if said == told)}
+        for told in TOLD
+    }
+    delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
+    delivery["copies"] = sum(n * number for (_, n), number in cells.items())
+    delivery["out_of_order"] = out_of_order
+    return Result("valid", None, (), (), {"delivery": delivery}, VERSION)

@@ -1,0 +1,114 @@
+"""Final polls: every client reads every log of the run from its beginning to its end.
+
+Each client crashes (so that a fresh one has no broken state), assigns every key, seeks to the beginning, and
+polls until its positions equal the logs' ends and those have not moved for a while; a client that makes no
+progress for ten seconds begins again. What it follows: jepsen.tests.kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from harness.generator import EachSlot, op
+from harness.model.op import FAIL, INVOKE, OK, Op
+from harness.model.protocols import PENDING, Context, Generator, Pending
+
+Answer = tuple[Op | Pending, Generator] | None
+
+STABLE_S: Final = 2.0
+RESTART_NS: Final = 10_000_000_000
+
+
+def keys_of(event: Op) -> list[int]:
+    """Keys that the micro-ops of an op name."""
+    return [mop[1] for mop in event.value if mop[0] == "send"] if isinstance(event.value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Final polls of one slot.
+
+    settle_ns how long the ends must not have moved
+    stage     crash -> debug -> assign -> poll -> done; `waiting` while the op of a stage is open
+    ends      the logs' ends at the last poll that had caught up with them
+    since_ns  since when they have not moved; None while behind
+    moved_ns  when the positions last moved
+    """
+
+    keys: tuple[int, ...]
+    debug: bool
+    settle_ns: int
+    stage: str = "crash"
+    waiting: bool = False
+    positions: tuple[tuple[int, int], ...] = ()
+    ends: tuple[tuple[int, int], ...] = ()
+    since_ns: int | None = None
+    moved_ns: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        if self.stage == "done":
+            return None
+        if self.waiting:
+            return PENDING, self
+        made = {
+            "crash": lambda: op("crash", None, final=True),
+            "debug": lambda: op("debug-topic-partitions", list(self.keys), final=True),
+            "assign": lambda: op("assign", list(self.keys), seek_to_beginning=True, final=True),
+            "poll": lambda: op("poll", [["poll"]], final=True),
+        }[self.stage]()
+        return made, replace(self, waiting=True)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == INVOKE or not self.waiting or event.process not in ctx.all:
+            return self
+        rested = replace(self, waiting=False)
+        if self.stage == "crash":
+            return replace(rested, stage="debug" if self.debug else "assign")
+        if self.stage == "debug":
+            return replace(rested, stage="assign")
+        if event.type not in (OK, FAIL):  # the process is gone, and its assignment with it
+            return replace(rested, stage="assign", since_ns=None)
+        if self.stage == "assign":
+            began = replace(rested, since_ns=None, moved_ns=event.time_ns)
+            return replace(began, stage="poll") if event.type == OK else began
+        return rested._polled(event)
+
+    def _polled(self, event: Op) -> Drain:
+        positions = tuple(sorted((key, at) for key, at in event.extra.get("positions", ())))
+        ends = tuple(sorted((row[0], row[2]) for row in event.extra.get("ends", ())))
+        moved = event.type == OK and positions != self.positions
+        now = replace(self, moved_ns=event.time_ns, positions=positions) if moved else self
+        if event.type == OK and ends and positions == ends and len(ends) == len(self.keys):
+            if now.since_ns is None or ends != now.ends:
+                return replace(now, ends=ends, since_ns=event.time_ns)
+            return replace(now, stage="done") if event.time_ns - now.since_ns >= self.settle_ns else now
+        if event.time_ns - now.moved_ns > RESTART_NS:
+            return replace(now, stage="crash", since_ns=None)
+        return replace(now, since_ns=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPolls:
+    """Watches which keys the load touches, then drains them in every slot."""
+
+    settle_ns: int = int(STABLE_S * 1e9)
+    keys: frozenset[int] = frozenset()
+    begun: Generator | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        if not self.keys:
+            return None
+        keys = tuple(sorted(self.keys))
+        begun = self.begun or EachSlot(lambda slot: Drain(keys, slot == 0, self.settle_ns))
+        answer = begun.op(ctx)
+        return None if answer is None else (answer[0], replace(self, begun=answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if self.begun is not None:
+            begun = self.begun.update(ctx, event)
+            return self if begun is self.begun else replace(self, begun=begun)
+        if event.type != INVOKE:
+            return self
+        fresh = [key for key in keys_of(event) if key not in self.keys] if event.f in ("send", "txn") else []
+        return replace(self, keys=self.keys.union(fresh)) if fresh else self
