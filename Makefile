@@ -7,12 +7,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Spark's package alone passes through the disk four times: archive, unpacked, wheel, installed.
 SETUP_MB := 3500
+# What the end-to-end tests of clusters elsewhere need of Debian: an SSH server, sudo, packet filters, links, a
+# Docker engine, which the tests start for themselves.
+SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io iptables
+ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(CI),--no-cache-dir)
 
-.PHONY: help setup demo test unit lint types layers long rootless ci soak bench mutants docs lock clean
+.PHONY: help system-deps setup demo test unit lint types layers long rootless ci soak bench mutants docs lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 setup: $(READY) ## make .venv, install the package, get Java if there is none, fetch the broker jars
 
@@ -31,6 +35,10 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	$(BIN)/python -m harness.cluster.java
 	$(BIN)/python -m harness.cluster.jars
 	@touch $@
+
+system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters need
+	@dpkg -s $(SYSTEM_DEPS) >/dev/null 2>&1 || { apt-get update -q \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SYSTEM_DEPS); }
 
 demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
@@ -57,7 +65,7 @@ long: setup
 rootless: setup ## the tests that must run as an ordinary user; root makes one for them
 	tests/rootless.sh
 
-ci: lint types layers test long rootless ## exactly what CI runs
+ci: $(if $(ROOT_OF_DEBIAN),system-deps) lint types layers test long rootless ## exactly what CI runs
 
 soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
 	$(BIN)/pytest --soak tests/property

@@ -17,7 +17,9 @@ from checker.anomalies.table import ANOMALIES
 from checker.cycle_types import EXISTS, LEVELS, SPECS
 from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
-from harness.cluster.local import LocalCluster, LoopbackCluster
+from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.local import LocalCluster
+from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.mock import MockCluster
 from harness.model.options import CheckOptions, Settings
 from harness.plan import TestPlan
@@ -44,6 +46,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
 PLACES: Final[Mapping[str, type]] = {
     "`local`": LocalCluster,
     "`local --network loopback`": LoopbackCluster,
+    "`docker`": DockerCluster,
     "`mock`": MockCluster,
 }
 

@@ -10,31 +10,46 @@ import os
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from harness import loads, store
+from harness import existing, loads, store, timetable
 from harness import plan as plans
 from harness.clients.settings import settings as client_settings
 from harness.cluster import disks, java
 from harness.crew import AdminLink, Crew
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
-from harness.interpreter import Interpreter, Limits
+from harness.interpreter import Interpreter, Limits, fault_of
 from harness.live import Live
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
-from harness.model.protocols import Cluster, Disks, Env, Fault, Generator, Hosts, Logs, Roles, Workload
+from harness.model.protocols import (
+    Cluster,
+    Disks,
+    Env,
+    Fault,
+    Generator,
+    Hosts,
+    Logs,
+    Network,
+    Roles,
+    Wire,
+    Workload,
+)
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
 from harness.provenance import git_commit, versions
 from harness.roles import AdminRoles, Topics, Viewed, ViewRoles
 from harness.rolling import Roller
 from harness.spark import WarmSpark
+from harness.yaml_data import Where
 from nemesis import table as nemeses
+from nemesis import triggers
 from nemesis.schedule import Timing
 
 Say = Callable[[str], None]
@@ -63,17 +78,76 @@ def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] =
         from harness.cluster.sim import SimCluster
 
         return SimCluster(work)
+    if plan.cluster == "docker":
+        return _docker_cluster(plan, work)
+    if plan.cluster == "external":
+        return _external_cluster(plan, work)
     from harness.cluster import local
 
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return local.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
         outside=plan.outside, notice=say, disks=Disks in needed,
+        metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
     )  # fmt: skip
+
+
+def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
+    """Whose requests are to pass a wire proxy."""
+    if plan.proxy != "auto":
+        return plan.proxy
+    return "clients" if Wire in needed else "nobody"
+
+
+def server_names(plan: TestPlan) -> list[str]:
+    """The servers that a plan's faults may name."""
+    from harness.cluster import layout
+
+    brokers = [f"n{n + 1}" for n in range(plan.nodes)]
+    if plan.cluster != "local":
+        return brokers
+    return brokers + layout.beside(plan.nodes, plan.controllers, plan.metadata_kept)
+
+
+def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
+    from harness.cluster import docker_cluster, docker_redpanda_cluster
+
+    if plan.system == "redpanda":
+        return docker_redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
+
+
+def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
+    from harness.cluster import external
+
+    connection = existing.connecting(plan)
+    brokers = external.find(plan.bootstrap, connection).brokers
+    cluster = external.ExternalCluster(plan.bootstrap, connection, brokers, work)
+    config = existing.topic_config(plan)
+    cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, plan.replication_factor, config)
+    return cluster
+
+
+def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
+    """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
+    refused: dict[type, str] = {Disks: disks.why_not()} if Disks in needed else {}
+    if plan.cluster == "docker" and Network in needed:
+        from harness.cluster import docker_net
+
+        refused[Network] = docker_net.why_not()
+    return refused
 
 
 def cannot(plan: TestPlan) -> str:
     """How a refusal describes the cluster."""
+    if plan.cluster == "external":
+        return (
+            "a cluster that others run does not offer: only clients can be broken there "
+            "(kill:client, pause:client); use --cluster local"
+        )
+    if plan.cluster == "docker":
+        return "containers do not offer; use --cluster local"
     if plan.cluster == "sim":
         return "a simulated log does not have; use --cluster local"
     if plan.cluster == "mock":
@@ -93,6 +167,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
+        "connection": existing.connecting(plan),
         "run": plan.run,
         "concurrency": plan.concurrency,
         "partitions_per_topic": plan.partitions_per_topic,
@@ -119,7 +194,7 @@ def load_phase(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) ->
     ops = workload.generator
     if plan.rate_hz > 0:
         ops = Rate(ops, int(1e9 / plan.rate_hz))
-    under_load = nemeses.under_load(faults)
+    under_load = nemeses.under_load(faults, timetable.entries(plan.schedule))
     parts = [Clients(ops)] if under_load is None else [under_load, Clients(ops)]
     return TimeLimit(any_(*parts), int(plan.time_limit_s * 1e9))
 
@@ -169,16 +244,27 @@ def attach_log(folder: Path) -> logging.Handler:
     return handler
 
 
-def run(plan: TestPlan, runs: Path, say: Say, spark_master: str = "local[*]", quiet: bool = False) -> Outcome:
-    """Carry out a plan and judge what happened. Raises HarnessError."""
-    names = nemeses.canonical(",".join(plan.nemesis), [f"n{n + 1}" for n in range(plan.nodes)])
-    faults = nemeses.faults(names, Timing(plan.nemesis_first_s, plan.nemesis_interval_s))
+def run(
+    plan: TestPlan,
+    runs: Path,
+    say: Say,
+    spark_master: str = "local[*]",
+    quiet: bool = False,
+    where: Where | None = None,
+) -> Outcome:
+    """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `timetable.checked`."""
+    plan = existing.settled(plan)
+    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
+    schedule = timetable.checked(plan, server_names(plan), names, where)
+    plan = plan.model_copy(update={"nemesis": names, "schedule": schedule})
+    timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
+    faults = nemeses.faults((*names, *plan.scheduled), timing)
     nemeses.refuse_unsubscribed(faults, plan.sub_via)
-    plan = plan.model_copy(update={"nemesis": names})
     spark = WarmSpark(spark_master)
     java.find()
-    name = "-".join(name.replace(":", "-") for name in names) or plan.workload
-    folder = store.new_run(runs, name)
+    told = [*(name.replace(":", "-") for name in names), *(["schedule"] if schedule else [])]
+    name = "-".join(told) or plan.workload
+    folder = store.new_run(runs, existing.run_name(plan, name))
     handler = attach_log(folder)
     try:
         plan = plan.model_copy(
@@ -205,8 +291,8 @@ def _run_in(
 ) -> Outcome:
     needed = nemeses.needed(faults)
     cluster = make_cluster(plan, folder / "cluster", say, needed)
-    refused: dict[type, str] = {Disks: disks.why_not()} if Disks in needed else {}
-    nemeses.refuse_unsupported(faults, cluster, cannot(plan), refused)
+    nemeses.refuse_unsupported(faults, cluster, cannot(plan), refusals(plan, needed))
+    triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, cannot(plan))
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
@@ -215,7 +301,7 @@ def _run_in(
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
             say(f"your own tools reach the brokers at {reached}")
-        interrupted = _record(folder, plan, faults, cluster, spark, stack, quiet)
+        interrupted = _record(folder, plan, faults, cluster, spark, stack, say, quiet)
         began = time.monotonic()
         result = check_run(folder, judged_by(plan), spark.get(), say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
@@ -229,27 +315,35 @@ def _run_in(
 
 
 def _staff(
-    folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack
+    folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack, say: Say
 ) -> tuple[Crew, Topics, Roles, AdminLink]:
     """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
     assert isinstance(cluster, Hosts)
     config = client_config(plan, cluster.bootstrap)
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    admin = AdminLink(cluster, config, folder / "logs", env)
+    # The harness's own requests go to the brokers directly.
+    direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
+    admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
+    stack.callback(existing.remove_topics, plan, admin.call, say)
     problem = admin.call("problem", 30.0)
     if problem:
         raise BadInput(str(problem))
     crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", env)
     stack.callback(crew.stop)
-    topics = Topics(admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, {})
+    config_of_topics = existing.topic_config(plan)
+    topics = Topics(
+        admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics
+    )
     topics.ensure(plan.key_count - 1)
+    existing.check_allowed(plan, admin.call)
     crew.start()
     if isinstance(cluster, Viewed):
         group = client_settings(config).group_id
         roles = ViewRoles(cluster, plan.run, group, plan.concurrency, plan.replication_factor)
         return crew, topics, roles, admin
-    return crew, topics, AdminRoles(admin.call, plan.run, cluster.nodes, plan.replication_factor), admin
+    brokers = getattr(cluster, "brokers", None) or dict(enumerate(cluster.nodes, start=1))
+    return crew, topics, AdminRoles(admin.call, plan.run, brokers, plan.replication_factor), admin
 
 
 def _record(
@@ -259,24 +353,27 @@ def _record(
     cluster: Cluster,
     spark: WarmSpark,
     stack: contextlib.ExitStack,
+    say: Say,
     quiet: bool,
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
     spark.start()
-    crew, topics, roles, admin = _staff(folder, plan, cluster, stack)
+    crew, topics, roles, admin = _staff(folder, plan, cluster, stack, say)
     spark.get()
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
 
-    count = itertools.count()
+    counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
-    def env() -> Env:
-        return Env(cluster, roles, crew, Draw.of(plan.seed, "nemesis", next(count)), admin.call)
+    def env(fault: str = "") -> Env:
+        # Counted by fault: which of two comes first must not move what they draw.
+        draw = Draw.of(plan.seed, f"nemesis {fault}", next(counts[fault]))
+        return Env(cluster, roles, crew, draw, admin.call)
 
     def invoke(op: Op) -> Op:
-        return nemeses.invoke(faults, env(), op)
+        return nemeses.invoke(faults, env(fault_of(op)), op)
 
     def listen(op: Op) -> None:
         live.event(op)
@@ -299,17 +396,21 @@ def _record(
             limits=Limits(plan.op_timeout_s + 2.0), before=topics.before, listener=listen,
         )  # fmt: skip
 
+        watch = triggers.Watch(timetable.entries(plan.schedule), cluster, roles, interpreter.notice)
+
         def interrupted() -> None:
             events.write("interrupted", "by the user")
             interpreter.divert(nemeses.healing(faults))
 
         with interruptible(interrupted) as pressed:
             try:
+                watch.start()
                 interpreter.run(whole_run(plan, loads.make(plan), faults))
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)
             finally:
+                watch.stop()
                 nemeses.teardown(faults, env())
             live.end()
             return pressed()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster import disks, namespaces
-from harness.cluster.local import LocalCluster, LoopbackCluster
+from harness.cluster import disks, docker_net, namespaces
+from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.local import LocalCluster
+from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.mock import MockCluster
 from harness.cluster.sim import SimCluster
 from harness.model.protocols import Disks, Network
@@ -18,6 +20,7 @@ from nemesis.targets import CLIENT_TARGETS
 CLUSTERS: Final[Mapping[str, type]] = {
     "local": LocalCluster,
     "local --network loopback": LoopbackCluster,
+    "docker": DockerCluster,
     "mock": MockCluster,
     "sim": SimCluster,
 }
@@ -50,6 +53,7 @@ def refusals() -> Mapping[type, str]:
 def rows() -> list[Row]:
     """Every verb, in the order of the table."""
     refused = refusals()
+    in_docker: Mapping[type, str] = {Network: docker_net.why_not()}
     found = []
     for verb, row in table.VERBS.items():
         needs = row.fault(next(iter(row.targets)), Timing()).needs
@@ -61,7 +65,10 @@ def rows() -> list[Row]:
                 (*row.targets, *(("n1", "n2", "...") if row.nodes else ())),
                 tuple(short for short, full in table.ALIASES.items() if full.partition(":")[0] == verb),
                 tuple(need.__name__ for need in needs),
-                {name: _refused(kind, needs, of_clients, refused) for name, kind in CLUSTERS.items()},
+                {
+                    name: _refused(kind, needs, of_clients, in_docker if kind is DockerCluster else refused)
+                    for name, kind in CLUSTERS.items()
+                },
             )
         )
     return found

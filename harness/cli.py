@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from harness import cli_experiment, cli_image
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
@@ -27,7 +28,7 @@ from harness.model.errors import (
     HarnessError,
 )
 from harness.model.result import Verdict, to_data, worst
-from harness.run_options import RunsDir, SparkMaster, plan_values, with_options
+from harness.run_options import FAULTS, RunsDir, SparkMaster, with_options
 
 app = typer.Typer(
     name="harness",
@@ -64,6 +65,14 @@ def run(
     ctx: typer.Context,
     *,
     plan: Annotated[Path | None, typer.Option("--plan", help="A plan.yaml; options given here win.")] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            "--schedule",
+            rich_help_panel=FAULTS,
+            help="A YAML list of faults, each with its own rhythm or trigger.",
+        ),
+    ] = None,
     spark_master: SparkMaster = "local[*]",
     runs: RunsDir = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress line.")] = False,
@@ -79,18 +88,14 @@ def run(
 
       harness run --cluster mock --txn --time-limit 10
 
+      harness run --schedule faults.yaml --acks all --txn
+
       harness run --plan runs/latest/plan.yaml
     """
-    from harness import assemble
-    from harness import plan as plans
-    from harness.model.errors import BadInput
+    from harness import assemble, sources
 
-    base = plans.load_data(plan) if plan is not None else {}
-    try:
-        chosen = plans.make(plan_values(given(ctx), base))
-    except BadInput as error:
-        raise error if plan is None else BadInput(f"{plan}, with the options given: {error}") from None
-    outcome = assemble.run(chosen, runs, say, spark_master, quiet)
+    chosen, where = sources.gather(given(ctx), plan, schedule)
+    outcome = assemble.run(chosen, runs, say, spark_master, quiet, where)
     say(f"next: harness show {outcome.folder}")
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]
 
@@ -285,6 +290,8 @@ def around(
 
 nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inject.")
 app.add_typer(nemesis, name="nemesis")
+app.add_typer(cli_image.app, name="image")
+app.add_typer(cli_experiment.app, name="experiment")
 
 
 @nemesis.callback()

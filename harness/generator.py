@@ -259,26 +259,30 @@ def any_(*parts: Generator) -> Generator:
 
 @dataclass(frozen=True, slots=True)
 class ForNemesis:
-    """Ops for the nemesis, which does one at a time; it sees only the nemesis's events."""
+    """Ops for the nemesis; it sees only the nemesis's events.
+
+    Waits while any of `faults` has an op open, as ops of one fault come one at a time; with none named, while
+    any op of the nemesis is open.
+    """
 
     inner: Generator
+    faults: frozenset[str] = frozenset()
 
     def op(self, ctx: Context) -> Answer:
-        if not ctx.nemesis_free:
+        if not self.faults.isdisjoint(ctx.busy_faults) if self.faults else not ctx.nemesis_free:
             return _wait(self)
         answer = self.inner.op(ctx)
         if answer is None:
             return None
-        op = answer[0]
-        return (op if isinstance(op, Pending) else op.with_(process=NEMESIS, type=INFO)), ForNemesis(
-            answer[1]
-        )
+        op, inner = answer
+        told = op if isinstance(op, Pending) else op.with_(process=NEMESIS, type=INFO)
+        return told, ForNemesis(inner, self.faults)
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if event.process != NEMESIS:
             return self
         inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else ForNemesis(inner)
+        return self if inner is self.inner else ForNemesis(inner, self.faults)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ One loop in one thread. An invocation is stamped and written to the history befo
 completion is stamped when it arrives, both from one monotonic clock. What one turn of the loop records goes
 into the history with one write, always before anything of that turn is dispatched. An op that outlives its
 deadline, or whose worker dies, completes as `info` here; every `info` retires its process, and the slot goes
-on under the next id (p + concurrency). The nemesis works in a thread of its own, one op at a time.
+on under the next id (p + concurrency). Each fault works in a thread of its own, one op at a time.
 """
 
 from __future__ import annotations
@@ -39,29 +39,43 @@ class Limits:
     nemesis_timeout_s: float = 120.0
 
 
-class NemesisThread:
-    """Runs the nemesis beside the loop; completions come back through a queue and a pipe that wakes it."""
+def fault_of(op: Op) -> str:
+    """The fault that a nemesis op belongs to; "" for none."""
+    return str(op.extra.get("fault") or "")
+
+
+class NemesisThreads:
+    """Runs the nemesis beside the loop, a thread for each fault; completions, and notices from anybody, come
+    back through a queue and a pipe that wakes it."""
 
     def __init__(self, invoke: Callable[[Op], Op]) -> None:
         self._invoke = invoke
-        self._todo: queue.SimpleQueue[Op | None] = queue.SimpleQueue()
+        self._todo: dict[str, queue.SimpleQueue[Op | None]] = {}
         self._done: queue.SimpleQueue[Op] = queue.SimpleQueue()
         self.wake_fd, self._wake = os.pipe()
-        self._thread = threading.Thread(target=self._work, name="nemesis", daemon=True)
-        self._thread.start()
 
     def submit(self, op: Op) -> None:
-        self._todo.put(op)
+        fault = fault_of(op)
+        if fault not in self._todo:
+            todo = self._todo[fault] = queue.SimpleQueue()
+            name = f"nemesis {fault}".rstrip()
+            threading.Thread(target=self._work, args=(todo,), name=name, daemon=True).start()
+        self._todo[fault].put(op)
+
+    def come_back(self, op: Op) -> None:
+        """Hand an op to the loop. From any thread."""
+        self._done.put(op)
+        os.write(self._wake, b".")
 
     def completed(self) -> Op | None:
-        """A completion, if there is one."""
+        """What came back, if anything did."""
         if self._done.empty():
             return None
         os.read(self.wake_fd, 1)
         return self._done.get_nowait()
 
-    def _work(self) -> None:
-        while (op := self._todo.get()) is not None:
+    def _work(self, todo: queue.SimpleQueue[Op | None]) -> None:
+        while (op := todo.get()) is not None:
             extra = {**op.extra, "phase": "complete"}
             try:
                 done = self._invoke(op)
@@ -69,11 +83,11 @@ class NemesisThread:
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
                 done = op.with_(type=INFO, error=text, value={"took_effect": False}, extra=extra)
-            self._done.put(done)
-            os.write(self._wake, b".")
+            self.come_back(done)
 
     def stop(self) -> None:
-        self._todo.put(None)
+        for todo in self._todo.values():
+            todo.put(None)
 
 
 class Interpreter:
@@ -93,22 +107,27 @@ class Interpreter:
         listener: Listener = lambda op: None,
     ) -> None:
         self._crew, self._append = crew, append
-        self._nemesis = NemesisThread(nemesis)
+        self._nemesis = NemesisThreads(nemesis)
         self._before, self._listener = before, listener
         self._seed, self._zero_ns, self._limits = seed, zero_ns, limits
         self._concurrency, self._index = concurrency, 0
         self._processes: list[Process] = list(range(concurrency))
         self._free: deque[Process] = deque(self._processes)
         self._open: dict[Process, Op] = {}  # in order of invocation, so the first is the oldest
-        self._nemesis_op: Op | None = None
+        self._faults: dict[str, Op] = {}  # the open op of each fault
+        self._busy: frozenset[str] = frozenset()  # those faults
         self._instead: Generator | None = None
         self._lines: list[bytes] = []  # recorded in this turn of the loop, not yet written
-        self._fault: Op | None = None  # recorded in this turn, not yet given to the nemesis
+        self._dispatched: list[Op] = []  # recorded in this turn, not yet given to the nemesis
         crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
 
     def divert(self, generator: Generator) -> None:
         """From now on, only this: a signal handler cuts the load short with it."""
         self._instead = generator
+
+    def notice(self, event: Op) -> None:
+        """Tell the generator of something that is no op of the run; it is not recorded. From any thread."""
+        self._nemesis.come_back(event)
 
     def run(self, generator: Generator) -> None:
         """Until the generator is exhausted and every op has completed."""
@@ -126,10 +145,9 @@ class Interpreter:
             if self._instead is not None:
                 self._generator, self._instead = self._instead, None
             dispatched, exhausted = self._dispatch()
-            if exhausted and not self._open and self._nemesis_op is None:
+            if exhausted and not self._open and not self._faults:
                 return  # `_dispatch` has written all there was
-            full = not self._free and self._nemesis_op is not None
-            wait_s = IDLE_S if exhausted or full or not self._free else POLL_S
+            wait_s = IDLE_S if exhausted or not self._free else POLL_S
             self._collect(0.0 if dispatched and self._free else wait_s)
             self._expire()
 
@@ -139,12 +157,12 @@ class Interpreter:
         return time.monotonic_ns() - self._zero_ns
 
     def _context(self, now_ns: int) -> Context:
-        return Context(now_ns, self._free, self._processes, self._nemesis_op is None, self._seed)
+        return Context(now_ns, self._free, self._processes, not self._faults, self._seed, self._busy)
 
     def _dispatch(self) -> tuple[bool, bool]:
-        """Send ops while the generator has some and somebody is free. (any sent, generator exhausted)"""
+        """Send ops while the generator has some. (any sent, generator exhausted)"""
         sent = False
-        while self._free or self._nemesis_op is None:
+        while True:
             answer = self._generator.op(self._context(self._now()))
             if answer is None:
                 self._write_and_send()
@@ -162,14 +180,13 @@ class Interpreter:
             self._append(b"".join(self._lines))
             self._lines.clear()
         self._crew.flush()
-        if self._fault is not None:
-            self._nemesis.submit(self._fault)
-            self._fault = None
+        for fault in self._dispatched:
+            self._nemesis.submit(fault)
+        self._dispatched.clear()
 
     def _invoke(self, op: Op) -> None:
         if op.process == NEMESIS:
-            stamped = self._record(op.with_(type=INFO, extra={**op.extra, "phase": "invoke"}))
-            self._nemesis_op = self._fault = stamped
+            self._open_fault(op)
             return
         if op.process == -1:
             process = self._free.popleft()
@@ -184,6 +201,17 @@ class Interpreter:
         self._open[process] = stamped
         self._tell(stamped)
         self._crew.send(int(process) % self._concurrency, line)
+
+    def _open_fault(self, op: Op) -> None:
+        stamped = self._record(op.with_(type=INFO, extra={**op.extra, "phase": "invoke"}))
+        self._faults[fault_of(stamped)] = stamped
+        self._busy = frozenset(self._faults)
+        self._dispatched.append(stamped)
+
+    def _close_fault(self, done: Op) -> None:
+        del self._faults[fault_of(done)]
+        self._busy = frozenset(self._faults)
+        self._record(done)
 
     def _record(self, op: Op) -> Op:
         """Stamp, write, tell."""
@@ -208,10 +236,13 @@ class Interpreter:
             asked = self._open.get(done.process)
             if asked is not None and asked.index == done.index:
                 self._complete(done)
-        while (fault := self._nemesis.completed()) is not None:
-            if self._nemesis_op is not None and fault.index == self._nemesis_op.index:
-                self._nemesis_op = None
-                self._record(fault)
+        while (back := self._nemesis.completed()) is not None:
+            if back.index < 0:
+                self._generator = self._generator.update(self._context(self._now()), back)
+                continue
+            asked = self._faults.get(fault_of(back))
+            if asked is not None and asked.index == back.index:
+                self._close_fault(back)
 
     def _complete(self, done: Op) -> None:
         process = done.process
@@ -245,10 +276,9 @@ class Interpreter:
             else:
                 self._crew.drop(member, int(oldest.process))
             self._complete(oldest.with_(type=INFO, error="op deadline exceeded"))
-        stuck = self._nemesis_op
-        if stuck is not None and now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
-            # Its thread may still hang in the call; nothing more can be asked of it.
-            self._nemesis_op = None
-            error = f"no answer in {self._limits.nemesis_timeout_s:.0f} s"
-            extra = {**stuck.extra, "phase": "complete"}
-            self._record(stuck.with_(error=error, value={"took_effect": False}, extra=extra))
+        for stuck in list(self._faults.values()):
+            if now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
+                # Its thread may still hang in the call; nothing more can be asked of it.
+                error = f"no answer in {self._limits.nemesis_timeout_s:.0f} s"
+                extra = {**stuck.extra, "phase": "complete"}
+                self._close_fault(stuck.with_(error=error, value={"took_effect": False}, extra=extra))

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from harness import timetable, yaml_data
+from harness.clients.connection import about_connecting
+from harness.cluster import versions as kafka
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions, Settings
 from harness.sim.bugs import BUGS
+from harness.yaml_data import Loaded, Place, Where, line
 
 SCHEMA: Final = 1
-YAML_BYTES_MAX: Final = 1 << 20
+NODES_MAX: Final = 15
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+NAME_RULE: Final = "a name is made of a-z, 0-9 and -, 31 of them at most"
+ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
 INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
 
 
@@ -39,11 +46,20 @@ class TestPlan(BaseModel):
     git_commit: str | None = None
 
     # the cluster
-    cluster: Literal["local", "mock", "sim"] = "local"
-    kafka_version: str = "4.1.1"
-    nodes: int = Field(3, ge=1, le=15)
+    cluster: Literal["local", "docker", "external", "mock", "sim"] = "local"
+    cluster_name: str = ""
+    bootstrap: str = ""
+    client_config: str = ""
+    keep_topics: bool = False
+    system: Literal["kafka", "redpanda"] = "kafka"
+    image: str = ""
+    kafka_version: str = kafka.DEFAULT
+    metadata: kafka.Metadata | None = None  # None: what suits the version
+    controllers: int = Field(0, ge=0, le=5)
+    nodes: int = Field(3, ge=1, le=1000)
     network: Literal["auto", "namespaces", "loopback"] = "auto"
     outside: bool = False
+    proxy: Literal["auto", "clients", "everybody"] = "auto"
     broker_config: dict[str, str] = {}
     replication: int = Field(3, ge=1, le=15)
     min_insync_replicas: int = Field(2, ge=1, le=15)
@@ -94,6 +110,7 @@ class TestPlan(BaseModel):
     nemesis: tuple[str, ...] = ()
     nemesis_interval_s: float = Field(10.0, gt=0)
     nemesis_first_s: float = Field(5.0, ge=0)
+    schedule: tuple[timetable.Line, ...] = Field((), max_length=timetable.ENTRIES_MAX)
 
     # checking
     ww_deps: bool = True
@@ -103,6 +120,78 @@ class TestPlan(BaseModel):
     @classmethod
     def _acks(cls, value: Any) -> Any:
         return {"-1": "all"}.get(str(value), str(value))
+
+    @field_validator("kafka_version")
+    @classmethod
+    def _version(cls, value: str) -> str:
+        try:
+            return kafka.resolve(value)
+        except BadInput as error:
+            raise ValueError(str(error).partition(": ")[2]) from None
+
+    @model_validator(mode="after")
+    def _metadata(self) -> TestPlan:
+        """Where the metadata is, and who controls."""
+        if self.cluster != "local" and (self.metadata or self.controllers):
+            given = f"--metadata {self.metadata}" if self.metadata else f"--controllers {self.controllers}"
+            raise ValueError(f"{given} goes with --cluster local")
+        if self.cluster == "local":
+            try:
+                kafka.check(self.kafka_version, self.metadata_kept)
+            except BadInput as error:
+                raise ValueError(str(error)) from None
+        if self.controllers and self.metadata_kept == kafka.ZOOKEEPER:
+            raise ValueError(
+                f"--controllers {self.controllers} goes with KRaft: with ZooKeeper a broker controls"
+            )
+        return self
+
+    @property
+    def metadata_kept(self) -> kafka.Metadata:
+        """Where the metadata is."""
+        return self.metadata or kafka.default_metadata(self.kafka_version)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _where(cls, data: Any) -> Any:
+        """`local:NAME` is two fields; addresses alone say that the cluster is external."""
+        if not isinstance(data, dict):
+            return data
+        kind, colon, name = str(data.get("cluster", "")).partition(":")
+        if colon:
+            return {**data, "cluster": kind, "cluster_name": name}
+        return {**data, "cluster": "external"} if data.get("bootstrap") and "cluster" not in data else data
+
+    @model_validator(mode="after")
+    def _attached(self) -> TestPlan:
+        """Clusters that the run does not start itself."""
+        if self.nodes > NODES_MAX and self.cluster != "external":
+            raise ValueError(f"--nodes {self.nodes}: at most {NODES_MAX}")
+        if self.cluster_name and not NAME.fullmatch(self.cluster_name):
+            raise ValueError(f"--cluster {self.cluster}:{self.cluster_name}: {NAME_RULE}")
+        if self.cluster_name and self.cluster in ("external", "mock", "sim"):
+            raise ValueError(f"--cluster {self.cluster}:{self.cluster_name}: no cluster of that kind stays")
+        external = self.cluster == "external"
+        for field in ("bootstrap", "client_config"):
+            if getattr(self, field) and not external:
+                raise ValueError(f"{option_name(field)} goes with --cluster external")
+        if external and not self.bootstrap:
+            raise ValueError("--cluster external needs --bootstrap host:port,...")
+        for address in self.bootstrap.split(",") if external else ():
+            if not ADDRESS.fullmatch(address.strip()):
+                raise ValueError(f"--bootstrap {self.bootstrap}: write it as host:port, several with commas")
+        for field in ("producer_config", "consumer_config"):
+            if any(about_connecting(name) for name in getattr(self, field)):
+                raise ValueError(
+                    f"{option_name(field)}: how to connect, and passwords, go into the file of "
+                    "--client-config, which no run keeps"
+                )
+        return self
+
+    @property
+    def attached(self) -> bool:
+        """Whether the cluster is there before the run, and stays."""
+        return self.cluster == "external" or bool(self.cluster_name)
 
     @model_validator(mode="after")
     def _consistent(self) -> TestPlan:
@@ -122,12 +211,17 @@ class TestPlan(BaseModel):
             given = self.producer_config.get(name, "0")
             if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
                 raise ValueError(f"--producer-config {name}={given}: give a whole number")
+        if self.cluster != "docker" and (self.image or self.system != "kafka"):
+            given = f"--image {self.image}" if self.image else f"--system {self.system}"
+            raise ValueError(f"{given} goes with --cluster docker")
+        if self.cluster == "docker" and self.nodes != 3:
+            raise ValueError(f"--nodes {self.nodes}: docker-compose.yml has three, no more and no fewer")
         if self.sim_bugs and self.cluster != "sim":
             raise ValueError("--sim-bugs goes with --cluster sim")
         unknown = sorted(set(self.sim_bugs) - BUGS.keys())
         if unknown:
             raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
-        if self.cluster == "sim" and self.nemesis:
+        if self.cluster == "sim" and (self.nemesis or self.schedule):
             raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
         if not self.sub_via:
             raise ValueError("--sub-via needs assign, subscribe, or both")
@@ -136,14 +230,24 @@ class TestPlan(BaseModel):
                 f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout "
                 f"{self.op_timeout_s:g}: a send would outlive its op"
             )
-        if "replication" in self.model_fields_set and self.replication > self.nodes:
+        known = not self.attached or "nodes" in self.model_fields_set
+        if "replication" in self.model_fields_set and self.replication > self.nodes and known:
             raise ValueError(f"--replication {self.replication} needs as many --nodes (it is {self.nodes})")
-        if "min_insync_replicas" in self.model_fields_set and self.min_isr < self.min_insync_replicas:
+        if (
+            "min_insync_replicas" in self.model_fields_set
+            and self.min_isr < self.min_insync_replicas
+            and known
+        ):
             raise ValueError(
                 f"--min-insync-replicas {self.min_insync_replicas} is above the replication factor "
                 f"{self.replication_factor}: no acks=all send could succeed"
             )
         return self
+
+    @property
+    def scheduled(self) -> tuple[str, ...]:
+        """The faults of the schedule, each once."""
+        return tuple(dict.fromkeys(one.fault for one in self.schedule))
 
     @property
     def library(self) -> str:
@@ -209,20 +313,35 @@ class TestPlan(BaseModel):
             sub_via=frozenset(self.sub_via),
             jepsen_compatible=self.jepsen_compatible,
             settings=self.settings(),
-            expected_faults=self.nemesis,
+            expected_faults=tuple(dict.fromkeys((*self.nemesis, *self.scheduled))),
             require_final_polls=True,
         )
 
 
-def make(values: Mapping[str, Any]) -> TestPlan:
-    """A plan of option values. Raises BadInput with one line per mistake."""
+def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
+    """A plan of option values. Raises BadInput with one line per mistake.
+
+    where  place of a key (and whether of its value) -> file:line:column, empty where it is no file's
+    """
     try:
         return TestPlan.model_validate(dict(values))
     except ValidationError as error:
-        raise BadInput("\n".join(_explain(one) for one in error.errors())) from None
+        raise BadInput("\n".join(_explain(error, where))) from None
 
 
-def _explain(error: Any) -> str:
+def _explain(error: ValidationError, where: Where | None) -> list[str]:
+    """Each error as a sentence that names the file's line, or the option."""
+    told = []
+    for one in error.errors():
+        place = tuple(one["loc"])
+        if where is not None and place and where(place, False):
+            told.append(line(one, where, keys))
+        else:
+            told.append(_option(one))
+    return told
+
+
+def _option(error: Any) -> str:
     """One pydantic error as a sentence that names the option."""
     message = str(error["msg"]).removeprefix("Value error, ")
     if not error["loc"]:
@@ -233,6 +352,13 @@ def _explain(error: Any) -> str:
     return f"{option_name(name)} {error['input']}: {message[0].lower()}{message[1:]}"
 
 
+def keys(place: Place) -> Sequence[str]:
+    """What may stand in a mapping of a plan file, by its place."""
+    if place[:1] == ("schedule",):
+        return timetable.keys(place[1:])
+    return [field.alias or name for name, field in TestPlan.model_fields.items()]
+
+
 def option_name(field: str) -> str:
     """The command-line option of a plan's field."""
     for unit in ("_s", "_hz"):
@@ -240,60 +366,37 @@ def option_name(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
+def settled(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
+    """The plan with what is known of the cluster that it is carried out on. Raises BadInput where what was
+    asked for does not go with that."""
+    given = {name: getattr(plan, name) for name in plan.model_fields_set if name != "schema_"}
+    return make({**given, "seed": plan.seed, **facts})
+
+
 def dump(plan: TestPlan) -> str:
     """The plan as YAML."""
     data = plan.model_dump(by_alias=True, mode="json")
+    data["schedule"] = timetable.dumped(plan.schedule)
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
 
 
-class _Strict(yaml.SafeLoader):
-    """Plain data only, and no key twice."""
-
-
-def _mapping(loader: _Strict, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands twice", key_node.start_mark
-            )
-        seen.add(key)
-    return dict(loader.construct_pairs(node, deep=True))
-
-
-_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def load_data(path: Path) -> dict[str, Any]:
+def load_data(path: Path) -> Loaded:
     """The mapping of a plan file, not validated. Raises BadInput with file, line and column."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot read the plan ({error.strerror})") from None
-    if len(raw) > YAML_BYTES_MAX:
-        raise BadInput(f"{path}: a plan of {len(raw)} bytes; at most {YAML_BYTES_MAX}")
-    try:
-        data = yaml.load(raw, Loader=_Strict)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        said = str(getattr(error, "problem", error)).splitlines()[0]
-        raise BadInput(f"{path}{where}: not a plan ({said})") from None
-    except RecursionError:
-        raise BadInput(f"{path}: nested too deeply to be a plan") from None
-    if not isinstance(data, dict):
-        raise BadInput(f"{path}: a plan is a mapping of options")
-    newer = data.get("schema", SCHEMA)
+    loaded = yaml_data.load(path, "a plan")
+    if not isinstance(loaded.data, dict):
+        raise BadInput(f"{loaded.where((), True)}: a plan is a mapping of options")
+    newer = loaded.data.get("schema", SCHEMA)
     if not isinstance(newer, int) or newer > SCHEMA:
-        raise BadInput(f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness")
-    return data
+        at = loaded.where(("schema",), True)
+        raise BadInput(f"{at}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness")
+    return loaded
 
 
 def load(path: Path) -> TestPlan:
     """The plan of a run folder's plan.yaml, or of any such file. Raises BadInput naming the file."""
-    data = load_data(path)
+    loaded = load_data(path)
     try:
-        return make(data)
+        return make(loaded.data, loaded.where)
     except BadInput as error:
-        raise BadInput(f"{path}: {error}; mend the file, or judge its history/*.jsonl alone") from None
+        text = str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}"
+        raise BadInput(f"{text}; mend the file, or judge its history/*.jsonl alone") from None

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from harness.cluster.views import View, newest
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
+from harness.model.protocols import MetadataServers
 
 AHEAD: Final = 2  # topics made before a key needs them
 CREATE_TIMEOUT_S: Final = 30.0
@@ -31,18 +32,25 @@ class Viewed(Protocol):
     def controller(self) -> int | None: ...
 
 
+@runtime_checkable
+class Coordinated(Protocol):
+    """A cluster that says itself who coordinates, as it does not go by Kafka's internal topics."""
+
+    def coordinator(self, role: str, name: str) -> int | None: ...
+
+
 class AdminRoles:
     """`harness.model.protocols.Roles` over admin calls, where brokers cannot be asked one by one.
 
-    Broker id n is the n-th node.
+    nodes  by broker id
     """
 
-    def __init__(self, call: Call, run: str, nodes: tuple[str, ...], replication: int) -> None:
+    def __init__(self, call: Call, run: str, nodes: Mapping[int, str], replication: int) -> None:
         self._call, self._run, self._nodes, self._replication = call, run, nodes, replication
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         rows = self._call("partitions", timeout_s + 2.0, timeout_s=timeout_s)
-        return {(row["topic"], row["partition"]): _node(self._nodes, row["leader"]) for row in rows}
+        return {(row["topic"], row["partition"]): self._nodes.get(row["leader"]) for row in rows}
 
     def topic_prefix(self) -> str:
         return f"{self._run}-"
@@ -59,7 +67,10 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """`harness.model.protocols.Roles` from every broker's own view, the newest of which counts."""
+    """`harness.model.protocols.Roles` from every broker's own view, the newest of which counts.
+
+    Ids count through the nodes, then through controllers of their own.
+    """
 
     def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
         self._cluster, self._nodes = cluster, cluster.nodes
@@ -85,21 +96,33 @@ class ViewRoles:
 
     def holders(self, role: str) -> Sequence[str]:
         if role == "controller":
-            held = [self._cluster.controller()]
+            held: Sequence[int | None] = [self._cluster.controller()]
         else:
-            everything = self._everything().partitions
-            topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
-            count = sum(1 for name, _ in everything if name == topic)
             ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
             named = ids if role == "txn-coordinator" else [self._group]
-            held = [everything[topic, coordinating(each, count)].leader for each in named if count]
-        found = [_node(self._nodes, broker) for broker in held]
+            held = self._coordinators(role, named)
+        beside = self._cluster.metadata_servers if isinstance(self._cluster, MetadataServers) else ()
+        found = [_node((*self._nodes, *beside), broker) for broker in held]
         return [node for node in found if node is not None]
+
+    def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
+        """The broker that coordinates each of some groups or transactional ids."""
+        if isinstance(self._cluster, Coordinated):
+            return [self._cluster.coordinator(role, name) for name in named]
+        everything = self._everything().partitions
+        topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
+        count = sum(1 for name, _ in everything if name == topic)
+        return [everything[topic, coordinating(name, count)].leader for name in named if count]
 
     def unhealthy(self) -> str:
         answered = len(self._cluster.views())
         if answered < len(self._nodes):  # it may be back before anybody has missed it
             return f"{answered} of {len(self._nodes)} brokers answer"
+        silent = self._cluster.silent() if isinstance(self._cluster, MetadataServers) else ()
+        if silent:
+            return f"{', '.join(silent)} did not answer"
+        if self._cluster.controller() is None:
+            return "no broker knows who controls the cluster"
         now = self._now()
         replicas = [(said.leader, len(said.isr)) for said in now.partitions.values()]
         return _unhealthy(len(now.brokers), len(self._nodes), replicas, self._replication)

@@ -28,12 +28,22 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
      "none, or VERB:TARGET such as kill:follower."),
     ("nemesis_interval_s", FAULTS, "Seconds between faults: on for one half, off for the other."),
     ("nemesis_first_s", FAULTS, "Seconds before the first fault."),
-    ("cluster", CLUSTER, "local (brokers on this machine), mock (librdkafka's mock cluster, known to be "
-     "wrong about transactions) or sim (a simulated log)."),
-    ("kafka_version", CLUSTER, "Kafka version, from Maven Central."),
+    ("cluster", CLUSTER, "local (brokers on this machine), docker (those of docker-compose.yml), mock "
+     "(librdkafka's mock cluster, known to be wrong about transactions) or sim (a simulated log)."),
+    ("system", CLUSTER, "With --cluster docker: kafka or redpanda."),
+    ("image", CLUSTER, "The image for --cluster docker. [default: apache/kafka:VERSION, or one made here]"),
+    ("bootstrap", CLUSTER, "With --cluster external: addresses of a cluster that others run, host:port,..."),
+    ("client_config", CLUSTER, "With --cluster external: a file of librdkafka's properties, such as "
+     "sasl.password=${PASSWORD}; nothing of it is kept."),
+    ("keep_topics", CLUSTER, "Leave the run's topics on a cluster that stays."),
+    ("kafka_version", CLUSTER, "Kafka version, from Maven Central: 4.1.1, or 2.4 for its last known patch."),
+    ("metadata", CLUSTER, "kraft or zookeeper. [default: zookeeper before 3.3, kraft from there on]"),
+    ("controllers", CLUSTER, "Nodes that only control, with KRaft; 0: the first brokers do that too."),
     ("nodes", CLUSTER, "Number of brokers."),
     ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
     ("outside", CLUSTER, "Brokers also listen on ports of 127.0.0.1, for your own tools during the run."),
+    ("proxy", CLUSTER, "Whose requests pass a wire proxy: clients, everybody (brokers too), or auto: clients, "
+     "where a fault needs it."),
     ("broker_config", CLUSTER, "Broker setting, key=value; repeatable."),
     ("replication", CLUSTER, "Replication factor of the topics; at most --nodes."),
     ("min_insync_replicas", CLUSTER, "min.insync.replicas; capped by the replication factor."),

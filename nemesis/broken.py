@@ -11,7 +11,7 @@ from typing import Any
 from harness.model.errors import HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Env
-from nemesis.effects import facts, hit, wait_healthy, wait_new_leaders
+from nemesis.effects import effect_s, facts, hit, wait_for, wait_healthy, wait_new_leaders
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS, Facts
 
 Act = Callable[[Env, Sequence[str]], Mapping[str, Any] | None]
@@ -27,13 +27,29 @@ def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
     """Effect of taking nodes away: their partitions have new leaders. Of nodes that led none, the act.
 
-    Of all nodes too: nobody is left to lead, or to be asked.
+    Of all nodes too: nobody is left to lead, or to be asked. Of servers that are no brokers: another server
+    controls the cluster.
     """
+    if any(name in before.beside for name in nodes):
+        return moved_controller(env, nodes)
     if set(nodes) >= set(before.nodes):
         return hit(nodes, True)
     moved = wait_new_leaders(env, before, nodes)
     led = any(leader in nodes for leader in before.leaders.values())
     return hit(nodes, bool(moved) if led else True, new_leaders=moved)
+
+
+def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
+    """None that leaders would show: what breaks says itself whether it took effect."""
+    return hit(nodes, False)
+
+
+def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
+    """Effect of taking away servers of the metadata: none of them controls the cluster, and another does."""
+    found = wait_for(
+        lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env)
+    )
+    return hit(names, bool(found), **({"controller": found[0]} if found else {}))
 
 
 class BrokenNodes:
@@ -68,7 +84,7 @@ class BrokenNodes:
         before = facts(env, self._target)
         choose = {**NODE_TARGETS, **CLIENT_TARGETS}.get(self._target)
         aimed = choose(before, env.draw) if choose else [self._target]
-        names = [name for name in aimed if name in (*before.nodes, *before.clients)]
+        names = [name for name in aimed if name in (*before.nodes, *before.beside, *before.clients)]
         if not names:
             return hit([], False, why=f"nothing to hit: no {self._target} just now")
         self._broken += [name for name in names if name not in self._broken]

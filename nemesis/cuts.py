@@ -52,6 +52,18 @@ def from_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str
     return _between(list(hit), list(clients))
 
 
+def from_controller(nodes: Sequence[str], hit: Sequence[str], controllers: Sequence[str]) -> Cuts:
+    """Those hit and the server that leads the controllers; the others hear both. Where that is the one that
+    is hit, another server and it."""
+    far = [node for node in hit if node not in controllers]
+    return _between(far or [node for node in nodes if node not in controllers][:1], list(controllers))
+
+
+def to_clients(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
+    """No client hears those hit; they hear the clients."""
+    return [(client, list(hit)) for client in clients]
+
+
 def from_servers(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cuts:
     """The client processes hit and every server."""
     return _between(list(hit), list(nodes))
@@ -65,4 +77,6 @@ ALL: Final[dict[str, Shape]] = {
     "split": split,
     "ring": ring,
     "cut-clients": from_clients,
+    "lose-acks": to_clients,
+    "cut-controller": from_controller,
 }

@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.draw import Draw
 from harness.model.op import Op
-from harness.model.protocols import Env, Fault
+from harness.model.protocols import Brokers, Env, Fault
 from nemesis.effects import hit
 from nemesis.schedule import Timing, fault_op, repeated
 from nemesis.verb import Verb
@@ -55,7 +55,7 @@ class DeleteRecords:
 def _fault(target: str, timing: Timing) -> Fault:
     name = f"delete-records:{target}"
     once = fault_op("delete-records", name, target, "")
-    return Fault(name, DeleteRecords(target), repeated(once, timing), NOTHING)
+    return Fault(name, DeleteRecords(target), repeated(once, timing), NOTHING, (Brokers,))
 
 
 VERB: Final = Verb(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from harness.model.protocols import Disks, Env, Fault, Processes
 from nemesis.broken import BrokenNodes
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for, wait_new_leaders
+from nemesis.effects import effect_s, hit, wait_for, wait_new_leaders
 from nemesis.kill import start
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.targets import Facts
@@ -32,7 +32,7 @@ def _failed(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
     """The servers found out, and ended."""
     cluster = env.cluster
     assert isinstance(cluster, Processes)
-    ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], EFFECT_TIMEOUT_S) or []
+    ended = wait_for(lambda: [node for node in nodes if not cluster.running(node)], effect_s(env)) or []
     moved = wait_new_leaders(env, before, ended) if set(nodes) < set(before.nodes) else {}
     return hit(nodes, bool(ended), ended=ended, new_leaders=moved)
 

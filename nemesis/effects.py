@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import Env, Processes
+from harness.model.protocols import Env, Processes, servers
 from nemesis.targets import ROLES, Facts, new_leaders
 
 EFFECT_TIMEOUT_S: Final = 20.0
@@ -20,11 +20,13 @@ T = TypeVar("T")
 def facts(env: Env, target: str = "") -> Facts:
     """Ask the cluster who leads what, and what a target needs. Raises ClusterTrouble when nobody answers."""
     cluster = env.cluster
-    running = tuple(
-        node for node in cluster.nodes if not isinstance(cluster, Processes) or cluster.running(node)
-    )
+    running = [
+        name for name in servers(cluster) if not isinstance(cluster, Processes) or cluster.running(name)
+    ]
+    nodes = tuple(name for name in running if name in cluster.nodes)
+    beside = tuple(name for name in running if name not in cluster.nodes)
     role = env.roles.holders(target) if target in ROLES else ()
-    return Facts(running, env.roles.leaders(), env.workers.names(), tuple(role))
+    return Facts(nodes, env.roles.leaders(), env.workers.names(), tuple(role), beside)
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
@@ -45,6 +47,11 @@ def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:
         time.sleep(ASK_AGAIN_S)
 
 
+def effect_s(env: Env) -> float:
+    """How long an effect may take to show."""
+    return min(EFFECT_TIMEOUT_S, env.effect_s)
+
+
 def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[str, str]:
     """New leaders of every partition that the lost nodes led, or those that moved in time."""
     led = sum(1 for node in before.leaders.values() if node in lost)
@@ -56,19 +63,44 @@ def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[st
         moved.update(new_leaders(before.leaders, env.roles.leaders(), lost))
         return len(moved) >= led
 
-    wait_for(all_moved, EFFECT_TIMEOUT_S)
+    wait_for(all_moved, effect_s(env))
     return moved
 
 
 def wait_healthy(env: Env) -> str:
-    """Empty when every node is registered and every replica in sync; otherwise what is still wrong."""
+    """Empty when every node is registered and every replica in sync; otherwise what is still wrong.
+
+    Empty too where nobody has the time to ask: other faults may be on.
+    """
+    if env.healthy_s <= 0:
+        return ""
     last = ["nobody answered"]
 
     def healthy() -> bool:
         last[0] = env.roles.unhealthy()
         return not last[0]
 
-    return "" if wait_for(healthy, HEALTHY_TIMEOUT_S) else last[0]
+    return "" if wait_for(healthy, min(HEALTHY_TIMEOUT_S, env.healthy_s)) else last[0]
+
+
+def heal(env: Env) -> tuple[str, list[str]]:
+    """After every fault's own healing: what is still wrong, empty for nothing, and the nodes started for it.
+
+    A server may have ended on its own, or late: of a signal that it could not take while it slept.
+    """
+    started: list[str] = []
+    last = ["nobody answered"]
+    servers = env.cluster if isinstance(env.cluster, Processes) else None
+
+    def healthy() -> bool:
+        for node in env.cluster.nodes if servers else ():
+            if servers and node not in started and not servers.running(node):
+                started.append(node)
+                servers.start(node)
+        last[0] = env.roles.unhealthy()
+        return not last[0]
+
+    return "" if wait_for(healthy, HEALTHY_TIMEOUT_S) else last[0], started
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:

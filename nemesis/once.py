@@ -40,7 +40,7 @@ class OnNodes:
         before = facts(env, self._target)
         choose = NODE_TARGETS.get(self._target)
         aimed = choose(before, env.draw) if choose else [self._target]
-        nodes = [node for node in aimed if node in before.nodes]
+        nodes = [node for node in aimed if node in (*before.nodes, *before.beside)]
         if not nodes:
             return op.with_(value=hit([], False, why=f"nothing to hit: no {self._target} just now"))
         self._nodes = nodes

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.model.protocols import Env, Fault, Network
+from harness.model.protocols import Env, Fault, Network, OwnAddresses, servers
 from nemesis import cuts
 from nemesis.broken import BrokenNodes, Effect, moved_leaders
 from nemesis.cuts import Shape
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
-from nemesis.targets import CLIENT_TARGETS, Facts
+from nemesis.targets import CLIENT_TARGETS, Facts, all_clients
 from nemesis.verb import Verb
 
 HEAL: Final = "heal-network"
@@ -24,10 +24,11 @@ HEAL: Final = "heal-network"
 
 def _cut(shape: Shape, env: Env, names: Sequence[str]) -> None:
     assert isinstance(env.cluster, Network)
-    nodes = list(env.cluster.nodes)
+    nodes = list(servers(env.cluster))
     if shape is cuts.ring:
         nodes = env.draw.shuffled(nodes)
-    for at, silent in shape(nodes, names, env.workers.names()):
+    others = env.roles.holders("controller") if shape is cuts.from_controller else env.workers.names()
+    for at, silent in shape(nodes, names, others):
         env.cluster.drop(at, silent)
 
 
@@ -39,7 +40,7 @@ def _heal(env: Env, names: Sequence[str]) -> None:
 def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
     """Packets that never arrived, per host."""
     assert isinstance(env.cluster, Network)
-    hosts = dict.fromkeys([*env.cluster.nodes, *env.workers.names(), *names])
+    hosts = dict.fromkeys([*servers(env.cluster), *env.workers.names(), *names])
     counted = {host: count for host in hosts if (count := env.cluster.dropped(host))}
     return {"dropped_packets": counted} if counted else {}
 
@@ -51,16 +52,18 @@ def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
 
 def lost_packets(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
     """Effect of a cut after which leaders may well stay where they are: something was dropped."""
-    return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), EFFECT_TIMEOUT_S)))
+    return hit(names, bool(wait_for(lambda: dict(dropped(env, names)), effect_s(env))))
 
 
 def _fault(verb: str, shape: Shape, effect: Effect, target: str, timing: Timing) -> Fault:
     name = f"{verb}:{target}"
     begin, end = fault_op(verb, name, target, "start"), fault_op(HEAL, name, target, "stop")
+    needs: tuple[type, ...] = (Network,)
     if target in CLIENT_TARGETS:
         shape, effect = cuts.from_servers, lost_packets
+        needs = (Network,) if CLIENT_TARGETS[target] is all_clients else (Network, OwnAddresses)
     nemesis = BrokenNodes(target, verb, HEAL, partial(_cut, shape), _heal, dropped, effect)
-    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Network,), takes_turns=True)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), needs, takes_turns=True)
 
 
 def _verb(name: str, effect: Effect, summary: str, clients: bool = False) -> Verb:
@@ -83,5 +86,16 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "cut-clients": _verb(
         "cut-clients", lost_packets, "drop all packets between a server and every client process"
+    ),
+    "lose-acks": _verb(
+        "lose-acks",
+        lost_packets,
+        "let no client process hear a server, which hears them: what they sent is stored, and not "
+        "acknowledged",
+    ),
+    "cut-controller": _verb(
+        "cut-controller",
+        lost_packets,
+        "drop all packets between a server and the one that leads the controllers; the others hear both",
     ),
 }

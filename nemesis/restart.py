@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.generator import NOTHING
-from harness.model.protocols import Env, Fault, Processes
+from harness.model.protocols import Env, Fault, Processes, servers
 from nemesis.broken import BrokenNodes
 from nemesis.effects import hit, wait_healthy
 from nemesis.kill import start
@@ -49,7 +49,7 @@ def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]
 
 
 def _mend(env: Env, nodes: Sequence[str]) -> None:
-    start(env, env.cluster.nodes)
+    start(env, servers(env.cluster))
 
 
 def _rolling(target: str, timing: Timing) -> Fault:

@@ -1,19 +1,20 @@
-"""When a fault starts and stops, as a generator of nemesis ops.
+"""When a fault starts and stops, as a generator of nemesis ops: the plain rhythm of `--nemesis`.
 
     first_s ... start ... hold_s ... stop ... rest_s ... start ...
 
 The holding and resting times count from the completion of the op before, and a start completes when its
-effect has been seen, so a fault is always on for `hold_s` after it took effect.
+effect has been seen, so a fault is always on for `hold_s` after it took effect. For rhythms of one's own see
+`rhythm`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from harness.generator import After, ForNemesis, Once, Repeat, Then
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.protocols import Generator
+from harness.model.protocols import Env, Fault, Generator, Rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,35 +30,64 @@ def fault_op(f: str, fault: str, target: str, span: str) -> Op:
     return Op(-1, -1, NEMESIS, INFO, f, {"target": target}, None, {"fault": fault, "span": span})
 
 
-Rounds = Callable[[int], Generator]
+@dataclass(frozen=True, slots=True)
+class StartStop:
+    """Start, hold, stop, rest; the first start after `first_s`. Satisfies Rounds."""
+
+    start: Op
+    stop: Op
+    timing: Timing
+
+    def __call__(self, n: int) -> Generator:
+        half_ns = int(self.timing.interval_s / 2 * 1e9)
+        before_ns = int(self.timing.first_s * 1e9) if n == 0 else half_ns
+        return Then((After(before_ns, Once(self.start)), After(half_ns, Once(self.stop))))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A fault without a span (a crash): every `interval_s`. Satisfies Rounds."""
+
+    start: Op
+    timing: Timing
+    stop: None = None
+
+    def __call__(self, n: int) -> Generator:
+        wait_s = self.timing.first_s if n == 0 else self.timing.interval_s
+        return After(int(wait_s * 1e9), Once(self.start))
 
 
 def start_stop(start: Op, stop: Op, timing: Timing) -> Rounds:
-    """Start, hold, stop, rest; the first start after `first_s`."""
-    half_ns = int(timing.interval_s / 2 * 1e9)
-
-    def round_(n: int) -> Generator:
-        before_ns = int(timing.first_s * 1e9) if n == 0 else half_ns
-        return Then((After(before_ns, Once(start)), After(half_ns, Once(stop))))
-
-    return round_
+    """The rhythm of a fault that is on for a while."""
+    return StartStop(start, stop, timing)
 
 
 def repeated(once: Op, timing: Timing) -> Rounds:
-    """A fault without a span (a crash): every `interval_s`."""
-
-    def round_(n: int) -> Generator:
-        wait_s = timing.first_s if n == 0 else timing.interval_s
-        return After(int(wait_s * 1e9), Once(once))
-
-    return round_
+    """The rhythm of a fault that is over at once."""
+    return Repeated(once, timing)
 
 
-def for_ever(*rounds: Rounds) -> Generator:
-    """Round after round; several take turns."""
-    return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)))
+def in_turns(faults: Sequence[Fault]) -> Generator:
+    """Round after round for ever; several take turns."""
+    rounds = [fault.rounds for fault in faults]
+    names = frozenset(fault.name for fault in faults)
+    return ForNemesis(Repeat(lambda n: rounds[n % len(rounds)](n)), names)
 
 
 def finally_(stop: Op) -> Generator:
-    """Heal, whatever state the fault is in."""
-    return ForNemesis(Once(stop))
+    """Heal, whatever state the fault is in; the wait for a healthy cluster comes after all of them."""
+    return ForNemesis(Once(patient(stop, healthy_s=0.0)))
+
+
+def patient(op: Op, **at_most_s: float) -> Op:
+    """An op that waits no longer than this for its effect (`effect_s`), or for health (`healthy_s`)."""
+    return op.with_(extra={**op.extra, **at_most_s})
+
+
+def patience(env: Env, op: Op) -> Env:
+    """The environment with the patience that an op asks for."""
+    return replace(
+        env,
+        effect_s=float(op.extra.get("effect_s", env.effect_s)),
+        healthy_s=float(op.extra.get("healthy_s", env.healthy_s)),
+    )

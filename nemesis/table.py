@@ -10,15 +10,39 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
+from harness.model.options import Settings
 from harness.model.protocols import Cluster, Env, Fault, Generator
-from nemesis import damage, delete_records, disk_full, kill, partition, pause, power_loss, restart
-from nemesis.effects import wait_healthy
-from nemesis.schedule import Timing, for_ever
+from nemesis import (
+    add_partitions,
+    clock,
+    config_change,
+    damage,
+    delete_records,
+    disk_full,
+    disk_slow,
+    elect,
+    elect_unclean,
+    kill,
+    links,
+    partition,
+    pause,
+    power_loss,
+    reassign,
+    rebalance,
+    remove_broker,
+    restart,
+    wire,
+)
+from nemesis.effects import heal
+from nemesis.entries import Entry
+from nemesis.rhythm import Rhythm
+from nemesis.schedule import Timing, in_turns, patience
 from nemesis.verb import Verb
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -27,10 +51,21 @@ VERBS: Final[Mapping[str, Verb]] = {
     "restart": restart.RESTART,
     "rolling-restart": restart.ROLLING,
     **partition.VERBS,
+    **links.VERBS,
+    **clock.VERBS,
     "power-loss": power_loss.VERB,
     "disk-full": disk_full.VERB,
+    "disk-slow": disk_slow.VERB,
     **damage.VERBS,
     "delete-records": delete_records.VERB,
+    "elect": elect.VERB,
+    "elect-unclean": elect_unclean.VERB,
+    "reassign": reassign.VERB,
+    "add-partitions": add_partitions.VERB,
+    "remove-broker": remove_broker.VERB,
+    "config-change": config_change.VERB,
+    "rebalance": rebalance.VERB,
+    "wire": wire.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
@@ -44,7 +79,19 @@ ALIASES: Final[Mapping[str, str]] = {
     "majorities-ring": "ring:all",
     "controller-kill": "kill:controller",
     "client-isolate": "isolate:client",
+    "slow-links": "slow:one",
+    "lossy-links": "loss:one",
+    "flaky-links": "flaky:one",
+    "narrow-links": "rate:one",
+    "clock-bump": "clock-bump:one",
+    "clock-strobe": "clock-strobe:one",
     "delete-records": "delete-records:some",
+    "elect": "elect:all",
+    "elect-unclean": "elect-unclean:leader",
+    "reassign": "reassign:some",
+    "add-partitions": "add-partitions:some",
+    "remove-broker": "remove-broker:one",
+    "rebalance": "rebalance:group",
     "client-crash": "kill:client",
     "client-kill": "kill:client",
     "client-pause": "pause:client",
@@ -103,20 +150,56 @@ def refuse_unsupported(
     for fault in chosen:
         for need in fault.needs:
             if isinstance(cluster, need) and refused.get(need):
-                raise BadInput(f"--nemesis {fault.name} needs {need.__name__}: {refused[need]}")
+                raise BadInput(f"{fault.name} needs {need.__name__}: {refused[need]}")
         missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
         if missing:
-            raise BadInput(f"--nemesis {fault.name} needs {', '.join(missing)}, which {why}")
+            raise BadInput(f"{fault.name} needs {', '.join(missing)}, which {why}")
         least = VERBS[fault.name.partition(":")[0]].nodes_min
         if len(cluster.nodes) < least:
-            raise BadInput(f"--nemesis {fault.name} needs {least} nodes or more; use --nodes")
+            raise BadInput(f"{fault.name} needs {least} nodes or more; use --nodes")
 
 
-def under_load(chosen: Sequence[Fault]) -> Generator | None:
-    """Faults on nodes in turns, the others beside them."""
-    turns = [fault.rounds for fault in chosen if fault.takes_turns]
-    beside = [for_ever(fault.rounds) for fault in chosen if not fault.takes_turns]
-    generators = [*([for_ever(*turns)] if turns else []), *beside]
+def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None:
+    """Raises BadInput for a fault of the consumer group where nobody subscribes."""
+    for fault in chosen:
+        if fault.subscribed and "subscribe" not in sub_via:
+            raise BadInput(
+                f"{fault.name} needs consumers in a group, and none subscribes: "
+                "add --sub-via subscribe (or assign,subscribe)"
+            )
+
+
+def weakened(settings: Settings, names: Sequence[str]) -> Settings:
+    """What is left of a run's settings where these faults change some: the weaker counts for all of it.
+
+    Names that are not known any more change nothing.
+    """
+    for name in names:
+        verb, _, target = name.partition(":")
+        row = VERBS.get(verb)
+        changes = row.fault(target, Timing()).settings if row and target in row.targets else {}
+        settings = replace(
+            settings, **{each: _weaker(settings, each, value) for each, value in changes.items()}
+        )
+    return settings
+
+
+def _weaker(settings: Settings, name: str, value: Any) -> Any:
+    now = getattr(settings, name)
+    if isinstance(now, Mapping):
+        return {**now, **value}
+    return min(now, value) if type(now) is int else value
+
+
+def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
+    """Faults on nodes in turns, the others beside them; those of a schedule each in its own rhythm."""
+    scheduled = {entry.fault for entry in schedule}
+    free = [fault for fault in chosen if fault.name not in scheduled]
+    turns = [fault for fault in free if fault.takes_turns]
+    beside = [in_turns([fault]) for fault in free if not fault.takes_turns]
+    by_name = {fault.name: fault for fault in chosen}
+    rhythms = [Rhythm(entry, by_name[entry.fault], n) for n, entry in enumerate(schedule)]
+    generators = [*([in_turns(turns)] if turns else []), *beside, *rhythms]
     return any_(*generators) if generators else None
 
 
@@ -143,9 +226,12 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     if op.f in MARKS:
         return op
     if op.f == "heal":
-        still = wait_healthy(env)
-        return op.with_(value={"unhealthy": still} if still else {}, error=still or None)
+        still, started = heal(env)
+        said = {"started": started} if started else {}
+        return op.with_(value={**said, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:
         if fault.name == op.extra.get("fault"):
-            return fault.nemesis.invoke(env, op)
+            done = fault.nemesis.invoke(patience(env, op), op)
+            why = op.value.get("trigger") if isinstance(op.value, dict) else None
+            return done.with_(value={**done.value, "trigger": why}) if why else done
     raise BadInput(f"a nemesis op names no fault of this run: {op.f} {dict(op.extra)}")

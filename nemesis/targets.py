@@ -18,20 +18,22 @@ class Facts:
     leaders  (topic, partition) -> node of the run's topics, None where there is no leader
     clients  names of the worker processes
     holders  nodes that hold the role that was asked for, once for each thing they hold it of
+    beside   servers that run and are no brokers; no target but `controller` and their names means them
     """
 
     nodes: tuple[str, ...]
     leaders: Mapping[tuple[str, int], str | None]
     clients: tuple[str, ...]
     holders: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 Choose = Callable[[Facts, Draw], Sequence[str]]
 
 
 def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[str]:
-    """The running node that is named most often; a draw breaks ties."""
-    held = Counter(node for node in nodes if node in facts.nodes)
+    """The running server that is named most often; a draw breaks ties."""
+    held = Counter(node for node in nodes if node in (*facts.nodes, *facts.beside))
     if not held:
         return []
     most = max(held.values())
@@ -44,7 +46,7 @@ def leader(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def controller(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node whose controller leads the metadata quorum."""
+    """The node whose controller leads the metadata quorum; with ZooKeeper, the broker that controls."""
     return _busiest(facts.holders, facts, draw)
 
 

@@ -2,6 +2,9 @@
 
     told          acknowledged, failed or unknown
     copies        at how many offsets the record was read: "0", "1", ... (100 stands for more, too)
+    lost          acknowledged, and not there
+    phantoms      not acknowledged, and there
+    duplicates    there more than once
     out_of_order  records whose first copy stands before that of one which their process sent earlier
 
 It judges nothing, since which cells may be filled depends on the settings (the queue check's anomalies and
@@ -82,6 +85,9 @@ def check(source: Source, options: CheckOptions) -> Result:
         told: {str(n): cells[told, n] for n in sorted(n for said, n in cells if said == told)}
         for told in TOLD
     }
+    delivery["lost"] = cells["acknowledged", 0]
+    delivery["phantoms"] = sum(n for (told, at), n in cells.items() if at and told != "acknowledged")
+    delivery["duplicates"] = sum(n for (_, at), n in cells.items() if at > 1)
     delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
     delivery["copies"] = sum(n * number for (_, n), number in cells.items())
     delivery["out_of_order"] = out_of_order

@@ -5,11 +5,14 @@ Each public method is a request by its name; arguments and values are plain JSON
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from harness.clients.api import Admin, Library
+from harness.clients.api import Admin, ClientError, Library
 from harness.clients.settings import Settings
+from harness.clients.storm import Storm
 from harness.model.errors import BadInput
 
 
@@ -18,6 +21,7 @@ class AdminRole:
 
     def __init__(self, admin: Admin, settings: Settings, library: Library) -> None:
         self._admin, self._settings, self._library = admin, settings, library
+        self._storm: Storm | None = None
 
     def problem(self) -> str:
         """What the harness or the library has against the run's client settings, as a sentence that names
@@ -45,10 +49,11 @@ class AdminRole:
         """[topic, partition, broker id or None] of every partition of the run."""
         return [[row["topic"], row["partition"], row["leader"]] for row in self.partitions(timeout_s)]
 
-    def partitions(self, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        """{"topic", "partition", "leader", "isr"} of every partition of the run."""
+    def partitions(self, timeout_s: float = 5.0, everything: bool = False) -> list[dict[str, Any]]:
+        """{"topic", "partition", "leader", "replicas", "isr"} of every partition of the run, or of all."""
         of_run = self._settings.key
-        return [row for row in self._admin.partitions(None, timeout_s) if of_run(row["topic"], 0) is not None]
+        rows = self._admin.partitions(None, timeout_s)
+        return [row for row in rows if everything or of_run(row["topic"], 0) is not None]
 
     def controller(self, timeout_s: float = 5.0) -> int | None:
         """The broker that metadata names as controller. In KRaft mode that is any live broker (KIP-590):
@@ -81,3 +86,79 @@ class AdminRole:
         asked = {partition: offset for partition, (_, offset) in partitions.items()}
         found = self._admin.delete_records(asked, timeout_s)
         return [[partitions[partition][0], start] for partition, start in found.items()]
+
+    def elect(
+        self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
+    ) -> list[list[Any]]:
+        """[topic, partition] of each: elect its preferred leader, or an unclean one. With each its error."""
+        asked = [(topic, number) for topic, number in partitions]
+        return [[*at, error] for at, error in self._admin.elect(asked, unclean, timeout_s).items()]
+
+    def reassign(self, replicas: Sequence[Sequence[Any]], timeout_s: float = 10.0) -> None:
+        """[topic, partition, [broker id]] of each: move it there, the preferred leader first."""
+        self._admin.reassign({(topic, number): ids for topic, number, ids in replicas}, timeout_s)
+
+    def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
+        """Grow topics to so many partitions each."""
+        self._admin.add_partitions(totals, timeout_s)
+
+    def change_configs(
+        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
+    ) -> None:
+        """Change topics' settings; None takes one back."""
+        self._admin.change_configs(topics, changes, timeout_s)
+
+    def configs(
+        self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
+    ) -> dict[str, dict[str, str]]:
+        """topic -> setting -> the value in force."""
+        return self._admin.configs(topics, names, timeout_s)
+
+    def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
+        """Have the cluster forget a broker that does not run."""
+        self._admin.unregister(broker, timeout_s)
+
+    def storm_start(self, period_s: float) -> None:
+        """From now on a stranger joins and leaves the run's group, every `period_s`: see `storm`."""
+        self.storm_stop()
+        self._storm = Storm(self._library, self._settings, self._topics, period_s)
+
+    def storm_seen(self) -> dict[str, Any]:
+        """What has come of it so far."""
+        return self._storm.seen() if self._storm is not None else {}
+
+    def storm_stop(self) -> dict[str, Any]:
+        """The stranger leaves; what came of it, empty when there was none."""
+        storm, self._storm = self._storm, None
+        return storm.stop() if storm is not None else {}
+
+    def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
+        """What the run would have to do with a topic of its own, its group and its transactions, and may
+        not: "Write on topics"."""
+        made = self._settings
+        missing = self._admin.forbidden(topic, made.group_id, timeout_s)
+        if made.txn:
+            producer = self._library.producer(replace(made, transactional_id=f"{made.run}-may-i"))
+            try:
+                producer.init(timeout_s)
+            except ClientError as error:
+                if "AUTHORIZATION" not in error.code:
+                    raise
+                missing = [*missing, f"Write on transactional ids ({error.text})"]
+            finally:
+                producer.close()
+        return missing
+
+    def delete_runs(self, runs: Sequence[str], timeout_s: float = 30.0) -> list[str]:
+        """Delete the topics and groups of runs; names of the topics that were there."""
+        of = [replace(self._settings, run=run, group=None) for run in runs]
+        named = {str(row["topic"]) for row in self._admin.partitions(None, timeout_s)}
+        found = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
+        self._admin.delete_topics(found, timeout_s)
+        for each in of:
+            self._admin.delete_group(each.group_id, timeout_s)
+        return found
+
+    def _topics(self) -> dict[str, int]:
+        """The run's topics, and how many partitions each has."""
+        return dict(Counter(str(row["topic"]) for row in self.partitions()))

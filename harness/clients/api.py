@@ -145,7 +145,8 @@ class Admin(Protocol):
         """Make those that do not exist yet, and wait until every partition has a leader. Those made."""
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        """{"topic", "partition", "leader": id or None, "isr": [ids]} of the named, or of the run's topics."""
+        """{"topic", "partition", "leader": id or None, "replicas": [ids, the preferred leader first],
+        "isr": [ids]} of the named topics, or of all."""
 
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
@@ -156,6 +157,40 @@ class Admin(Protocol):
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
         """Delete what is below an offset; where each log begins now (KIP-107)."""
+
+    def elect(
+        self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
+    ) -> dict[TopicPartition, str]:
+        """Have preferred replicas lead, or, `unclean`, any that live where none in sync does. Each one's
+        error by name, empty for none (KIP-183, KIP-460)."""
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
+        """Move partitions to brokers, the preferred leader first; returns when that has begun (KIP-455)."""
+
+    def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
+        """Grow topics to so many partitions each (KIP-195)."""
+
+    def change_configs(
+        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
+    ) -> None:
+        """Change topics' settings; None takes one back (KIP-339)."""
+
+    def configs(
+        self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
+    ) -> dict[str, dict[str, str]]:
+        """topic -> setting -> the value in force."""
+
+    def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
+        """Have the cluster forget a broker that does not run; in KRaft mode only."""
+
+    def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
+        """Delete topics, and wait until they are gone; what is not there is no error."""
+
+    def delete_group(self, group: str, timeout_s: float = 10.0) -> None:
+        """Delete a consumer group without members; one that is not there is no error."""
+
+    def forbidden(self, topic: str, group: str, timeout_s: float = 10.0) -> list[str]:
+        """What this client may not do with a topic and a group and would have to, "Write on topics"."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         """{"controller": id or None, "brokers": {id: "host:port"}}."""

@@ -10,6 +10,8 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from harness.clients import confluent_changes as changing
+from harness.clients import confluent_guest as guest
 from harness.clients.api import ClientError, TopicPartition
 from harness.clients.confluent_config import converted
 
@@ -108,6 +110,7 @@ class ConfluentAdmin:
                 "topic": name,
                 "partition": number,
                 "leader": found.leader if found.leader >= 0 else None,
+                "replicas": list(found.replicas),
                 "isr": list(found.isrs),
             }
             for name in wanted
@@ -177,6 +180,39 @@ class ConfluentAdmin:
             asked, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
         )
         return {(found.topic, found.partition): future for found, future in futures.items()}
+
+    def elect(
+        self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
+    ) -> dict[TopicPartition, str]:
+        return changing.elect(self._admin, partitions, unclean, timeout_s)
+
+    def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
+        changing.reassign(self.cluster, replicas, timeout_s)
+
+    def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
+        changing.add_partitions(self._admin, totals, timeout_s)
+
+    def change_configs(
+        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
+    ) -> None:
+        changing.change_configs(self._admin, topics, changes, timeout_s)
+
+    def configs(
+        self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
+    ) -> dict[str, dict[str, str]]:
+        return changing.configs(self._admin, topics, names, timeout_s)
+
+    def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
+        changing.unregister(self.cluster, broker, timeout_s)
+
+    def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
+        guest.delete_topics(self._admin, names, timeout_s)
+
+    def delete_group(self, group: str, timeout_s: float = 10.0) -> None:
+        guest.delete_group(self._admin, group, timeout_s)
+
+    def forbidden(self, topic: str, group: str, timeout_s: float = 10.0) -> list[str]:
+        return guest.forbidden(self._admin, topic, group, timeout_s)
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         metadata = self._metadata(None, timeout_s)

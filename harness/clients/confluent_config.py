@@ -70,6 +70,7 @@ def common(made: Settings) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 1000,
         "log.connection.close": False,
         "enable.metrics.push": False,
+        **made.connection,
     }
 
 

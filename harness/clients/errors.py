@@ -93,7 +93,6 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "RECORD_LIST_TOO_LARGE"): _STATIC,
     ("report", "INVALID_REQUIRED_ACKS"): _STATIC,
     ("report", "INVALID_TIMESTAMP"): _STATIC,
-    ("report", "INVALID_RECORD"): _STATIC,
     ("report", "UNSUPPORTED_FOR_MESSAGE_FORMAT"): _STATIC,
     ("report", "UNSUPPORTED_COMPRESSION_TYPE"): _STATIC,
     ("report", "TOPIC_EXCEPTION"): _STATIC,

@@ -153,7 +153,7 @@ class Reader:
                 )
             pairs = found[partition]
             if pairs is None:
-                self.notes.append(f"poll: a record of {record.topic}, which is not a topic of this run")
+                self.notes.append(f"poll: a record of {record.topic}-{record.partition}, not of this run")
                 continue
             key = key_of(*partition)
             assert key is not None

@@ -26,6 +26,7 @@ class Settings:
     poll_ms, records_max  how long a poll waits for its first record, and how many it takes
     record_size           payloads are padded to this many bytes
     group                 consumer group; None: <run>-group
+    connection            how to connect: librdkafka's properties, secrets among them
     transactional_id      None: <run>-<process>, so that a replaced process is not fenced by its successor
                           but by the transaction's timeout
     """
@@ -55,6 +56,7 @@ class Settings:
     transactional_id: str | None = None
     producer_config: Mapping[str, Any] = field(default_factory=dict)
     consumer_config: Mapping[str, Any] = field(default_factory=dict)
+    connection: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def patience_s(self) -> float:
@@ -109,6 +111,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
     given = {name: config[name] for name in _NAMES & config.keys()}
     for name in ("producer_config", "consumer_config"):
         given[name] = dict(config.get(name) or {})
+    given["connection"] = dict(config.get("connection") or {})
     given["acks"] = str(config.get("acks", "all"))
     made = Settings(**given)
     problems = {

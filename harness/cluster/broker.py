@@ -1,7 +1,8 @@
 """What a broker is told: server.properties by version, logging, JVM flags. Pure: data in, text out.
 
-Nodes are KRaft. The first 1, 3 or 5 nodes (the largest odd number there is) are controllers too. Times are
-short so that faults show within a run of a minute.
+With KRaft the first 1, 3 or 5 nodes (the largest odd number there is) are controllers too, unless there are
+nodes that only control. Before KRaft the metadata is in ZooKeeper. Times are short so that faults show within
+a run of a minute.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.cluster.jars import Jars, parse_version
+from harness.cluster import versions
+from harness.cluster.jars import Jars
 from harness.cluster.java import Java
+from harness.cluster.versions import parse_version
 from harness.model.errors import BadInput
 
-OLDEST = (3, 3, 1)  # KRaft is ready for production from 3.3.1 on
 MAX_NODES = 30
 MAX_CONTROLLERS = 5
+_HERE = "127.0.0.1"
 
 # Settings that hold the cluster together: changing them breaks addresses, storage or the quorum.
 _RESERVED = (
@@ -32,20 +35,25 @@ _RESERVED = (
     "node.id",
     "broker.id",
     "process.roles",
+    "zookeeper.connect",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker's place.
+    """One broker's place, or that of a node that only controls.
 
-    name        "n1"
-    id          1, ...
+    name        "n1", or "c1"
+    id          1, ...; no two nodes have the same
     address     IPv4 address that brokers and workers use
     port        of the listener at `address`
     controller_port   of the controller's listener, used by controllers only
-    outside_port      port of 127.0.0.1 outside that is forwarded to `forward_port`; None: no such listener
-    forward_port      of the listener that advertises 127.0.0.1:outside_port
+    outside_port      port of `outside_address` that leads to `forward_port`; None: no such listener
+    forward_port      of the listener that advertises outside_address:outside_port
+    client_port       of a listener for clients that advertises the wire proxy; 0: no such listener
+    proxy_port        of the wire proxy, at `address`, for clients
+    peer_port         the same for other brokers; 0: they come directly
+    outside_address   unless it is 127.0.0.1, that listener is at every address of the host
     """
 
     name: str
@@ -55,6 +63,10 @@ class Node:
     controller_port: int
     outside_port: int | None = None
     forward_port: int = 0
+    client_port: int = 0
+    proxy_port: int = 0
+    peer_port: int = 0
+    outside_address: str = _HERE
 
 
 def controllers(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -69,11 +81,12 @@ def defaults(node_count: int) -> dict[str, str]:
     in_sync = min(2, node_count)
     return {
         # Faults show soon.
-        "broker.session.timeout.ms": "3000",
-        "broker.heartbeat.interval.ms": "500",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
+        # A topic's retention may be shortened at run time. (The first check comes late before 3.5.)
+        "log.retention.check.interval.ms": "1000",
+        "log.initial.task.delay.ms": "1000",
         # Durability.
         "default.replication.factor": str(replication),
         "min.insync.replicas": str(in_sync),
@@ -103,39 +116,29 @@ def check_overrides(overrides: Mapping[str, str]) -> None:
             raise BadInput(f"--broker-config {key}={value}: give KEY=VALUE, one line, without backslashes")
 
 
-def check_version(version: str) -> None:
-    """Raises BadInput for a version that this cluster cannot run."""
-    if parse_version(version) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise BadInput(f"Kafka version {version}: the local cluster runs KRaft only; give {oldest} or newer")
-
-
 def properties(
-    node: Node, nodes: Sequence[Node], version: str, data: str, overrides: Mapping[str, str]
+    node: Node,
+    nodes: Sequence[Node],
+    version: str,
+    data: str,
+    overrides: Mapping[str, str],
+    voters: Sequence[Node] = (),
+    zookeeper: str = "",
 ) -> str:
-    """The text of a node's server.properties. `data` is the directory of its logs."""
-    check_version(version)
+    """The text of a node's server.properties.
+
+    nodes      the brokers
+    data       the directory of its logs
+    voters     the nodes that make up the quorum; none: some of `nodes`
+    zookeeper  where the ZooKeepers are, host:port,...; empty with KRaft
+    Raises BadInput.
+    """
+    versions.check(version, versions.ZOOKEEPER if zookeeper else versions.KRAFT)
     check_overrides(overrides)
-    voters = controllers(nodes)
-    votes = node.id in {voter.id for voter in voters}
-    listeners = [f"INSIDE://{node.address}:{node.port}"]
-    advertised = [f"INSIDE://{node.address}:{node.port}"]
-    protocols = ["INSIDE:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
-    if node.outside_port is not None:
-        listeners.append(f"OUTSIDE://{node.address}:{node.forward_port}")
-        advertised.append(f"OUTSIDE://127.0.0.1:{node.outside_port}")
-        protocols.append("OUTSIDE:PLAINTEXT")
-    if votes:
-        listeners.append(f"CONTROLLER://{node.address}:{node.controller_port}")
+    voters = () if zookeeper else voters or controllers(nodes)
     settings = {
-        "process.roles": "broker,controller" if votes else "broker",
-        "node.id": str(node.id),
-        "controller.quorum.voters": ",".join(f"{v.id}@{v.address}:{v.controller_port}" for v in voters),
-        "controller.listener.names": "CONTROLLER",
-        "listeners": ",".join(listeners),
-        "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": ",".join(protocols),
-        "inter.broker.listener.name": "INSIDE",
+        **(_zookeeper(node, zookeeper) if zookeeper else _kraft(node, nodes, voters)),
+        **_listeners(node, _is_one(node, nodes), _is_one(node, voters)),
         "log.dirs": data,
         **defaults(len(nodes)),
         **(
@@ -149,6 +152,58 @@ def properties(
         **overrides,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[str, str]:
+    """Who the node is and where the quorum is; sessions that end soon."""
+    roles = [role for role, held in (("broker", nodes), ("controller", voters)) if _is_one(node, held)]
+    return {
+        "process.roles": ",".join(roles),
+        "node.id": str(node.id),
+        "controller.quorum.voters": ",".join(f"{v.id}@{v.address}:{v.controller_port}" for v in voters),
+        "controller.listener.names": "CONTROLLER",
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+    }
+
+
+def _zookeeper(node: Node, connect: str) -> dict[str, str]:
+    """Who the broker is and where the ZooKeepers are; sessions that end soon, and time to find the quorum."""
+    return {
+        "broker.id": str(node.id),
+        "zookeeper.connect": connect,
+        "zookeeper.session.timeout.ms": "3000",
+        "zookeeper.connection.timeout.ms": "30000",
+    }
+
+
+def _is_one(node: Node, nodes: Sequence[Node]) -> bool:
+    return node.id in {each.id for each in nodes}
+
+
+def _listeners(node: Node, serves: bool, votes: bool) -> dict[str, str]:
+    """Where the node is reached: as a broker, inside, outside and by way of a proxy, and as a controller."""
+    at = f"//{node.address}"
+    # name, where it listens, what it advertises
+    rows = [("INSIDE", f"{at}:{node.port}", f"{at}:{node.peer_port or node.port}")] if serves else []
+    if node.outside_port is not None:
+        listens = at if node.outside_address == _HERE else "//0.0.0.0"
+        advertises = f"//{node.outside_address}:{node.outside_port}"
+        rows.append(("OUTSIDE", f"{listens}:{node.forward_port}", advertises))
+    if node.client_port:
+        rows.append(("CLIENTS", f"{at}:{node.client_port}", f"{at}:{node.proxy_port}"))
+    listeners = [f"{name}:{place}" for name, place, _ in rows]
+    advertised = [f"{name}:{place}" for name, _, place in rows]
+    if votes:
+        listeners.append(f"CONTROLLER:{at}:{node.controller_port}")
+    names = dict.fromkeys(["INSIDE", "CONTROLLER", *(name for name, _, _ in rows)])
+    found = {
+        "listeners": ",".join(listeners),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+    }
+    # A node that only controls must advertise nothing.
+    broker = {"advertised.listeners": ",".join(advertised), "inter.broker.listener.name": "INSIDE"}
+    return {**found, **broker} if serves else found
 
 
 def log_config(version: str, log_file: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@
     flip-bits          one bit in each of a few places of the largest segment, in bytes that hold records
     truncate-tail      the last part of the largest segment is gone, in the middle of a batch most likely
     damage-index       the first bytes of every offset and time index are garbage
+    erase              everything is gone but what formatting wrote
     delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
                        shutdown are gone
 
@@ -14,6 +15,7 @@ What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +30,9 @@ CHECKPOINTS: Final = (
     "replication-offset-checkpoint",
     ".kafka_cleanshutdown",
 )
+
+# What formatting writes, and a file system of its own for the data brings along.
+FORMATTED: Final = ("meta.properties", "bootstrap.checkpoint", "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
@@ -80,11 +85,23 @@ def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, 
     return {"deleted": gone} if gone else {}
 
 
+def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Leave a node as empty as formatting did; the number of entries of its data folder that are gone."""
+    gone = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
+    for path in gone:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return {"erased": len(gone)} if gone else {}
+
+
 KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = {
     "flip-bits": flip_bits,
     "truncate-tail": truncate_tail,
     "damage-index": damage_index,
     "delete-checkpoint": delete_checkpoint,
+    "erase": erase,
 }
 
 

@@ -13,6 +13,7 @@ Run inside as `python -m harness.cluster.disks`:
     sizes AT ...              {AT: bytes in *.log files} as JSON
     fill AT ...               take all the room there is; {AT: bytes} as JSON
     free AT ...               give it back
+    write AT COUNT EVERY_S    how long small synced writes take; [ms, ...] as JSON
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -37,6 +39,7 @@ _NO_LOG_FLUSH: Final = 2
 _TOOLS: Final = ("mkfs.ext4", "mount", "umount")
 _TOOL_TIMEOUT_S: Final = 60.0
 _FILLER: Final = "filler.tmp"
+_PROBE: Final = "probe.tmp"
 
 
 def why_not() -> str:
@@ -107,6 +110,21 @@ def free(at: Path) -> None:
     (at / _FILLER).unlink(missing_ok=True)
 
 
+def write(at: Path, count: int, every_s: float) -> list[float]:
+    """How many ms each of some synced writes of a block takes, with a pause after each."""
+    took = []
+    for _ in range(count):
+        began = time.monotonic()
+        with (at / _PROBE).open("wb") as probe:
+            probe.write(bytes(4096))
+            probe.flush()
+            os.fsync(probe.fileno())
+        took.append(round((time.monotonic() - began) * 1000, 1))
+        time.sleep(every_s)
+    (at / _PROBE).unlink()
+    return took
+
+
 def _mount(image: Path, at: Path) -> None:
     _tool("mount", "-t", "ext4", "-o", "loop", str(image), str(at))
 
@@ -134,6 +152,8 @@ def main(argv: Sequence[str]) -> int:
             case "free":
                 for at in rest:
                     free(Path(at))
+            case "write":
+                print(orjson.dumps(write(Path(rest[0]), int(rest[1]), float(rest[2]))).decode())
             case "sizes":
                 print(orjson.dumps({at: sizes(Path(at)) for at in rest}).decode())
             case _:

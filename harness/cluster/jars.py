@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from harness.cluster import cache, trust
+from harness.cluster import cache, trust, versions
 from harness.cluster.cache import Progress
 from harness.cluster.java import Java, find
+from harness.cluster.versions import parse_version
 from harness.model.errors import BadInput, HarnessError, Missing
 
-DEFAULT_VERSION = "4.1.1"
+DEFAULT_VERSION = versions.DEFAULT
 _TIMEOUT_S = 900.0
 _NOT_FOUND = re.compile(r":: (\S+)#(\S+);(\S+): not found")
 
@@ -42,14 +43,6 @@ class Jars:
     @property
     def classpath(self) -> str:
         return ":".join(str(self.folder / name) for name in self.files)
-
-
-def parse_version(version: str) -> tuple[int, int, int]:
-    """("4.1.1") -> (4, 1, 1). Raises BadInput."""
-    matched = re.fullmatch(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
-    if not matched:
-        raise BadInput(f"Kafka version {version!r}: give three numbers, such as {DEFAULT_VERSION}")
-    return int(matched[1]), int(matched[2]), int(matched[3])
 
 
 def ensure(version: str, java: Java, progress: Progress) -> Jars:
@@ -250,7 +243,7 @@ def main(argv: list[str]) -> int:
     """`python -m harness.cluster.jars [VERSION ...]`: fill the cache; exit code 254 when that fails."""
     try:
         found = find()
-        for version in argv or [DEFAULT_VERSION]:
+        for version in map(versions.resolve, argv or [DEFAULT_VERSION]):
             print(f"Kafka {version}: {ensure(version, found, print).folder}")
     except HarnessError as error:
         print(error, file=sys.stderr)

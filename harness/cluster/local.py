@@ -1,35 +1,39 @@
-"""Kafka on this machine, from nothing but Python and Java: all of it under one supervisor.
+"""Kafka on this machine, each server and each worker host with a network of its own.
 
-`LocalCluster` gives each node and each worker host a network namespace and an address of its own, and can cut
-them off from each other. `LoopbackCluster` is for systems that refuse namespaces: ports on 127.0.0.1, and no
-network faults. `make` chooses. Whatever ends this process, kill -9 included, ends all of it.
+`LocalCluster` gives every host a network namespace and an address, and can cut hosts off from each other; for
+systems that refuse namespaces there is `harness.cluster.loopback`. `make` chooses.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from harness.cluster import namespaces
-from harness.cluster.broker import MAX_NODES, Node
-from harness.cluster.fleet import Fleet, Spec
-from harness.cluster.jars import DEFAULT_VERSION, Jars
+from harness.cluster import layout, namespaces, remote, versions, wireproxy
+from harness.cluster.jars import Jars
 from harness.cluster.java import Java
+from harness.cluster.layout import Layout
+from harness.cluster.links import LinkFaults, round_trip_ms
+from harness.cluster.loopback import LoopbackCluster, Progress
 from harness.cluster.remote import RemoteChild
-from harness.cluster.views import View
+from harness.cluster.stalls import Stalls
+from harness.cluster.versions import Metadata
+from harness.cluster.wireproxy import NOBODY, Proxied
 from harness.model.errors import BadInput, Missing
-from harness.model.protocols import CommandResult
+from harness.model.protocols import LinkCounts, LinkQuality
 
 Mode = Literal["auto", "namespaces", "loopback"]
-Progress = Callable[[str], None]
+
+FORWARD_PORT = 9094
 
 
 def make(
     nodes: int = 3,
-    version: str = DEFAULT_VERSION,
+    version: str = versions.DEFAULT,
     broker_config: Mapping[str, str] | None = None,
     work_dir: Path = Path("cluster"),
     mode: Mode = "auto",
@@ -38,7 +42,11 @@ def make(
     outside: bool = False,
     notice: Progress = print,
     disks: bool = False,
-) -> LocalCluster | LoopbackCluster:
+    clocks: bool = False,
+    metadata: Metadata | None = None,
+    controllers: int = 0,
+    proxy: Proxied = NOBODY,
+) -> LoopbackCluster:
     """A cluster of the kind that this system allows; in mode "auto", `notice` hears why it is the lesser one.
 
     Raises BadInput for what makes no sense, Missing when `mode` insists on namespaces and they are refused.
@@ -48,7 +56,10 @@ def make(
     if mode != "loopback":
         allowed, reason = namespaces.available()
         if allowed:
-            return LocalCluster(nodes, version, broker_config, work_dir, java, jars, outside, disks)
+            return LocalCluster(
+                nodes, version, broker_config, work_dir, java, jars, metadata, controllers,
+                outside=outside, disks=disks, clocks=clocks, proxy=proxy,
+            )  # fmt: skip
         if mode == "namespaces":
             raise Missing(
                 f"network namespaces are refused here: {reason}; use loopback, without network faults"
@@ -56,213 +67,147 @@ def make(
         notice(
             f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults"
         )
-    return LoopbackCluster(nodes, version, broker_config, work_dir, java, jars)
+    return LoopbackCluster(nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy)
 
 
-class LoopbackCluster:
-    """Brokers on ports of 127.0.0.1. Satisfies Cluster, Hosts, Processes, Files, Logs; not Network.
+class LocalCluster(LoopbackCluster):
+    """As LoopbackCluster, and satisfies Network, Links, Disks and SlowDisks too.
 
-    work_dir must not hold a cluster yet; `down` removes what was put there. java, jars: found when None.
+    outside  brokers get a second listener each, forwarded from a port of 127.0.0.1
+    disks    every server's data is on a disk of its own (harness.cluster.disks)
     """
+
+    isolated: ClassVar = True
 
     def __init__(
         self,
         nodes: int = 3,
-        version: str = DEFAULT_VERSION,
+        version: str = versions.DEFAULT,
         broker_config: Mapping[str, str] | None = None,
         work_dir: Path = Path("cluster"),
         java: Java | None = None,
         jars: Jars | None = None,
-    ) -> None:
-        ports = free_ports(2 * _counted(nodes))
-        places = tuple(
-            Node(f"n{i}", i, "127.0.0.1", ports[2 * i - 2], ports[2 * i - 1]) for i in range(1, nodes + 1)
-        )
-        self._fleet = Fleet(
-            Spec(places, version, dict(broker_config or {}), work_dir, False, False, java, jars)
-        )
-        self.nodes = self._fleet.nodes
-        self.bootstrap = self._fleet.bootstrap
-
-    @property
-    def outside_bootstrap(self) -> str:
-        """Where this machine's own programs reach the brokers."""
-        return self._fleet.outside
-
-    def up(self, progress: Progress) -> None:
-        self._fleet.up(progress)
-
-    def down(self) -> None:
-        self._fleet.down()
-
-    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        return self._fleet.run(node, argv, timeout_s)
-
-    def seen_by(self, node: str) -> frozenset[str]:
-        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
-        return self._fleet.seen_by(node)
-
-    def views(self) -> list[View]:
-        """What every node that answers believes about leaders and replicas."""
-        return self._fleet.views()
-
-    def controller(self) -> int | None:
-        """The id of the node that leads the metadata quorum; None when nobody says."""
-        return self._fleet.controller()
-
-    def spawn(
-        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
-    ) -> RemoteChild:
-        """Start a process on a host; `env` is added to this process's environment."""
-        return self._fleet.spawn(host, argv, env, fds, log)
-
-    def kill(self, node: str) -> None:
-        self._fleet.kill(node)
-
-    def stop(self, node: str) -> None:
-        self._fleet.stop(node)
-
-    def pause(self, node: str) -> None:
-        self._fleet.pause(node)
-
-    def resume(self, node: str) -> None:
-        self._fleet.resume(node)
-
-    def start(self, node: str) -> None:
-        self._fleet.start(node)
-
-    def running(self, node: str) -> bool:
-        return self._fleet.running(node)
-
-    def collect(self, folder: str) -> None:
-        self._fleet.collect(folder)
-
-    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        return self._fleet.files.damage(node, kind, topic_prefix, seed)
-
-
-class LocalCluster:
-    """Brokers, each with a network of its own.
-
-    Satisfies Cluster, Hosts, Processes, Network, Files, Logs, Disks. With `disks` every node has a disk of
-    its own too: without, the faults of Disks are refused.
-
-    work_dir must not hold a cluster yet; `down` removes what was put there. java, jars: found when None.
-    With `outside`, this machine's own programs reach the brokers too, at `outside_bootstrap` once up.
-    """
-
-    def __init__(
-        self,
-        nodes: int = 3,
-        version: str = DEFAULT_VERSION,
-        broker_config: Mapping[str, str] | None = None,
-        work_dir: Path = Path("cluster"),
-        java: Java | None = None,
-        jars: Jars | None = None,
+        metadata: Metadata | None = None,
+        controllers: int = 0,
+        *,
         outside: bool = False,
         disks: bool = False,
+        clocks: bool = False,
+        proxy: Proxied = NOBODY,
     ) -> None:
-        places = tuple(Node(f"n{i}", i, f"10.64.1.{i}", 9092, 9093) for i in range(1, _counted(nodes) + 1))
-        self._fleet = Fleet(
-            Spec(places, version, dict(broker_config or {}), work_dir, True, outside, java, jars, disks)
+        super().__init__(
+            nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy, clocks=clocks
         )
-        self.nodes = self._fleet.nodes
-        self.bootstrap = self._fleet.bootstrap
+        self._outside, self._disks = outside, disks
+        self._links = LinkFaults(self._beside, self.ask)
+        self._stalls = Stalls(self._beside)
+        self.outside_bootstrap = ""  # until `up`
 
-    @property
-    def outside_bootstrap(self) -> str:
-        return self._fleet.outside
+    def _places(self, nodes: int, controllers: int, metadata: Metadata) -> Layout:
+        return layout.isolated(nodes, controllers, metadata)
 
-    def up(self, progress: Progress) -> None:
-        self._fleet.up(progress)
+    def _proxy_ports(self) -> wireproxy.TakePorts:
+        return lambda: (wireproxy.CLIENT_PORT, wireproxy.PROXY_PORT, wireproxy.PEER_PORT)
 
-    def down(self) -> None:
-        self._fleet.down()
+    def _prepare(self) -> None:
+        if self._disks:
+            self.files.make_disks()
 
-    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        return self._fleet.run(node, argv, timeout_s)
+    def _reached(self) -> Layout:
+        """The layout, its brokers with a second listener each, to which a port of 127.0.0.1 leads."""
+        if not self._outside:
+            return self.layout
+        brokers = self.layout.brokers
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in brokers]
+        ports = [listener.getsockname()[1] for listener in listeners]
+        argv = [sys.executable, "-m", "harness.cluster.forward"]
+        argv += [f"{place.address}:{FORWARD_PORT}" for place in brokers]
+        env = {"PYTHONPATH": namespaces.python_path()}
+        log = str(self.work_dir / "forward.log")
+        remote.spawn(self._up().control, "", argv, env, [listener.fileno() for listener in listeners], log)
+        for listener in listeners:
+            listener.close()
+        self.outside_bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+        reached = tuple(
+            replace(place, outside_port=port, forward_port=FORWARD_PORT)
+            for place, port in zip(brokers, ports, strict=True)
+        )
+        return replace(self.layout, brokers=reached)
 
-    def seen_by(self, node: str) -> frozenset[str]:
-        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
-        return self._fleet.seen_by(node)
+    # --- hosts and their network ----------------------------------------------------------------------
 
-    def views(self) -> list[View]:
-        """What every node that answers believes about leaders and replicas."""
-        return self._fleet.views()
-
-    def controller(self) -> int | None:
-        """The id of the node that leads the metadata quorum; None when nobody says."""
-        return self._fleet.controller()
-
-    def spawn(
-        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
-    ) -> RemoteChild:
-        """Start a process on a host; `env` is added to this process's environment."""
-        return self._fleet.spawn(host, argv, env, fds, log)
-
-    def kill(self, node: str) -> None:
-        self._fleet.kill(node)
-
-    def stop(self, node: str) -> None:
-        self._fleet.stop(node)
-
-    def pause(self, node: str) -> None:
-        self._fleet.pause(node)
-
-    def resume(self, node: str) -> None:
-        self._fleet.resume(node)
-
-    def start(self, node: str) -> None:
-        self._fleet.start(node)
-
-    def running(self, node: str) -> bool:
-        return self._fleet.running(node)
-
-    def collect(self, folder: str) -> None:
-        self._fleet.collect(folder)
-
-    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        return self._fleet.files.damage(node, kind, topic_prefix, seed)
+    def host(self, name: str) -> str:
+        """The address of a host, which is made unless there is one. Servers are hosts too."""
+        state = self._up()
+        with self._lock:
+            if name not in state.addresses:
+                workers = len(state.addresses) - len(self.layout.places)
+                state.addresses[name] = f"10.64.{2 + workers // 250}.{1 + workers % 250}"
+            address = state.addresses[name]
+            if name not in state.made:
+                state.control.ask("host", {"name": name, "address": address})
+                state.made.add(name)
+            return address
 
     def drop(self, at: str, sources: Sequence[str]) -> None:
         """From now on, `at` does not hear `sources`; all are hosts, made if need be."""
-        self._fleet.host(at)
-        self._fleet.ask("drop", {"at": at, "sources": [self._fleet.host(source) for source in sources]})
+        self.host(at)
+        self.ask("drop", {"at": at, "sources": [self.host(source) for source in sources]})
 
     def heal(self) -> None:
-        self._fleet.ask("heal", {})
-
-    def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        return self._fleet.power_off(nodes)
-
-    def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
-        return self._fleet.files.fill(nodes)
-
-    def free(self, nodes: Sequence[str]) -> None:
-        self._fleet.files.free(nodes)
+        self.ask("heal", {})
 
     def dropped(self, at: str) -> int:
-        return int(str(self._fleet.ask("dropped", {"at": at})["packets"]))
+        return int(str(self.ask("dropped", {"at": at})["packets"]))
 
+    def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
+        names = dict.fromkeys([*hosts, *self._up().made])
+        self._links.degrade({name: self.host(name) for name in names}, hosts, quality, seed)
 
-def free_ports(count: int) -> list[int]:
-    """TCP ports of 127.0.0.1 that nothing uses now, below the range that the system hands out itself."""
-    found: list[int] = []
-    for port in range(20_000 + os.getpid() * 61 % 10_000, 32_000):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise Missing(
-        f"{count} free ports are needed on 127.0.0.1, and 20000 to 32000 has fewer: end what uses them"
-    )
+    def restore(self) -> None:
+        self._links.restore()
 
+    def link_counts(self, at: str) -> LinkCounts:
+        return self._links.counts(at)
 
-def _counted(nodes: int) -> int:
-    if not 1 <= nodes <= MAX_NODES:
-        raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
-    return nodes
+    def round_trip_ms(self, at: str) -> float | None:
+        places = [(place.address, place.port) for place in self.layout.brokers if place.name != at]
+        return round_trip_ms(lambda: self._socket(at), places)
+
+    def _beside(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
+        """Start a process where the supervisor is, with netfilter sockets of the networks of `queues`."""
+        env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
+        return remote.spawn(self._up().control, "", argv, env, fds, log, queues)
+
+    # --- disks ----------------------------------------------------------------------------------------
+
+    def power_off(self, nodes: Sequence[str]) -> dict[str, int]:
+        """Cut the power of nodes, all in one moment; bytes of their logs that were lost, by node.
+
+        Their servers are stopped first, so that none acknowledges in between. Raises ClusterTrouble.
+        """
+        self.unstall()
+        for name in nodes:
+            self.pause(name)
+        before = self.files.log_bytes(nodes)
+        self.files.cut(nodes)
+        for name in nodes:
+            self.kill(name)
+        self.files.mount_again(nodes)
+        after = self.files.log_bytes(nodes)
+        return {name: before[name] - after[name] for name in nodes}
+
+    def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        return self.files.fill(nodes)
+
+    def free(self, nodes: Sequence[str]) -> None:
+        self.files.free(nodes)
+
+    def stall(self, node: str, stall_s: float, gap_s: float) -> None:
+        self._stalls.begin(node, self.files.data(node), stall_s, gap_s)
+
+    def unstall(self) -> None:
+        self._stalls.end()
+
+    def write_ms(self, node: str) -> Sequence[float]:
+        return self.files.write_ms(node)

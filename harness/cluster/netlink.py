@@ -7,11 +7,14 @@ receiver, name a source address, count what they drop, and answer nothing.
 from __future__ import annotations
 
 import os
+import socket
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyroute2.iproute.linux import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
@@ -22,7 +25,10 @@ _PREFIX = 16
 _BRIDGE = "bridge0"
 _TABLE = "harness"
 _CHAIN = "input"
+_QUEUE_TABLE = "harness-queue"
 _IPV4 = 2
+_BYPASS = 1
+_NETFILTER = 12
 _DROP = 0
 _ACCEPT = 1
 
@@ -75,10 +81,8 @@ def drop(host: Host, sources: Iterable[str]) -> None:
 
 
 def heal(host: Host) -> None:
-    """Remove every rule at `host`."""
-    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
-        if any(table.get_attr("NFTA_TABLE_NAME") == _TABLE for table in nft.get_tables()):
-            nft.table("del", name=_TABLE)
+    """Remove every rule at `host` that drops."""
+    _remove(host, _TABLE)
 
 
 def dropped(host: Host) -> int:
@@ -87,9 +91,56 @@ def dropped(host: Host) -> int:
         return sum(
             int(expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_COUNTER_PACKETS"))
             for rule in nft.get_rules()
+            if rule.get_attr("NFTA_RULE_TABLE") == _TABLE  # a container's network has others
             for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS") or ()
             if expression.get_attr("NFTA_EXPR_NAME") == "counter"
         )
+
+
+def hold(host: Host, sources: Iterable[str], number: int) -> None:
+    """From now on, packets from the addresses `sources` pass through queue `number` at `host`.
+
+    Without a listener at the queue they pass as they are.
+    """
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        nft.table("add", name=_QUEUE_TABLE)
+        at = {"table": _QUEUE_TABLE, "chain": _CHAIN}
+        nft.chain(
+            "add", table=_QUEUE_TABLE, name=_CHAIN, hook="input", type="filter", priority=1, policy=_ACCEPT
+        )
+        for source in sources:
+            try:
+                nft.rule("add", **at, expressions=(ipv4addr(src=source), [_queue(number)]))
+            except NetlinkError:
+                # A kernel without nft_queue may still have the older target of xtables.
+                nft.rule("add", **at, expressions=(ipv4addr(src=source), [_queue_target(number)]))
+
+
+def release(host: Host) -> None:
+    """Nothing passes through a queue at `host` any more."""
+    _remove(host, _QUEUE_TABLE)
+
+
+def queue_socket(host: Host) -> int:
+    """A descriptor of a netfilter socket of the host's network: see `queue`."""
+    with namespaces.inside(host.network):
+        return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETFILTER).detach()
+
+
+def _remove(host: Host, name: str) -> None:
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        if any(table.get_attr("NFTA_TABLE_NAME") == name for table in nft.get_tables()):
+            nft.table("del", name=name)
+
+
+def _queue(number: int) -> Any:
+    return genex("queue", {"NUM": number, "TOTAL": 1, "FLAGS": _BYPASS})
+
+
+def _queue_target(number: int) -> Any:
+    """struct xt_NFQ_info_v3, padded: queue, number of queues, flags."""
+    info = struct.pack("=HHH2x", number, 1, _BYPASS)
+    return genex("target", {"NAME": "NFQUEUE", "REV": 3, "INFO": info})
 
 
 def _counter() -> Any:

@@ -53,6 +53,11 @@ class NodeFiles:
         """Make room again."""
         self._disks("free", *map(self.data, nodes))
 
+    def write_ms(self, node: str) -> list[float]:
+        """How long small synced writes to a node's disk take, spread over a second."""
+        took: list[float] = json.loads(self._disks("write", self.data(node), "10", "0.1"))
+        return took
+
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
         """Damage the files of a node that is down; what was done."""
         told = self.inside("harness.cluster.damage", kind, self.data(node), topic_prefix, str(seed))

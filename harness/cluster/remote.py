@@ -43,19 +43,25 @@ class RemoteChild:
 
 
 def spawn(
-    control: Control, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    control: Control,
+    host: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    fds: Sequence[int],
+    log: str,
+    queues: Sequence[str] = (),
 ) -> RemoteChild:
     """Start a process on a host ("": where the supervisor is).
 
     env  is added to this process's environment
-    fds  become its descriptors 3, 4, ...
+    fds  become its descriptors 3, 4, ..., and a netfilter socket of each host in `queues` those after
     log  takes its standard output and error, appended
     Raises ClusterTrouble when it cannot be started.
     """
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as output:
-        return _spawn(control, host, argv, env, [output.fileno(), output.fileno(), *fds])
+        return _spawn(control, host, argv, env, [output.fileno(), output.fileno(), *fds], queues)
 
 
 def run(
@@ -80,15 +86,26 @@ def run(
     return CommandResult(code, *text)
 
 
-def new_socket(control: Control) -> socket.socket:
-    """A TCP socket that lives in the cluster's network: connect it from here."""
-    _, fds = control.ask("socket", {})
+def new_socket(control: Control, host: str = "") -> socket.socket:
+    """A TCP socket that lives in the network of a host, or of the supervisor: connect it from here."""
+    _, fds = control.ask("socket", {"host": host})
     return socket.socket(fileno=fds[0])
 
 
 def _spawn(
-    control: Control, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]
+    control: Control,
+    host: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    fds: Sequence[int],
+    queues: Sequence[str] = (),
 ) -> RemoteChild:
-    arguments = {"host": host, "argv": list(argv), "env": {**os.environ, **env}, "cwd": None}
+    arguments = {
+        "host": host,
+        "argv": list(argv),
+        "env": {**os.environ, **env},
+        "cwd": None,
+        "queues": list(queues),
+    }
     answer, _ = control.ask("spawn", arguments, fds)
     return RemoteChild(int(answer["pid"]), control)

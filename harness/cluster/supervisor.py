@@ -11,11 +11,14 @@ one by one. End-of-file on the socket FD ends the supervisor: a killed harness l
 Verbs (see `wire` for the envelope):
 
     host     {name, address}                 a network namespace for `name`; nothing when there is one already
-    spawn    {host, argv, env, cwd} + fds    -> {pid}; the descriptors become 1, 2, 3, ... of the child
+    spawn    {host, argv, env, cwd} + fds    -> {pid}; the descriptors become 1, 2, 3, ... of the child; with
+                                             {queues: [host]}, netfilter sockets of their networks follow
     signal   {pid, signal}                   -> {sent}; to the child's whole process group
-    socket   {}                              -> a fresh TCP socket of the inner network, as a descriptor
+    socket   {host}                          -> a fresh TCP socket of the host's network ("": the inner one)
     drop     {at, sources: [address]}
     heal     {}
+    hold     {at, sources: [address], number}  packets go through a queue
+    release  {}
     dropped  {at}                            -> {packets}
     end      {}                              answered, then everything ends
 
@@ -24,6 +27,7 @@ One thread: a namespace is entered by the thread that asks, and fork is safe.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -33,9 +37,10 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from harness.cluster import children, namespaces, wire
+from harness.cluster import children, namespaces, stall, wire
 
 _KILL_TIMEOUT_S = 5.0
+_THAW_AGAIN_S = 0.02
 _END: Final = "end"
 
 
@@ -92,19 +97,32 @@ class Supervisor:
             case "spawn":
                 host = self._hosts[message["host"]] if self._isolated and message["host"] else None
                 network = host.network if host else None
-                pid = children.spawn(message["argv"], message["env"], message["cwd"], fds, network)
+                queues = [self._netlink().queue_socket(self._hosts[at]) for at in message.get("queues", ())]
+                try:
+                    descriptors = [*fds, *queues]
+                    pid = children.spawn(
+                        message["argv"], message["env"], message["cwd"], descriptors, network
+                    )
+                finally:
+                    for fd in queues:
+                        os.close(fd)
                 self._running.add(pid)
                 return {"pid": pid}
             case "signal":
                 return {"sent": self._signal(message["pid"], message["signal"])}
             case "socket":
-                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as fresh:
-                    passed.append(fresh.detach())
+                passed.append(self._socket(message["host"]))
             case "drop":
                 self._netlink().drop(self._hosts[message["at"]], message["sources"])
             case "heal":
                 for host in self._hosts.values():
                     self._netlink().heal(host)
+            case "hold":
+                host = self._hosts[message["at"]]
+                self._netlink().hold(host, message["sources"], message["number"])
+            case "release":
+                for host in self._hosts.values():
+                    self._netlink().release(host)
             case "dropped":
                 return {"packets": self._netlink().dropped(self._hosts[message["at"]])}
             case "end":
@@ -112,6 +130,13 @@ class Supervisor:
             case verb:
                 raise ValueError(f"unknown verb {verb!r}")
         return {}
+
+    def _socket(self, host: str) -> int:
+        """A descriptor: a socket belongs to the network that it was made in, whoever uses it."""
+        with contextlib.ExitStack() as stack:
+            if host and self._isolated:
+                stack.enter_context(namespaces.inside(self._hosts[host].network))
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()
 
     def _host(self, name: str, address: str) -> None:
         if self._isolated and name not in self._hosts:
@@ -189,10 +214,11 @@ def run_isolated(control: socket.socket) -> int:
     except namespaces.Refused as error:
         wire.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
         return 1
+    mountinfo = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)  # of the new namespace
     pid = os.fork()
     if pid == 0:
         return _first(control)
-    return _guard(control, pid)
+    return _guard(control, pid, mountinfo)
 
 
 def _first(control: socket.socket) -> int:
@@ -210,8 +236,12 @@ def _first(control: socket.socket) -> int:
     return 0
 
 
-def _guard(control: socket.socket, pid: int) -> int:
-    """Wait for PID 1, and kill it if the harness is gone and it does not notice (when stopped, say)."""
+def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
+    """Wait for PID 1, and kill it if the harness is gone and it does not notice (when stopped, say).
+
+    Its children cannot die while they wait for a disk that is held.
+    """
+    before = stall.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ended = os.pidfd_open(pid)
@@ -220,7 +250,12 @@ def _guard(control: socket.socket, pid: int) -> int:
     poll.register(control, 0)  # hang-up is always reported; what is readable is for PID 1
     poll.poll()
     os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    while True:
+        stall.thaw_all(stall.mounted(mountinfo) - before)
+        gone, status = os.waitpid(pid, os.WNOHANG)
+        if gone:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_THAW_AGAIN_S)
 
 
 def run_loopback(control: socket.socket) -> int:

@@ -35,10 +35,14 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one broker says: who is registered, and who leads what."""
+    """What one broker says: who is registered, who leads what, and who controls.
+
+    controller  broker id or None; with KRaft any live broker (KIP-590), see `quorum`
+    """
 
     brokers: frozenset[int]
     partitions: Mapping[tuple[str, int], PartitionView]
+    controller: int | None = None
 
 
 class _Cursor:
@@ -76,7 +80,7 @@ def parse(answer: bytes) -> View:
             cursor.take("i")
             cursor.text()
         cursor.text()
-        cursor.take("i")
+        controller = cursor.take("i")
         partitions = {}
         for _ in range(cursor.take("i")):
             cursor.take("h")
@@ -89,7 +93,7 @@ def parse(answer: bytes) -> View:
                 isr = cursor.ints()
                 cursor.ints()
                 partitions[(topic, number)] = PartitionView(leader if leader >= 0 else None, epoch, isr)
-        return View(frozenset(brokers), partitions)
+        return View(frozenset(brokers), partitions, controller if controller >= 0 else None)
     except (struct.error, UnicodeDecodeError) as error:
         raise ValueError("a Metadata answer was cut short") from error
 

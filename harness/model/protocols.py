@@ -6,12 +6,14 @@ protocols that it satisfies, and a fault that needs another one is refused befor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.draw import Draw
 from harness.model.op import Op, Process
+from harness.model.wire import Rule, RuleCounts, Traffic
 
 
 class Pending:
@@ -31,8 +33,9 @@ class Context:
     time_ns       now, since the run began
     free          client processes that wait for an op, the one that has waited longest first
     all           every client process, busy ones too; the position is the slot
-    nemesis_free  whether the nemesis waits for an op
+    nemesis_free  whether no op of the nemesis is open
     seed          the run's seed: all randomness comes from `draw`
+    busy_faults   the faults that have an op open; "" for an op that is no fault's
     """
 
     time_ns: int
@@ -40,6 +43,7 @@ class Context:
     all: Sequence[Process]
     nemesis_free: bool
     seed: int
+    busy_faults: frozenset[str] = frozenset()
 
     def draw(self, stream: str, n: int) -> Draw:
         """The n-th independent source of randomness of a named stream: the same one at every call."""
@@ -143,6 +147,33 @@ class Processes(Protocol):
 
 
 @runtime_checkable
+class MetadataServers(Protocol):
+    """Servers that hold the cluster's metadata and are no brokers: controllers of their own, or ZooKeepers.
+
+    `metadata_servers` are their names; there are none where brokers do that too. Where the cluster satisfies
+    Processes or Network, what these do to nodes they do to them as well.
+    """
+
+    metadata_servers: tuple[str, ...]
+
+    def silent(self) -> Sequence[str]:
+        """Those that do not answer."""
+
+
+def servers(cluster: Cluster) -> tuple[str, ...]:
+    """Every server: the nodes, then those of the metadata."""
+    return (*cluster.nodes, *(cluster.metadata_servers if isinstance(cluster, MetadataServers) else ()))
+
+
+@runtime_checkable
+class Brokers(Protocol):
+    """Brokers of the run's own, which take every request of an administrator."""
+
+    def controller(self) -> int | None:
+        """The id of the one that controls the cluster; None when nobody says."""
+
+
+@runtime_checkable
 class Network(Protocol):
     """Silent, one-way packet filters at the receiving end. Hosts are nodes and worker hosts."""
 
@@ -154,6 +185,120 @@ class Network(Protocol):
 
     def dropped(self, at: str) -> int:
         """Packets that the rules at `at` have dropped since they were put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQuality:
+    """How bad a link is, the same in both directions.
+
+    delay_ms, jitter_ms  packets wait `delay_ms`, give or take up to `jitter_ms` (drawn every 100 ms)
+    loss       the share of packets that is dropped
+    reorder    the share of packets that does not wait, and so may overtake others
+    rate_kbit  1,000 bits per second that fit through; 0: no limit
+    bad_s, good_s  mean lengths of the turns in which it is so and in which all is well; good_s 0: always so
+    """
+
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss: float = 0.0
+    reorder: float = 0.0
+    rate_kbit: int = 0
+    bad_s: float = 0.0
+    good_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounts:
+    """What a bad link has done to packets, both directions together.
+
+    packets   that it saw
+    delayed   of those, held for a while: `held_ms` on average
+    dropped   by `loss`
+    overrun   dropped because too many waited
+    overtook  went ahead of packets that came before them
+    waited    found a narrow line busy
+    """
+
+    packets: int = 0
+    delayed: int = 0
+    dropped: int = 0
+    overrun: int = 0
+    overtook: int = 0
+    waited: int = 0
+    held_ms: float = 0.0
+
+
+@runtime_checkable
+class Links(Protocol):
+    """Links of a chosen quality, between some hosts and all others. Hosts are nodes and worker hosts."""
+
+    def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
+        """From now on, the links of `hosts` are that bad, among each other too. Raises ClusterTrouble."""
+
+    def restore(self) -> None:
+        """Every link is well again. Safe to repeat."""
+
+    def link_counts(self, at: str) -> LinkCounts:
+        """What the link of `at` has done since it was degraded; nothing while it is well.
+
+        A packet between two degraded links counts for its sender's. Raises ClusterTrouble.
+        """
+
+    def round_trip_ms(self, at: str) -> float | None:
+        """How long a TCP connection from `at` to a node takes, median of some; None where none came about."""
+
+
+@runtime_checkable
+class Clocks(Protocol):
+    """A wall clock of its own for each node's server. Clocks that measure spans are left alone."""
+
+    def set_clock(self, node: str, ahead_s: float) -> None:
+        """From now on the node's wall clock is `ahead_s` ahead of the machine's; 0 is the right time."""
+
+    def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
+        """From now on it changes between right and `ahead_s` ahead, every `every_s`."""
+
+    def clock_ahead_s(self, node: str) -> float | None:
+        """How far ahead the node's server itself takes the time to be; None where it does not say."""
+
+
+@runtime_checkable
+class SlowDisks(Protocol):
+    """Disks of the nodes that can be made slow."""
+
+    def stall(self, node: str, stall_s: float, gap_s: float) -> None:
+        """From now on, the node's disk takes no writes for `stall_s`, then does for `gap_s`, and so on."""
+
+    def unstall(self) -> None:
+        """No disk is slow any more. Safe to repeat."""
+
+    def write_ms(self, node: str) -> Sequence[float]:
+        """How long some small synced writes to the node's disk took, one after another."""
+
+
+@runtime_checkable
+class OwnAddresses(Protocol):
+    """An address for each host of workers that no other has, so that one client can be cut off alone."""
+
+    def host(self, name: str) -> str:
+        """The address of a host."""
+
+
+@runtime_checkable
+class Wire(Protocol):
+    """A proxy between clients and brokers that understands their requests. Raises ClusterTrouble when it is gone."""
+
+    def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
+        """From now on these rules too; those of the same name before them are forgotten."""
+
+    def rule_counts(self, name: str) -> Sequence[RuleCounts]:
+        """What each of the rules of a name has done."""
+
+    def clear_rules(self, name: str) -> Sequence[RuleCounts]:
+        """No such rules any more, and what they had done; what they held goes on. Safe to repeat."""
+
+    def wire_traffic(self) -> Traffic:
+        """What has passed since the proxy was started."""
 
 
 @runtime_checkable
@@ -185,6 +330,17 @@ class Logs(Protocol):
 
     def collect(self, folder: str) -> None:
         """Copy them into `folder`/<node>/."""
+
+
+@runtime_checkable
+class ServerLogs(Protocol):
+    """The nodes' server logs while they grow."""
+
+    def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
+        """At most 1 MiB of a node's server log from a byte offset (None: from its end), and the offset after it.
+
+        Nothing where there is no log yet. Raises ClusterTrouble.
+        """
 
 
 @runtime_checkable
@@ -226,6 +382,7 @@ class Env:
     draw   this invocation's randomness
     admin  (name, within_s, **arguments) -> value: a request to the brokers as harness.clients.admin has them;
            raises ClusterTrouble
+    effect_s, healthy_s  the most that may be spent on waiting for an effect, and for a healthy cluster
     """
 
     cluster: Cluster
@@ -233,6 +390,8 @@ class Env:
     workers: Workers
     draw: Draw
     admin: Callable[..., Any] | None = None
+    effect_s: float = math.inf
+    healthy_s: float = math.inf
 
 
 class Nemesis(Protocol):
@@ -248,24 +407,43 @@ class Nemesis(Protocol):
         """Heal whatever is still broken. Safe to repeat."""
 
 
+class Rounds(Protocol):
+    """The ops of a fault, and its plain rhythm.
+
+    start  the op that begins it
+    stop   the op that ends it; None for a fault that is over at once
+    """
+
+    @property
+    def start(self) -> Op: ...
+    @property
+    def stop(self) -> Op | None: ...
+    def __call__(self, n: int) -> Generator:
+        """The n-th round: when it starts and stops."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault as a composable package.
 
     name         "kill:leader"
     nemesis      what carries it out
-    rounds       the n-th round: when it starts and stops
+    rounds       its ops, and when they come
     final        heals it at the end
     needs        capability protocols that the cluster must satisfy
     takes_turns  not on together with others that take turns
+    settings     what it makes of fields of harness.model.options.Settings, so that less is promised
+    subscribed   of use only where consumers subscribe
     """
 
     name: str
     nemesis: Nemesis
-    rounds: Callable[[int], Generator]
+    rounds: Rounds
     final: Generator
     needs: tuple[type, ...] = ()
     takes_turns: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    subscribed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
         at = int(row["time_ns"])
         if kind == "stop":
             if complete and fault in on:
-                done.append(replace(on.pop(fault), end_ns=at))
+                said = "; ".join(filter(None, (on[fault].detail, _detail(_data(row)))))
+                done.append(replace(on.pop(fault), end_ns=at, detail=said))
         elif not complete:
             if fault in on:  # begun again without an end: the first one ends here
                 done.append(replace(on.pop(fault), end_ns=at))
@@ -81,16 +82,20 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
     return sorted([*done, *on.values()], key=lambda span: (span.begin_ns, span.fault))
 
 
-def _completed(span: Span, row: Mapping[str, Any]) -> Span:
+def _data(row: Mapping[str, Any]) -> dict[str, Any]:
     try:
         value = orjson.loads(row.get("value") or "null")
     except orjson.JSONDecodeError:
         value = None
-    data = value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}
+
+
+def _completed(span: Span, row: Mapping[str, Any]) -> Span:
+    data = _data(row)
     effect, leaders = data.get("took_effect"), data.get("new_leaders")
     return replace(
         span,
-        hit=_hit(value),
+        hit=_hit(data),
         took_effect=effect if isinstance(effect, bool) else None,
         new_leaders=leaders if isinstance(leaders, dict) else {},
         detail=_detail(data),
@@ -108,6 +113,15 @@ def _detail(data: Mapping[str, Any]) -> str:
         said.append(f"damaged {', '.join(map(str, files))}" if files else "")
     if isinstance(deleted, list):
         said.append(f"the beginnings of {len(deleted)} logs were deleted")
+    moved, grown, settings = (data.get(name) for name in ("moved", "partitions", "settings"))
+    if isinstance(moved, int):
+        said.append(f"{moved} partitions moved to other replicas")
+    if isinstance(grown, dict):
+        said.append(f"{len(grown)} topics got one more partition")
+    if isinstance(settings, dict):
+        said.append(", ".join(f"{name}={value}" for name, value in settings.items()))
+    if isinstance(data.get("shared"), int):
+        said.append(f"the group took in a stranger {data['shared']} times")
     return "; ".join(filter(None, said))
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import local, namespaces
-from harness.cluster.local import LocalCluster, LoopbackCluster
+from harness.cluster.local import LocalCluster
+from harness.cluster.loopback import LoopbackCluster
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.protocols import Cluster, Hosts, Logs, Network, Processes
 from tests.conftest import absent
@@ -202,7 +203,11 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
     ("wish", "message"),
     [
         ({"nodes": 0}, "--nodes 0"),
-        ({"version": "2.4.1"}, "KRaft only"),
+        ({"version": "2.3.1"}, "give 2.4.0 or newer"),
+        ({"version": "4.0.2", "metadata": "zookeeper"}, "ZooKeeper was removed"),
+        ({"version": "2.8.2", "metadata": "kraft"}, "use --metadata zookeeper"),
+        ({"version": "2.8.2", "controllers": 3}, "--controllers goes with KRaft"),
+        ({"controllers": 6}, "--controllers 6"),
         ({"broker_config": {"node.id": "1"}}, "--broker-config node.id"),
         ({"mode": "cloud"}, "cluster mode"),
     ],

@@ -88,7 +88,10 @@ class Place:
         return Env(self.cluster, self.roles, self.clients, Draw.of(seed, "test", 0), self._ask)
 
     def _ask(self, name: str, within_s: float, **arguments: Any) -> Any:
-        return getattr(self.admin, name)(**arguments)
+        try:
+            return getattr(self.admin, name)(**arguments)
+        except ClientError as error:
+            raise ClusterTrouble(f"{name}: {error}") from None
 
     def holds_records(self) -> bool:
         """Whether every log does: a power cut may have emptied them."""
@@ -185,6 +188,52 @@ def _ended(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -
     return bool(started["ended"]) and all(size > 0 for size in started["filled_bytes"].values())
 
 
+def _reassigned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Every list of replicas changed, and all are back."""
+    now = {f"{row['topic']}-{row['partition']}": row["replicas"] for row in place.admin.partitions()}
+    numbers = {node: number for number, node in enumerate(place.cluster.nodes, 1)}
+    lists = started["reassigned"]
+    return (
+        started["moved"] == len(lists) > 0
+        and all(before != after for before, after in lists.values())
+        and all(now[name] == [numbers[node] for node in before] for name, (before, _) in lists.items())
+    )
+
+
+def _grown(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """There is a partition more, which is nobody's key."""
+    return started["partitions"] == {"r-0": len(place.admin.partitions())} and len(place.admin.keys()) == 8
+
+
+def _removed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """It was empty when it came back, and has its replicas again."""
+    number = place.cluster.nodes.index(started["nodes"][0]) + 1
+    rows = place.admin.partitions(everything=True)
+    return sum(number in row["isr"] for row in rows) >= started["moved"] > 0 and "not_back" not in ended
+
+
+def _min_isr(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """As many as there are replicas, and two again."""
+    name = "min.insync.replicas"
+    return started["settings"] == {name: "3"} and place.admin.configs(["r-0"], [name])["r-0"][name] == "2"
+
+
+def _expired(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The logs begin where the history says."""
+    starts = {key: start for key, start, _ in place.admin.list_offsets([key for key, _ in ended["deleted"]])}
+    return bool(starts) and all(starts[key] == before for key, before in ended["deleted"])
+
+
+def _unclean(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """All had been killed, and the first one, which was behind, led."""
+    late = started["killed"][0]
+    return set(started["new_leaders"].values()) == {late} and "not_back" not in ended
+
+
+def _stormed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    return ended["joined"] >= ended["shared"] >= started["shared"] >= 2
+
+
 HEAL = "heal-network"
 # fault, the op that starts it, the op that ends it, what shows its effect
 CASES = [
@@ -203,6 +252,7 @@ CASES = [
     ("split:minority", "split", HEAL, _dropped),
     ("ring:all", "ring", HEAL, _dropped),
     ("cut-clients:n2", "cut-clients", HEAL, _at("n2", "w0", "w1")),
+    ("lose-acks:leader", "lose-acks", HEAL, _at("w0", "w1")),
     ("power-loss:leader", "power-loss", "power-on", _moved),
     ("power-loss:all", "power-loss", "power-on", _lost_bytes),
     ("disk-full:leader", "disk-full", "disk-free", _ended),
@@ -211,6 +261,15 @@ CASES = [
     ("damage-index:one", "damage-index", "start", _damaged),
     ("delete-checkpoint:one", "delete-checkpoint", "start", _damaged),
     ("delete-records:some", "delete-records", "", _deleted),
+    ("cut-controller:follower", "cut-controller", HEAL, _dropped),
+    ("elect:all", "elect", "", _moved),
+    ("elect-unclean:leader", "elect-unclean", "bring-back", _unclean),
+    ("reassign:all", "reassign", "reassign-back", _reassigned),
+    ("add-partitions:all", "add-partitions", "", _grown),
+    ("remove-broker:one", "remove-broker", "add-broker", _removed),
+    ("config-change:min-isr-up", "config-change", "config-back", _min_isr),
+    ("config-change:retention", "config-change", "config-back", _expired),
+    ("rebalance:group", "rebalance", "calm", _stormed),
 ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import broker, storage
+from harness.cluster import broker, layout, storage, zookeeper
 from harness.cluster.broker import Node
 from harness.cluster.jars import Jars
 from harness.cluster.java import Java
@@ -91,9 +91,39 @@ def test_share_groups_are_for_version_4_on() -> None:
     assert "share." not in old and "share." in new
 
 
-def test_a_version_without_kraft_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"3\.3\.1 or newer"):
-        broker.check_version("2.8.2")
+def test_with_zookeeper_a_broker_knows_nothing_of_a_quorum() -> None:
+    places = layout.isolated(3, 0, "zookeeper")
+    connect = zookeeper.connect(places.zookeepers)
+    told = parsed(broker.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
+    assert told["zookeeper.connect"] == "10.64.1.201:2181,10.64.1.202:2181,10.64.1.203:2181"
+    assert (told["broker.id"], told["zookeeper.session.timeout.ms"]) == ("2", "3000")
+    assert told["listeners"] == "INSIDE://10.64.1.2:9092"
+    assert (
+        not {"process.roles", "node.id", "controller.quorum.voters", "broker.session.timeout.ms"}
+        & told.keys()
+    )
+
+
+def test_a_node_that_only_controls_advertises_nothing() -> None:
+    places = layout.isolated(3, 3, "kraft")
+    told = parsed(broker.properties(places.controllers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    assert (told["process.roles"], told["node.id"]) == ("controller", "4")
+    assert told["controller.quorum.voters"] == "4@10.64.1.101:9093,5@10.64.1.102:9093,6@10.64.1.103:9093"
+    assert told["listeners"] == "CONTROLLER://10.64.1.101:9093"
+    assert "advertised.listeners" not in told and "inter.broker.listener.name" not in told
+    assert told["min.insync.replicas"] == "2"
+
+
+def test_a_broker_beside_controllers_does_not_vote() -> None:
+    places = layout.isolated(3, 1, "kraft")
+    told = parsed(broker.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    assert (told["process.roles"], told["controller.quorum.voters"]) == ("broker", "4@10.64.1.101:9093")
+    assert told["listeners"] == "INSIDE://10.64.1.1:9092"
+
+
+def test_a_version_without_kraft_is_refused_without_zookeepers() -> None:
+    with pytest.raises(BadInput, match=r"ready from 3\.3\.1 on; use --metadata zookeeper"):
+        broker.properties(nodes(1)[0], nodes(1), "2.8.2", "/d", {})
 
 
 def test_logging_follows_the_version() -> None:

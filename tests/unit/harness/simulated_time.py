@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
+from harness.interpreter import fault_of
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op, Process
 from harness.model.protocols import Context, Generator, Pending
 
@@ -23,19 +24,24 @@ def simulate(
     """Invocations and completions, in order, until the generator is exhausted or `ops_max` were invoked."""
     processes: list[Process] = list(range(concurrency))
     free: deque[Process] = deque(processes)
-    nemesis_free, now, events, invoked = True, 0, [], 0
+    now, events, invoked = 0, [], 0
+    busy: dict[str, int] = {}
     due: list[tuple[int, int, Op]] = []
+
+    def context() -> Context:
+        return Context(now, free, processes, not busy, seed, frozenset(busy))
+
     while True:
         while due and due[0][0] <= now:
             _, _, op = heapq.heappop(due)
             done = complete(op).with_(time_ns=now)
             process = op.process
             if process == NEMESIS:
-                nemesis_free = True
+                del busy[fault_of(op)]
+                done = done.with_(extra={**op.extra, "phase": "complete"})
             elif done.type == INFO:
                 slot = int(process) % concurrency
-                ctx = Context(now, free, processes, nemesis_free, seed)
-                generator = generator.update(ctx, done)
+                generator = generator.update(context(), done)
                 events.append(done)
                 processes[slot] = int(process) + concurrency
                 free.append(processes[slot])
@@ -43,11 +49,8 @@ def simulate(
             else:
                 free.append(process)
             events.append(done)
-            generator = generator.update(Context(now, free, processes, nemesis_free, seed), done)
-        if not free and not nemesis_free:
-            now = due[0][0]
-            continue
-        answer = generator.op(Context(now, free, processes, nemesis_free, seed))
+            generator = generator.update(context(), done)
+        answer = generator.op(context())
         if answer is None:
             if not due:
                 return events
@@ -58,15 +61,15 @@ def simulate(
             now = min(now + STEP_NS, due[0][0]) if due else now + STEP_NS
             continue
         if asked.process == NEMESIS:
-            nemesis_free = False
-            op = asked.with_(time_ns=now)
+            op = asked.with_(time_ns=now, extra={**asked.extra, "phase": "invoke"})
+            busy[fault_of(op)] = invoked
         else:
             process = free.popleft() if asked.process == -1 else asked.process
             if asked.process != -1:
                 free.remove(process)
             op = asked.with_(time_ns=now, process=process, type=INVOKE)
         events.append(op)
-        generator = generator.update(Context(now, free, processes, nemesis_free, seed), op)
+        generator = generator.update(context(), op)
         invoked += 1
         if invoked >= ops_max:
             return events

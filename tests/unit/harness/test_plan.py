@@ -38,6 +38,14 @@ from harness.model.errors import BadInput
         ({"sim_bugs": ("phantom",)}, "goes with --cluster sim"),
         ({"cluster": "sim", "sim_bugs": ("fantom",)}, "no such bug"),
         ({"sub_via": ("phone",)}, "--sub-via phone"),
+        ({"kafka_version": "latest"}, "--kafka-version latest: give three numbers"),
+        ({"kafka_version": "2.3.1"}, "2.3.1: give 2.4.0 or newer"),
+        ({"kafka_version": "4.1", "metadata": "zookeeper"}, "--metadata zookeeper with Kafka 4.1.2"),
+        ({"kafka_version": "2.8", "metadata": "kraft"}, "use --metadata zookeeper"),
+        ({"metadata": "etcd"}, "--metadata etcd"),
+        ({"kafka_version": "2.8", "controllers": 3}, "--controllers 3 goes with KRaft"),
+        ({"controllers": 6}, "--controllers 6"),
+        ({"cluster": "mock", "controllers": 3}, "--controllers 3 goes with --cluster local"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object], says: str) -> None:
@@ -48,6 +56,13 @@ def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object]
 def test_defaults_adapt_to_fewer_nodes() -> None:
     one = plan.make({"nodes": 1})
     assert (one.replication_factor, one.min_isr) == (1, 1)
+
+
+def test_a_series_is_written_as_its_last_patch_and_has_its_metadata() -> None:
+    old = plan.make({"kafka_version": "2.4"})
+    assert (old.kafka_version, old.metadata_kept) == ("2.4.1", "zookeeper")
+    assert plan.make({"kafka_version": "3.9.2"}).metadata_kept == "kraft"
+    assert plan.make({"kafka_version": "3.9.2", "metadata": "zookeeper"}).metadata_kept == "zookeeper"
 
 
 def test_idempotence_is_on_where_a_retry_would_make_duplicates() -> None:
@@ -72,9 +87,10 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
         ("!!python/object:os.system {}", "not a plan"),
         ("- 1\n", "a mapping of options"),
         ("schema: 99\n", "newer harness"),
-        ("nemsis: []\n", "plan.yaml: --nemsis: no such option"),
+        ("acks: all\nnemsis: []\n", "plan.yaml:2:1: nemsis: no such key; did you mean nemesis?"),
         ("\x00", "plan.yaml: not a plan"),
-        ("nemesis_interval_s: fast\n", "--nemesis-interval fast"),
+        ("nemesis_interval_s: fast\n", "plan.yaml:1:21: nemesis_interval_s fast: "),
+        ("txn: true\nacks: '1'\n", "plan.yaml: --txn needs --acks all"),
     ],
 )
 def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, says: str) -> None:

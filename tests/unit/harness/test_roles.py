@@ -21,7 +21,7 @@ class Answers:
 
     nodes = NODES
 
-    def __init__(self, views: list[View], controller: int | None = None) -> None:
+    def __init__(self, views: list[View], controller: int | None = 1) -> None:
         self._views, self._controller = views, controller
 
     def views(self) -> list[View]:
@@ -31,7 +31,20 @@ class Answers:
         return self._controller
 
 
-def roles_of(views: list[View], controller: int | None = None) -> ViewRoles:
+class WithControllers(Answers):
+    """There are controllers of their own, some of them silent."""
+
+    metadata_servers = ("c1", "c2", "c3")
+
+    def __init__(self, views: list[View], controller: int | None, silent: list[str]) -> None:
+        super().__init__(views, controller)
+        self._silent = silent
+
+    def silent(self) -> list[str]:
+        return self._silent
+
+
+def roles_of(views: list[View], controller: int | None = 1) -> ViewRoles:
     return ViewRoles(Answers(views, controller), "r", "r-group", 4, 3)
 
 
@@ -63,6 +76,21 @@ def test_a_node_that_does_not_answer_yet_is_not_healthy() -> None:
     assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers answer"
 
 
+def test_a_cluster_that_nobody_controls_is_not_healthy() -> None:
+    assert "who controls" in roles_of([view(1, 1, {1, 2, 3})] * 3, None).unhealthy()
+
+
+def test_controllers_of_their_own_are_counted_after_the_nodes() -> None:
+    well = [view(1, 1, {1, 2, 3})] * 3
+
+    def roles(controller: int | None, silent: list[str]) -> ViewRoles:
+        return ViewRoles(WithControllers(well, controller, silent), "r", "r-group", 4, 3)
+
+    assert roles(5, []).holders("controller") == ["c2"]
+    assert roles(5, []).unhealthy() == ""
+    assert roles(5, ["c1", "c3"]).unhealthy() == "c1, c3 did not answer"
+
+
 def test_leaderless_and_silent() -> None:
     assert "no leader" in roles_of([view(None, 1, set())] * 3).unhealthy()
     with pytest.raises(ClusterTrouble, match="no broker answers"):
@@ -83,7 +111,7 @@ def test_coordinators_are_the_leaders_of_the_partitions_of_their_names() -> None
     assert roles.holders("group-coordinator") == [NODES[coordinating("r-group", 50) % 3]]
     assert roles.holders("txn-coordinator") == [NODES[coordinating(f"r-{n}", 50) % 3] for n in range(4)]
     assert roles_of([view(1, 1, {1})]).holders("txn-coordinator") == []
-    assert roles_of([]).holders("controller") == []
+    assert roles_of([], None).holders("controller") == []
 
 
 def test_the_quorum_leader_of_a_describe_quorum_answer() -> None:
@@ -108,7 +136,7 @@ def test_parse_of_a_metadata_answer() -> None:
     answer = struct.pack(">ii", 1, 0) + struct.pack(">i", 1) + broker + text("cluster")
     answer += struct.pack(">i", 7) + struct.pack(">i", 1) + topic
     found = parse(answer)
-    assert found == View(frozenset({7}), {("t", 3): PartitionView(7, 12, frozenset({7}))})
+    assert found == View(frozenset({7}), {("t", 3): PartitionView(7, 12, frozenset({7}))}, 7)
     with pytest.raises(ValueError, match="cut short"):
         parse(answer[:-6])
 

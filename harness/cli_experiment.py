@@ -1,0 +1,120 @@
+"""`harness experiment`: named experiments, and what is seen beside what is expected."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.model.errors import EXIT_VALID
+from harness.run_options import RunsDir, SparkMaster
+
+app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", envvar="HARNESS_EXPERIMENTS", help="Your own experiments, beside ours."),
+]
+Name = Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file.")]
+
+
+@app.callback()
+def _app() -> None:
+    """Known failures as repeatable experiments."""
+
+
+@app.command("list")
+def list_(
+    folder: Folder = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> int:
+    """List the experiments."""
+    from harness.experiments import spec
+
+    found = [spec.load(path) for path in spec.every(folder).values()]
+    if as_json:
+        rows = [
+            {
+                "name": one.name,
+                "title": one.title,
+                "kind": one.kind,
+                "source": one.source,
+                "cases": len(one.cases),
+            }
+            for one in found
+        ]
+        print(json.dumps(rows))
+        return EXIT_VALID
+    width = max((len(one.name) for one in found), default=0)
+    for one in found:
+        print(f"{one.name:{width}}  {one.kind:9}  {one.title}")
+    print("next: harness experiment show NAME; harness experiment run NAME")
+    return EXIT_VALID
+
+
+@app.command()
+def show(name: Name, folder: Folder = None) -> int:
+    """Say what an experiment does and expects, and print its plans."""
+    from harness.experiments import spec
+
+    found = spec.named(name, folder)
+    print(f"{found.name}: {found.title}\n\n{found.why}\n\nsource: {found.source}\nfile: {found.path}")
+    for case in found.cases:
+        print(f"\n{case.name}{f' [{case.variant}]' if case.variant else ''}: {case.title} ({case.runs} runs)")
+        print(f"  plan: {json.dumps(dict(case.plan))}")
+        for text in case.expect.texts:
+            print(f"  expected: {text}")
+    print(f"\nnext: harness experiment run {name}")
+    return EXIT_VALID
+
+
+@app.command()
+def run(
+    name: Name,
+    times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Runs of each case.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the first run; each further one has the next.")
+    ] = 1,
+    stop: Annotated[bool, typer.Option("-x", help="End a case with its first run that disagrees.")] = False,
+    case: Annotated[str, typer.Option(help="Only the case, or the variant, of this name.")] = "",
+    folder: Folder = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+    spark_master: SparkMaster = "local[*]",
+) -> int:
+    """Run an experiment, and say whether what is seen agrees with what is expected.
+
+    Exit code 0: it does; 1: it does not; 2: some runs could not be judged.
+
+    [bold]Examples[/bold]
+
+      harness experiment run delivery-study --runs 5
+
+      harness experiment run delivery-study --case test-1 -n 1
+    """
+    from harness.experiments import report, spec
+    from harness.experiments import run as running
+    from harness.model.errors import BadInput
+
+    chosen = spec.named(name, folder)
+    if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
+        raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
+    began = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    tried = running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master)
+    rows = report.rows(tried)
+    target = out or runs_dir / "experiments" / f"{began}-{chosen.name}"
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "report.md").write_text(report.document(chosen, tried))
+    (target / "table.csv").write_text(report.as_csv(rows))
+    (target / "results.json").write_text(json.dumps([asdict(one) for one in tried], default=str, indent=1))
+    if chosen.kind == "study":
+        print(f"\n{report.text(rows)}\n(claimed | measured in k of n runs: records; ≠ where they differ)")
+    code = running.exit_code(tried)
+    said = {0: "as expected", 1: "NOT as expected"}.get(code, "some runs could not be judged")
+    print(f"\n{chosen.name}: {said}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
+    return code

@@ -1,0 +1,46 @@
+"""`harness image`: container images for --cluster docker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.model.errors import EXIT_VALID
+from harness.plan import TestPlan
+
+app = typer.Typer(no_args_is_help=True, help="Container images for --cluster docker.")
+
+
+@app.callback()
+def _image() -> None:
+    """Container images for --cluster docker."""
+
+
+@app.command()
+def build(
+    kafka_version: Annotated[
+        str, typer.Option(help="Kafka version, from Maven Central.")
+    ] = TestPlan.model_fields["kafka_version"].default,
+    jars: Annotated[Path | None, typer.Option(help="A folder of jars with a broker of your own.")] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="Name of the image. [default: kafka-log-harness:VERSION, or :custom with --jars]"),
+    ] = None,
+) -> int:
+    """Make an image of the broker's jars and this machine's Java, for an engine that reaches no registry.
+
+    [bold]Examples[/bold]
+
+      harness image build
+
+      harness image build --kafka-version 3.9.1 --tag apache/kafka:3.9.1
+
+      harness image build --jars ~/kafka/core/build/dependant-libs-2.13.16 --tag kafka:mine
+    """
+    from harness.cluster import image
+
+    made = image.build(kafka_version, jars, tag, lambda text: print(text, flush=True))
+    print(f"{made.tag}: {made.size_bytes >> 20} MiB, {made.id[:19]}")
+    return EXIT_VALID

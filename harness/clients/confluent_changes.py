@@ -1,0 +1,152 @@
+"""What changes a running cluster, through confluent-kafka's AdminClient: elections, partitions, settings.
+
+Each function takes the AdminClient first and raises ClientError.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+
+from harness.clients import requests
+from harness.clients.api import ClientError, TopicPartition
+from harness.clients.confluent_config import converted
+
+SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
+NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
+_NOT_CONTROLLER: Final = 41
+_AGAIN_S: Final = 0.2
+
+
+def _result(future: Future[Any], deadline: float, what: str) -> Any:
+    try:
+        return future.result(timeout=max(0.0, deadline - time.monotonic()))
+    except ck.KafkaException as error:
+        raise converted(error) from None
+    except FutureTimeout:
+        raise ClientError("_TIMED_OUT", f"{what}: no answer in time") from None
+
+
+def elect(
+    admin: Any, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float
+) -> dict[TopicPartition, str]:
+    """The error of each partition's election, empty for none (KIP-183, KIP-460)."""
+    if not partitions:
+        return {}
+    kind = ck.ElectionType.UNCLEAN if unclean else ck.ElectionType.PREFERRED
+    asked = [ck.TopicPartition(topic, number) for topic, number in partitions]
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    # Without timeouts: given one, confluent-kafka 2.16 raises SystemError, as it names too few arguments.
+    future = admin.elect_leaders(kind, asked)
+    answers = _result(future, deadline, "electing leaders")
+    return {
+        (at.topic, at.partition): "" if error is None else converted(error).code
+        for at, error in answers.items()
+    }
+
+
+def add_partitions(admin: Any, totals: Mapping[str, int], timeout_s: float) -> None:
+    """Grow topics to so many partitions each (KIP-195)."""
+    if not totals:
+        return
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    asked = [NewPartitions(topic, total) for topic, total in totals.items()]
+    futures = admin.create_partitions(asked, request_timeout=timeout_s, operation_timeout=timeout_s)
+    for topic, future in futures.items():
+        _result(future, deadline, f"adding partitions to {topic}")
+
+
+def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
+    return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+
+
+def change_configs(
+    admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float
+) -> None:
+    """Set topics' own settings; None takes one away, so that the broker's counts again (KIP-339)."""
+    if not topics or not changes:
+        return
+    entries = [
+        ConfigEntry(
+            name,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in changes.items()
+    ]
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    asked = [_resource(topic, entries) for topic in topics]
+    for resource, future in admin.incremental_alter_configs(asked, request_timeout=timeout_s).items():
+        _result(future, deadline, f"changing the settings of {resource.name}")
+
+
+def configs(
+    admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float
+) -> dict[str, dict[str, str]]:
+    """topic -> setting -> the value in force, as a broker says."""
+    if not topics:
+        return {}
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    futures = admin.describe_configs([_resource(topic) for topic in topics], request_timeout=timeout_s)
+    found = {}
+    for resource, future in futures.items():
+        entries = _result(future, deadline, f"the settings of {resource.name}")
+        found[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
+    return found
+
+
+def _asked(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
+    """A request made by hand, to the controller as metadata names it, again while it is the wrong one."""
+    brokers = addresses["brokers"]
+    address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
+    if address is None:
+        raise ClientError("_TRANSPORT", "no broker is known")
+    try:
+        code, said = read(requests.ask(address, request, timeout_s))
+    except (OSError, ValueError) as error:
+        raise ClientError("_TRANSPORT", f"{address}: {error}") from None
+    if code:
+        name = ck.KafkaError(code).name()
+        raise ClientError(name, said or "refused", "retriable" if code == _NOT_CONTROLLER else "plain")
+
+
+def _again(attempt: Any, timeout_s: float) -> None:
+    """Until it succeeds, or fails for another reason than that the controller or the connection moved."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            attempt(max(_AGAIN_S, deadline - time.monotonic()))
+            return
+        except ClientError as error:
+            moved = error.kind == "retriable" or error.code == "_TRANSPORT"
+            if not moved or time.monotonic() + _AGAIN_S > deadline:
+                raise
+        time.sleep(_AGAIN_S)
+
+
+def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
+    """Move each partition to these brokers; returns when that has begun. `cluster`: as that of Admin."""
+    if not replicas:
+        return
+
+    def attempt(left_s: float) -> None:
+        request = requests.reassign_request(replicas, left_s)
+        _asked(cluster(left_s), request, requests.reassign_answer, left_s)
+
+    _again(attempt, timeout_s)
+
+
+def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
+    """Have a cluster in KRaft mode forget a broker that does not run."""
+
+    def attempt(left_s: float) -> None:
+        request = requests.unregister_request(broker)
+        _asked(cluster(left_s), request, requests.unregister_answer, left_s)
+
+    _again(attempt, timeout_s)

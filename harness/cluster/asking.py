@@ -1,0 +1,95 @@
+"""What the servers of a local cluster say, asked one by one: who is there, who leads, who controls."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from harness.cluster import quorum, views, zookeeper
+from harness.cluster.broker import Node
+from harness.cluster.layout import Layout, Place
+from harness.cluster.views import View
+
+_TIMEOUT_S: Final = 1.0
+_STATUS_BYTES: Final = 1 << 16
+# A request of -1 bytes: a server closes the connection, and writes that it did.
+_NONSENSE: Final = b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """connect: a fresh TCP socket of the cluster's network."""
+
+    layout: Layout
+    connect: Callable[[], socket.socket]
+
+    def view(self, broker: Node) -> View | None:
+        """What a broker believes; None when it does not answer."""
+        with suppress(OSError, ValueError):
+            return views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
+        return None
+
+    def views(self) -> list[View]:
+        """What every broker that answers believes."""
+        found = (self.view(broker) for broker in self.layout.brokers)
+        return [view for view in found if view is not None]
+
+    def controller(self) -> int | None:
+        """The id of the node that controls the cluster; None when nobody says.
+
+        With KRaft it is the leader of the metadata quorum, by the newest answer; with ZooKeeper the broker
+        that most brokers name, and more than any other.
+        """
+        if self.layout.zookeepers:
+            return most_named(view.controller for view in self.views())
+        found = []
+        for broker in self.layout.brokers:
+            with suppress(OSError, ValueError):
+                answer = views.exchange(
+                    self.connect(), broker.address, broker.port, quorum.REQUEST, _TIMEOUT_S
+                )
+                found.append(quorum.parse(answer))
+        return max(found)[1] if found else None
+
+    def silent(self) -> list[str]:
+        """The servers of the metadata, of those that are no brokers, that do not answer."""
+        return [place.name for place in self.layout.beside if not self._answers(place)]
+
+    def provoke(self, name: str) -> None:
+        """Have a broker or controller write a line to its log. Raises OSError when it does not listen."""
+        node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
+        with self.connect() as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect((node.address, node.port or node.controller_port))
+            connection.sendall(_NONSENSE)
+
+    def _answers(self, place: Place) -> bool:
+        with suppress(OSError, ValueError):
+            if isinstance(place, Node):  # whoever leads the quorum: any answer is a sign of life
+                port = place.controller_port
+                return bool(views.exchange(self.connect(), place.address, port, quorum.REQUEST, _TIMEOUT_S))
+            return zookeeper.serves(self._status(place.address, place.port))
+        return False
+
+    def _status(self, address: str, port: int) -> bytes:
+        """A ZooKeeper's answer, which ends with the connection."""
+        said = b""
+        with self.connect() as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect((address, port))
+            connection.sendall(zookeeper.STATUS)
+            while len(said) < _STATUS_BYTES and (chunk := connection.recv(4096)):
+                said += chunk
+        return said
+
+
+def most_named(named: Iterable[int | None]) -> int | None:
+    """The one that is named more often than any other; None when there is none."""
+    counted = Counter(each for each in named if each is not None).most_common(2)
+    if not counted or (len(counted) == 2 and counted[0][1] == counted[1][1]):
+        return None
+    return counted[0][0]

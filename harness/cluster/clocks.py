@@ -1,0 +1,104 @@
+"""Wall clocks of the local cluster's servers: each is started with a clock library of its own.
+
+What a server takes the time to be is read from its log: a connection that says nonsense makes it write a line
+at once ("Invalid receive", from 0.8 to now).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import clockshim
+
+_LINE: Final = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
+_FORMAT: Final = "%Y-%m-%d %H:%M:%S,%f"
+_SAYS_WITHIN_S: Final = 3.0
+_LOOK_AGAIN_S: Final = 0.002
+_LIBRARY: Final = "clock.so"
+
+
+class Clocks:
+    """Clocks by server. `home`: its folder, with server.log; `provoke`: has it write a line. Thread-safe."""
+
+    def __init__(self, home: Callable[[str], Path], provoke: Callable[[str], None]) -> None:
+        self._home, self._provoke = home, provoke
+        self._strobes: dict[str, tuple[threading.Event, threading.Thread]] = {}
+        self._lock = threading.Lock()
+
+    def env(self, name: str) -> Mapping[str, str]:
+        """What a server is started with. Its clock stays what it was when it is started again."""
+        path = self._home(name) / _LIBRARY
+        if not path.exists():
+            path.write_bytes(clockshim.library())
+        others = os.environ.get("LD_PRELOAD")
+        return {"LD_PRELOAD": f"{path}:{others}" if others else str(path)}
+
+    def set(self, name: str, ahead_s: float) -> None:
+        """The server's clock is `ahead_s` ahead, and stays so."""
+        with self._lock:
+            self._still(name)
+            clockshim.set_ahead(self._home(name) / _LIBRARY, ahead_s)
+
+    def strobe(self, name: str, ahead_s: float, every_s: float) -> None:
+        """The server's clock is `ahead_s` ahead, and right again, for `every_s` each."""
+        with self._lock:
+            self._still(name)
+            ended = threading.Event()
+            arguments = (self._home(name) / _LIBRARY, ahead_s, every_s, ended)
+            thread = threading.Thread(target=_flip, args=arguments, name=f"strobe-{name}", daemon=True)
+            self._strobes[name] = ended, thread
+            thread.start()
+
+    def stop(self) -> None:
+        """No clock changes any more."""
+        with self._lock:
+            for name in list(self._strobes):
+                self._still(name)
+
+    def ahead_s(self, name: str) -> float | None:
+        """How far ahead the server's own clock is, within some 10 ms; None where it says nothing in time."""
+        log = self._home(name) / "server.log"
+        at = log.stat().st_size if log.exists() else 0
+        with suppress(OSError):  # a server that is down is one that says nothing
+            self._provoke(name)
+        deadline = time.monotonic() + _SAYS_WITHIN_S
+        while time.monotonic() < deadline:
+            said = _said(log, at)
+            if said is not None:
+                return round(said - time.time(), 3)
+            time.sleep(_LOOK_AGAIN_S)
+        return None
+
+    def _still(self, name: str) -> None:
+        if name in self._strobes:
+            ended, thread = self._strobes.pop(name)
+            ended.set()
+            thread.join()
+
+
+def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event) -> None:
+    ahead = True
+    with suppress(FileNotFoundError):  # the cluster is gone
+        while True:
+            clockshim.set_ahead(library, ahead_s if ahead else 0.0)
+            if ended.wait(every_s):
+                return
+            ahead = not ahead
+
+
+def _said(log: Path, at: int) -> float | None:
+    """The time of the first line after a byte offset, in seconds since 1970; None while there is none."""
+    with suppress(FileNotFoundError), log.open("rb") as lines:
+        lines.seek(at)
+        found = _LINE.search(lines.read(1 << 16))
+        if found:
+            return datetime.strptime(found[1].decode(), _FORMAT).timestamp()
+    return None

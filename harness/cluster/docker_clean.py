@@ -1,0 +1,168 @@
+"""What a run leaves with a Docker engine when it is killed, and taking that away.
+
+Everything that a run makes there carries two labels: its run, and the process that owns it. While that
+process lives, what it owns is in use, not left over. A guard beside each run removes the run's things as soon
+as the harness is gone, and `harness cluster clean --cluster docker` does for what a guard did not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster import docker_engine, namespaces
+from harness.model.errors import HarnessError
+
+RUN: Final = "harness.run"
+OWNER: Final = "harness.owner"
+NODE: Final = "harness.node"
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_GUARD_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something of a run whose harness is gone.
+
+    kind   "container", "network" or "volume"
+    name   as the engine has it
+    run    the run's id
+    since  when it was made, as the engine says
+    """
+
+    kind: str
+    name: str
+    run: str
+    since: str
+
+
+def labels(run: str) -> dict[str, str]:
+    """What to put on everything that this process makes for a run."""
+    return {RUN: run, OWNER: owner(os.getpid())}
+
+
+def owner(pid: int) -> str:
+    """A process of this machine, told from all others that get its number; empty when it is gone."""
+    try:
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{_BOOT.read_text().strip()}/{pid}/{started}"
+    except OSError:
+        return ""
+
+
+def in_use(owned_by: str) -> bool:
+    """Whether the process of an owner label lives."""
+    number = owned_by.split("/")[1:2]
+    return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
+
+
+def leftovers(engine: Any = None) -> list[Leftover]:
+    """Everything of runs whose harness is gone, in the order of removal. Raises Missing without an engine."""
+    engine = engine or docker_engine.connect()
+    return [one for one, owned_by in everything(engine) if not in_use(owned_by)]
+
+
+def remove(leftover: Leftover, engine: Any = None) -> None:
+    """Take one away; nothing happens when it is gone, or going. Raises ClusterTrouble."""
+    import docker
+
+    api = (engine or docker_engine.connect()).api
+    act: Mapping[str, Callable[[str], None]] = {
+        "container": lambda name: api.remove_container(name, v=True, force=True),
+        "network": api.remove_network,
+        "volume": api.remove_volume,
+    }
+    with docker_engine.trouble(f"removing the {leftover.kind} {leftover.name}"):
+        try:
+            act[leftover.kind](leftover.name)
+        except docker.errors.NotFound:
+            pass
+        except docker.errors.APIError as error:
+            if "already in progress" not in str(error.explanation):
+                raise
+
+
+def remove_run(run: str, engine: Any) -> int:
+    """Take away everything of a run, in use or not; how much that was. Raises ClusterTrouble."""
+    found = [one for one, _ in everything(engine) if one.run == run]
+    for one in found:
+        remove(one, engine)
+    return len(found)
+
+
+def everything(engine: Any) -> list[tuple[Leftover, str]]:
+    """(what, owner) of all that runs have there now, in the order in which it can be removed."""
+    found: list[tuple[Leftover, str]] = []
+    having = {"label": RUN}
+
+    def note(kind: str, name: str, marks: Mapping[str, str] | None, since: str) -> None:
+        told = marks or {}
+        found.append((Leftover(kind, name, told.get(RUN, ""), since), told.get(OWNER, "")))
+
+    with docker_engine.trouble("listing what runs have left with the Docker engine"):
+        for row in engine.api.containers(all=True, filters=having):
+            name = row["Names"][0].lstrip("/") if row.get("Names") else row["Id"]
+            note("container", name, row.get("Labels"), _time(row.get("Created", 0)))
+        for row in engine.api.networks(filters=having):
+            note("network", row["Name"], row.get("Labels"), str(row.get("Created", ""))[:19])
+        for row in engine.api.volumes(filters=having).get("Volumes") or ():
+            note("volume", row["Name"], row.get("Labels"), str(row.get("CreatedAt", ""))[:19])
+    return found
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+# --- the guard ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def guarded(run: str, log: Path) -> Iterator[None]:
+    """Inside the block, another process waits for this one's end, and then removes what the run has left."""
+    argv = [sys.executable, "-m", "harness.cluster.docker_clean", run]
+    with log.open("ab") as output:
+        guard = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": namespaces.python_path()},
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        try:
+            guard.wait(30)
+        except subprocess.TimeoutExpired:
+            guard.kill()
+            guard.wait()
+
+
+def main(argv: list[str]) -> int:
+    """`python -m harness.cluster.docker_clean RUN`: at the end of standard input, remove the run's things."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    code = 0
+    for _ in range(_GUARD_TRIES):
+        try:
+            if not remove_run(argv[0], docker_engine.connect()):
+                return 0
+            code = 0
+        except HarnessError as error:
+            print(error, file=sys.stderr)
+            code = error.exit_code
+        time.sleep(1)  # what was being made when the harness ended may be there only now
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,314 @@
+"""The brokers of docker-compose.yml in containers, by way of the Docker SDK.
+
+Each run has its own names, network and ports. Clients run on this machine, under a supervisor without
+namespaces, and reach the brokers at ports of 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster import (
+    docker_clean,
+    docker_engine,
+    docker_parts,
+    quorum,
+    remote,
+    views,
+)
+from harness.cluster.control import Control
+from harness.cluster.docker_engine import trouble
+from harness.cluster.docker_net import Filters
+from harness.cluster.docker_parts import Spec
+from harness.cluster.remote import RemoteChild
+from harness.cluster.views import View
+from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.protocols import CommandResult
+
+_UP_TIMEOUT_S: Final = 120.0
+_KILL_TIMEOUT_S: Final = 20.0
+_STOP_TIMEOUT_S: Final = 60.0
+_VIEW_TIMEOUT_S: Final = 1.0
+_OUTPUT_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What there is between `up` and `down`."""
+
+    engine: Any
+    control: Control
+    guard: contextlib.ExitStack
+    containers: dict[str, str] = field(default_factory=dict)
+    filters: list[Filters] = field(default_factory=list)
+
+
+def make(image: str, version: str, run: str, work_dir: Path, overrides: Mapping[str, str]) -> DockerCluster:
+    """Kafka's brokers in containers, for a run; nothing is started.
+
+    image  "" for that of a version which the engine has
+    Raises BadInput (settings), Missing (engine, image, memory, disk).
+    """
+    engine = docker_engine.connect()
+    chosen = docker_engine.image(engine, image, version)
+    docker_engine.check_room(engine, len(docker_parts.NODES))
+    return DockerCluster(docker_parts.kafka(run, work_dir, chosen, overrides))
+
+
+class DockerCluster:
+    """Satisfies Cluster, Hosts, Processes, Network, Logs; `docker_net.why_not` says where Network is refused.
+
+    All clients have one address, this machine's: they are cut off together, or not at all.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.nodes = tuple(service.name for service in spec.services)
+        self.bootstrap = ",".join(f"127.0.0.1:{self._port(node)}" for node in self.nodes)
+        self._state: _Running | None = None
+
+    # --- start and stop -------------------------------------------------------------------------------
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        """Start, and return when every node says that all are registered.
+
+        Raises Missing (engine), ClusterTrouble.
+        """
+        engine = docker_engine.connect()
+        left = docker_clean.leftovers(engine)
+        if left:
+            progress(
+                f"{len(left)} things of earlier runs are left with the Docker engine, first {left[0].name}; "
+                "to remove them: harness cluster clean --cluster docker"
+            )
+        self.spec.work_dir.mkdir(parents=True, exist_ok=True)
+        guard = contextlib.ExitStack()
+        guard.enter_context(docker_clean.guarded(self.spec.run, self.spec.work_dir / "guard.log"))
+        control = Control(isolated=False, log=self.spec.work_dir / "supervisor.log")
+        state = self._state = _Running(engine, control, guard)
+        progress(f"{len(self.nodes)} containers of {self.spec.services[0].image}")
+        net = docker_parts.make_network(engine, self.spec.run, self.nodes)
+        state.filters.append(Filters(net.addresses, net.bridge, self._pid))
+        for service in self.spec.services:
+            made = docker_parts.make_container(engine, self.spec.run, service, net)
+            state.containers[service.name] = made
+        for node in self.nodes:
+            self.start(node)
+        self._await_registered(progress)
+
+    def down(self) -> None:
+        """Remove containers and network, end the clients. Safe to repeat. Raises ClusterTrouble."""
+        state, self._state = self._state, None
+        if state is None:
+            return
+        try:
+            state.control.close()
+            docker_clean.remove_run(self.spec.run, state.engine)
+        finally:
+            state.guard.close()
+        for name in ("supervisor.log", "guard.log"):
+            (self.spec.work_dir / name).unlink(missing_ok=True)
+
+    def _await_registered(self, progress: Callable[[str], None]) -> None:
+        began = time.monotonic()
+        missing = list(self.nodes)
+        while missing:
+            missing = [node for node in missing if len(self.seen_by(node)) < len(self.nodes)]
+            for node in missing:
+                if not self.running(node):
+                    raise ClusterTrouble(f"{node} ended as it started: {self._last_words(node)}")
+            if missing and time.monotonic() - began > _UP_TIMEOUT_S:
+                raise ClusterTrouble(
+                    f"{', '.join(missing)} did not see every broker registered in {_UP_TIMEOUT_S:.0f} s: "
+                    f"{self._last_words(missing[0])}"
+                )
+            if missing:
+                time.sleep(0.1)
+        progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
+
+    def _last_words(self, node: str) -> str:
+        with suppress(ClusterTrouble), trouble("reading the log"):
+            state = self._up()
+            text = state.engine.api.logs(state.containers[node], tail=200).decode(errors="replace")
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            bad = [line for line in lines if any(w in line for w in ("ERROR", "FATAL", "Exception", "error"))]
+            return str((bad or lines or ["it logged nothing"])[-1][:500])
+        return "its log cannot be read"
+
+    # --- what the brokers say -------------------------------------------------------------------------
+
+    def seen_by(self, node: str) -> frozenset[str]:
+        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
+        try:
+            ids = views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
+        except (OSError, ValueError):
+            return frozenset()
+        return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
+
+    def views(self) -> list[View]:
+        """What every node that answers believes about leaders and replicas."""
+        found = []
+        for node in self.nodes:
+            with suppress(OSError, ValueError):
+                found.append(views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S))
+        return found
+
+    def controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum; None when nobody says."""
+        found = []
+        for node in self.nodes:
+            with suppress(OSError, ValueError):
+                port = self._port(node)
+                found.append(
+                    quorum.parse(
+                        views.exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S)
+                    )
+                )
+        return max(found)[1] if found else None
+
+    # --- the brokers' processes -----------------------------------------------------------------------
+
+    def kill(self, node: str) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._signal(node, signal.SIGKILL)
+        self._wait(node, "SIGKILL", _KILL_TIMEOUT_S)
+
+    def stop(self, node: str) -> None:
+        """SIGTERM; returns when it has ended."""
+        self._signal(node, signal.SIGTERM)
+        self._wait(node, "SIGTERM", _STOP_TIMEOUT_S)
+
+    def pause(self, node: str) -> None:
+        self._signal(node, signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._signal(node, signal.SIGCONT)
+
+    def start(self, node: str) -> None:
+        """Start a node that does not run, and cut it off again from whom it was; it has a new network."""
+        state = self._up()
+        with trouble(f"starting {node}"):
+            state.engine.api.start(self._container(node))
+        self._filters().started(node)
+
+    def running(self, node: str) -> bool:
+        return bool(self._told(node)["Running"])
+
+    def _told(self, node: str) -> Mapping[str, Any]:
+        """The state of a node's container: Running, Pid, ExitCode."""
+        with trouble(f"asking about {node}"):
+            told: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
+            return told
+
+    def _signal(self, node: str, number: signal.Signals) -> None:
+        """Nothing happens when it does not run."""
+        with trouble(f"sending {number.name} to {node}"):
+            try:
+                self._up().engine.api.kill(self._container(node), signal=number.name)
+            except Exception:
+                if self.running(node):
+                    raise
+
+    def _wait(self, node: str, what: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.running(node):
+            if time.monotonic() > deadline:
+                raise ClusterTrouble(f"{node} did not end within {timeout_s:.0f} s of {what}")
+            time.sleep(0.05)
+
+    # --- the network ----------------------------------------------------------------------------------
+
+    def drop(self, at: str, sources: Sequence[str]) -> None:
+        """From now on, `at` does not hear `sources`. A client, as either, is all of them."""
+        self._filters().drop(at, sources)
+
+    def heal(self) -> None:
+        self._filters().heal()
+
+    def dropped(self, at: str) -> int:
+        """Packets that the rules at a node have dropped; 0 for clients: see the nodes."""
+        return self._filters().dropped(at)
+
+    def _filters(self) -> Filters:
+        found = self._up().filters
+        if not found:
+            raise ClusterTrouble("the cluster has no network yet")
+        return found[0]
+
+    def _pid(self, node: str) -> int:
+        told = self._told(node)
+        return int(told["Pid"]) if told["Running"] else 0
+
+    # --- commands, clients, logs ----------------------------------------------------------------------
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        """Run a command in a node's container. Raises ClusterTrouble when it cannot start or end in time."""
+        api, container = self._up().engine.api, self._container(node)
+        answers: list[CommandResult | HarnessError] = []
+
+        def execute() -> None:
+            try:
+                with trouble(f"running {argv[0]} in {node}"):
+                    made = api.exec_create(container, list(argv))["Id"]
+                    out, err = api.exec_start(made, demux=True)
+                    code = int(api.exec_inspect(made)["ExitCode"])
+                    answers.append(CommandResult(code, _text(out), _text(err)))
+            except HarnessError as error:
+                answers.append(error)
+
+        thread = threading.Thread(target=execute, daemon=True)
+        thread.start()
+        thread.join(timeout_s)
+        if not answers:
+            raise ClusterTrouble(f"{argv[0]} did not end in {timeout_s:.0f} s")
+        if isinstance(answers[0], HarnessError):
+            raise answers[0]
+        return answers[0]
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process on this machine; `env` is added to this process's environment."""
+        return remote.spawn(self._up().control, host, argv, env, fds, log)
+
+    def collect(self, folder: str) -> None:
+        """Write what each container has logged to `folder`/<node>/server.log."""
+        if self._state is None:
+            return
+        for node, container in self._state.containers.items():
+            path = Path(folder) / node / "server.log"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file, suppress(ClusterTrouble), trouble(f"reading the log of {node}"):
+                for chunk in self._state.engine.api.logs(container, stream=True, follow=False):
+                    file.write(chunk)
+
+    def _port(self, node: str) -> int:
+        return self.spec.port(node, self.spec.client_port)
+
+    def _container(self, node: str) -> str:
+        if node not in self.nodes:
+            raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(self.nodes)}")
+        return self._up().containers[node]
+
+    def _up(self) -> _Running:
+        if self._state is None:
+            raise ClusterTrouble("the cluster is not up")
+        return self._state
+
+
+def new_socket() -> socket.socket:
+    """A fresh TCP socket."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
+def _text(output: bytes | None) -> str:
+    return (output or b"")[:_OUTPUT_BYTES].decode(errors="replace")

@@ -1,0 +1,133 @@
+"""The Docker engine: reaching it, what it has, and its errors as this project's own.
+
+The one that DOCKER_HOST names, or the system's (/var/run/docker.sock). The library is loaded when needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from harness.model.errors import ClusterTrouble, Missing
+
+Say = Callable[[str], None]
+
+VERSION_LABEL: Final = "harness.kafka"
+OFFICIAL: Final = "apache/kafka"
+OWN: Final = "kafka-log-harness"
+_TIMEOUT_S: Final = 60.0
+_BROKER_BYTES: Final = 512 << 20
+
+
+def connect(timeout_s: float = _TIMEOUT_S) -> Any:
+    """A client of the engine, which has answered. Raises Missing, saying where it was looked for."""
+    import docker
+    import requests
+
+    where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    try:
+        engine = docker.from_env(timeout=timeout_s)
+        engine.ping()
+    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        raise Missing(
+            f"no Docker engine answers at {where} ({_reason(error)}): start it (`systemctl start docker`), "
+            "or name another one in DOCKER_HOST; `make system-deps` installs one on Debian"
+        ) from None
+    return engine
+
+
+def is_local() -> bool:
+    """Whether the engine is reached by a socket of this machine."""
+    return os.environ.get("DOCKER_HOST", "unix://").startswith("unix://")
+
+
+@contextmanager
+def trouble(what: str) -> Iterator[None]:
+    """The library's errors inside the block become ClusterTrouble that says `what`."""
+    import docker
+    import requests
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise ClusterTrouble(f"{what}: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        raise ClusterTrouble(f"{what}: the Docker engine does not answer ({_reason(error)})") from error
+
+
+def local_tag(version: str) -> str:
+    """The tag that `harness image build` gives unless told."""
+    return f"{OWN}:{version}"
+
+
+def image(engine: Any, asked: str, version: str) -> str:
+    """The image to run, of those that are there: the one asked for; the official one, or the one built here.
+
+    Nothing is fetched. Raises Missing with the two ways to get one.
+    """
+    wanted = [asked] if asked else [f"{OFFICIAL}:{version}", local_tag(version)]
+    for name in wanted:
+        if _has(engine, name):
+            return name
+    get = asked or wanted[0]
+    build = f"harness image build --kafka-version {version}" + (f" --tag {asked}" if asked else "")
+    raise Missing(
+        f"the Docker engine has no image {' or '.join(wanted)}: fetch it with `docker pull {get}`, or, where "
+        f"no registry is reachable, make one of the cached jars with `{build}`"
+    )
+
+
+def fetched(engine: Any, name: str) -> str:
+    """An image that cannot be made here, if it is there. Raises Missing."""
+    if not _has(engine, name):
+        raise Missing(
+            f"the Docker engine has no image {name}: fetch it with `docker pull {name}`, or name one that it "
+            "has with --image"
+        )
+    return name
+
+
+def _has(engine: Any, name: str) -> bool:
+    import docker
+
+    with trouble(f"looking for the image {name}"):
+        try:
+            engine.images.get(name)
+        except docker.errors.ImageNotFound:
+            return False
+    return True
+
+
+def check_room(engine: Any, brokers: int) -> None:
+    """Raises Missing when the engine's machine has too little memory or disk for some brokers."""
+    with trouble("asking the Docker engine about its machine"):
+        info = engine.info()
+    needed = brokers * _BROKER_BYTES
+    total = int(info.get("MemTotal") or needed)
+    if total < needed:
+        raise Missing(
+            f"the Docker engine's machine has {total >> 20} MiB of memory, and {brokers} brokers take "
+            f"{needed >> 20} MiB: give it more"
+        )
+    root = str(info.get("DockerRootDir", ""))
+    if is_local() and os.path.isdir(root):  # noqa: PTH112  may not be ours to look into
+        status = os.statvfs(root)
+        free = status.f_bavail * status.f_frsize
+        if free < _BROKER_BYTES:
+            raise Missing(
+                f"only {free >> 20} MiB are free in {root}, where the Docker engine keeps its containers, "
+                f"and {_BROKER_BYTES >> 20} MiB are needed: make room (`docker system df`)"
+            )
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost reason of an error, in one line."""
+    seen = [error]
+    while (inner := seen[-1].__cause__ or seen[-1].__context__) is not None and inner not in seen:
+        seen.append(inner)
+    system = next(
+        (found.strerror for found in reversed(seen) if isinstance(found, OSError) and found.strerror), None
+    )
+    return system or str(error).splitlines()[0][:200]

@@ -1,0 +1,133 @@
+"""Packet filters in the networks of containers, entered from this machine: any image will do.
+
+A container's network namespace is that of its process. To enter it takes root, and an engine whose processes
+are this machine's; both are checked. Rules are those of `netlink`: silent, one-way, counted. Clients run on
+this machine and all have its address, the bridge's: that none of them hears a node is a rule where the node
+sends, since this machine's own packet filters are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from pyroute2.iproute.linux import IPRoute
+from pyroute2.nftables.expressions import genex, ipv4addr, verdict
+from pyroute2.nftables.main import NFTables
+
+from harness.cluster import docker_engine, namespaces, netlink
+from harness.cluster.netlink import Host
+from harness.model.errors import ClusterTrouble
+
+_TABLE: Final = "harness"  # the table of netlink, so that its heal and its count are for this chain too
+_OUTPUT: Final = "output"
+_IPV4: Final = 2
+_DROP: Final = 0
+_ACCEPT: Final = 1
+
+
+def why_not() -> str:
+    """Why containers' networks cannot be entered from here, with what to do; empty for no reason."""
+    if not docker_engine.is_local():
+        return "the Docker engine is on another machine, and packets are dropped from its own: run there"
+    if os.geteuid() != 0:
+        return "dropping packets in a container's network takes root: run as root"
+    return ""
+
+
+@contextmanager
+def entered(name: str, pid: int, address: str) -> Iterator[Host]:
+    """A container's network, by its process. Raises ClusterTrouble when it has not that address."""
+    try:
+        network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ClusterTrouble(f"the network of {name} cannot be entered: {error.strerror}") from error
+    try:
+        with namespaces.inside(network), IPRoute() as ip:
+            if not ip.get_addr(match=lambda row: row.get_attr("IFA_ADDRESS") == address):
+                raise ClusterTrouble(
+                    f"process {pid} is not that of {name} here: the engine's processes are not this machine's"
+                )
+        yield Host(name, address, network)
+    finally:
+        os.close(network)
+
+
+class Filters:
+    """The rules in force, by node. Thread-safe.
+
+    addresses  of the nodes
+    machine    the address that this machine's clients have there: the bridge's
+    pid        the process of a node, 0 while it does not run; a node that is started has a new network
+    """
+
+    def __init__(self, addresses: Mapping[str, str], machine: str, pid: Callable[[str], int]) -> None:
+        self._addresses, self._machine, self._pid = addresses, machine, pid
+        self._rules: list[tuple[str, str, bool]] = []  # node, address, whether the node hears or is heard
+        self._lock = threading.Lock()
+
+    def drop(self, at: str, sources: Sequence[str]) -> None:
+        """From now on, `at` does not hear `sources`; who is no node stands for all clients."""
+        wanted = []
+        for source in sources:
+            if at in self._addresses:
+                wanted.append((at, self._addresses.get(source, self._machine), True))
+            elif source in self._addresses:
+                wanted.append((source, self._machine, False))
+        with self._lock:
+            for rule in wanted:
+                if rule not in self._rules:
+                    self._rules.append(rule)
+                    self._put(*rule)
+
+    def started(self, node: str) -> None:
+        """Put the rules of a node into its new network."""
+        with self._lock:
+            for rule in self._rules:
+                if rule[0] == node:
+                    self._put(*rule)
+
+    def heal(self) -> None:
+        """Remove every rule."""
+        with self._lock:
+            hit = {node for node, _, _ in self._rules}
+            self._rules.clear()
+            for node in hit:
+                if pid := self._pid(node):
+                    with entered(node, pid, self._addresses[node]) as host:
+                        netlink.heal(host)
+
+    def dropped(self, at: str) -> int:
+        """Packets that the rules at a node have dropped since it was started; 0 for a client."""
+        with self._lock:
+            pid = self._pid(at) if any(node == at for node, _, _ in self._rules) else 0
+            if not pid:
+                return 0
+            with entered(at, pid, self._addresses[at]) as host:
+                return netlink.dropped(host)
+
+    def _put(self, node: str, address: str, hears: bool) -> None:
+        pid = self._pid(node)
+        if not pid:
+            return
+        with entered(node, pid, self._addresses[node]) as host:
+            if hears:
+                netlink.drop(host, [address])
+            else:
+                _mute(host, address)
+
+
+def _mute(host: Host, listener: str) -> None:
+    """From now on, packets that `host` sends to the address `listener` vanish."""
+    with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
+        nft.table("add", name=_TABLE)
+        nft.chain("add", table=_TABLE, name=_OUTPUT, hook="output", type="filter", priority=0, policy=_ACCEPT)
+        expressions = (
+            ipv4addr(dst=listener),
+            [genex("counter", {"BYTES": 0, "PACKETS": 0})],
+            verdict(code=_DROP),
+        )
+        nft.rule("add", table=_TABLE, chain=_OUTPUT, expressions=expressions)

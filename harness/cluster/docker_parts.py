@@ -1,0 +1,128 @@
+"""What a Docker cluster is made of: its description, and its network and containers in the engine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster import broker, docker_clean, docker_compose, storage
+from harness.cluster.docker_compose import Service
+from harness.cluster.docker_engine import trouble
+from harness.cluster.ports import free_ports
+from harness.model.errors import BadInput
+
+NODES: Final = ("n1", "n2", "n3")
+KAFKA_PORT: Final = 9094  # OUTSIDE in docker-compose.yml
+_FIRST_ADDRESS: Final = 10  # in the network, of the first node; below it is the bridge's
+_NETWORK_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What to run.
+
+    run          id, in all names and labels
+    services     a container each; their names are the nodes'
+    work_dir     takes the supervisor's and the guard's logs
+    client_port  the containers' port for clients
+    """
+
+    run: str
+    services: tuple[Service, ...]
+    work_dir: Path
+    client_port: int
+
+    def port(self, node: str, inner: int) -> int:
+        """The port of 127.0.0.1 that leads to a container's. Raises BadInput when none does."""
+        for service in self.services:
+            for port in service.ports:
+                if service.name == node and port.inner == inner:
+                    return port.outer
+        raise BadInput(f"{docker_compose.FILE}: service {node} publishes no port {inner}")
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """A network that was made: its name, the bridge's address, the nodes' addresses."""
+
+    name: str
+    bridge: str
+    addresses: Mapping[str, str]
+
+
+def kafka(run: str, work_dir: Path, image: str, overrides: Mapping[str, str]) -> Spec:
+    """docker-compose.yml with a run's own ports, and with broker settings. Raises BadInput, Missing."""
+    broker.check_overrides(overrides)
+    ports = free_ports(len(NODES))
+    variables = {f"{node.upper()}_PORT": str(port) for node, port in zip(NODES, ports, strict=True)}
+    services = docker_compose.load({**variables, "KAFKA_IMAGE": image, "CLUSTER_ID": storage.random_id()})
+    if tuple(service.name for service in services) != NODES:
+        raise BadInput(f"{docker_compose.FILE}: the services must be {', '.join(NODES)}")
+    settings = {variable(key): value for key, value in overrides.items()}
+    services = tuple(docker_compose.with_environment(service, settings) for service in services)
+    return Spec(unique(run), services, work_dir, KAFKA_PORT)
+
+
+def variable(key: str) -> str:
+    """The environment variable by which the images take a broker setting. Raises BadInput for none."""
+    if key != key.lower():
+        raise BadInput(f"--broker-config {key}: an image takes settings in small letters only")
+    return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
+    """A network of a run's own, with addresses that we choose, so that a node keeps its own over a restart.
+
+    Addresses can be chosen only in a range that was chosen too; the engine is asked for a free one first.
+    Raises ClusterTrouble.
+    """
+    import docker
+
+    name, marks = f"harness-{run}", docker_clean.labels(run)
+    for tries_left in reversed(range(_NETWORK_TRIES)):
+        with trouble(f"making the network {name}"):
+            tried = engine.networks.create(name, driver="bridge", labels=marks)
+            tried.reload()
+            hosts = ipaddress.ip_network(tried.attrs["IPAM"]["Config"][0]["Subnet"])
+            tried.remove()
+            bridge = str(hosts[1])
+            pool = docker.types.IPAMPool(subnet=str(hosts), gateway=bridge)
+            ipam = docker.types.IPAMConfig(pool_configs=[pool])
+            try:
+                engine.networks.create(name, driver="bridge", labels=marks, ipam=ipam)
+            except docker.errors.APIError:  # another run took the range meanwhile
+                if not tries_left:
+                    raise
+                continue
+        break
+    return Net(name, bridge, {node: str(hosts[_FIRST_ADDRESS + number]) for number, node in enumerate(nodes)})
+
+
+def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
+    """A container, not started; its id. Raises ClusterTrouble."""
+    api = engine.api
+    with trouble(f"making the container of {service.name}"):
+        outer = {port.inner: (port.address, port.outer) for port in service.ports}
+        place = api.create_endpoint_config(aliases=[service.name], ipv4_address=net.addresses[service.name])
+        made = api.create_container(
+            service.image,
+            list(service.command) or None,
+            name=f"{net.name}-{service.name}",
+            hostname=service.hostname,
+            environment=dict(service.environment),
+            ports=list(outer),
+            host_config=api.create_host_config(port_bindings=outer),
+            networking_config=api.create_networking_config({net.name: place}),
+            labels={**docker_clean.labels(run), docker_clean.NODE: service.name},
+        )
+        return str(made["Id"])
+
+
+def unique(run: str) -> str:
+    """An id for a run: two folders of runs may hold runs of one name."""
+    return f"{run}-{os.getpid()}-{secrets.token_hex(2)}"

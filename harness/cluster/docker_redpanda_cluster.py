@@ -1,0 +1,58 @@
+"""Redpanda's brokers in containers: as Kafka's, but for their start-up and for who knows the roles."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import docker_engine, docker_parts, docker_redpanda, views
+from harness.cluster.docker_cluster import DockerCluster, new_socket
+from harness.cluster.docker_parts import NODES, Spec
+from harness.cluster.ports import free_ports
+
+_TIMEOUT_S: Final = 1.0
+_ANSWER_BYTES: Final = 1 << 20
+
+
+def make(image: str, run: str, work_dir: Path, overrides: Mapping[str, str]) -> RedpandaCluster:
+    """Three brokers for a run; nothing is started. `overrides`: cluster properties.
+
+    Raises BadInput (properties), Missing (engine, image, memory, disk).
+    """
+    engine = docker_engine.connect()
+    chosen = docker_engine.fetched(engine, image or docker_redpanda.IMAGE)
+    docker_engine.check_room(engine, len(NODES))
+    ports = free_ports(2 * len(NODES))
+    pairs = dict(zip(NODES, zip(ports[::2], ports[1::2], strict=True), strict=True))
+    services = docker_redpanda.services(NODES, chosen, pairs, overrides)
+    return RedpandaCluster(Spec(docker_parts.unique(run), services, work_dir, docker_redpanda.KAFKA_PORT))
+
+
+class RedpandaCluster(DockerCluster):
+    """As DockerCluster, and says who coordinates: Redpanda spreads groups and ids in a way of its own."""
+
+    def controller(self) -> int | None:
+        """The id of the node that leads the controller's group, by the admin port; None when nobody says."""
+        for node in self.nodes:
+            port = self.spec.port(node, docker_redpanda.ADMIN_PORT)
+            url = f"http://127.0.0.1:{port}{docker_redpanda.CONTROLLER_PATH}"
+            with suppress(OSError), urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+                said = docker_redpanda.controller(answer.read(_ANSWER_BYTES))
+                if said is not None:
+                    return said
+        return None
+
+    def coordinator(self, role: str, name: str) -> int | None:
+        """The id of the broker that coordinates a group or a transactional id; None when nobody says."""
+        request = docker_redpanda.coordinator_request(role, name)
+        for node in self.nodes:
+            port = self.spec.port(node, docker_redpanda.KAFKA_PORT)
+            with suppress(OSError, ValueError):
+                answer = views.exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
+                said = docker_redpanda.coordinator(answer)
+                if said is not None:
+                    return said
+        return None

@@ -1,0 +1,131 @@
+"""A cluster that others run, reached at its bootstrap addresses: clients can be broken, nothing else.
+
+Clients run on this machine, under a supervisor without namespaces. What is made there is the run's own
+topics, group and transactional ids; topics and group are deleted at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.clients.api import ClientError
+from harness.clients.connection import hidden
+from harness.cluster import remote
+from harness.cluster.control import Control
+from harness.cluster.remote import RemoteChild
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.protocols import CommandResult
+
+LOOK_S: Final = 15.0
+# Settings of the brokers that decide what may be promised.
+TELLING: Final = (
+    "unclean.leader.election.enable",
+    "log.cleanup.policy",
+    "log.flush.interval.messages",
+)
+# The library's default of a setting that is as good as never.
+_NEVER: Final = {"log.flush.interval.messages": str((1 << 63) - 1)}
+_CREDENTIALS: Final = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM")
+_NOT_ALLOWED: Final = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cluster that answered.
+
+    brokers   node names by broker id: n<id>
+    settings  of its brokers, those of `TELLING` that it told
+    """
+
+    brokers: Mapping[int, str]
+    settings: Mapping[str, str]
+
+
+def find(bootstrap: str, connection: Mapping[str, str]) -> Found:
+    """Ask who is there. Raises Missing when nobody answers, BadInput when we are not let in."""
+    from harness.clients import confluent_probe
+
+    try:
+        seen = confluent_probe.look(bootstrap, connection, TELLING, LOOK_S)
+    except ClientError as error:
+        raise _refusal(bootstrap, error, connection) from None
+    settings = {name: value for name, value in seen.settings.items() if value != _NEVER.get(name)}
+    return Found({number: f"n{number}" for number in seen.brokers}, settings)
+
+
+def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) -> BadInput | Missing:
+    said = hidden(error.text, connection)
+    if error.code in _CREDENTIALS:
+        return BadInput(f"--bootstrap {bootstrap} refuses the credentials of --client-config ({said})")
+    if error.code == "_SSL":
+        return BadInput(
+            f"--bootstrap {bootstrap}: no TLS connection ({said}); see ssl.ca.location in --client-config"
+        )
+    if error.code == "_INVALID_ARG":
+        return BadInput(f"--client-config: {said}")
+    hint = "" if connection else "; if it takes TLS or SASL, give --client-config"
+    return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({said}): check the address{hint}")
+
+
+class ExternalCluster:
+    """Satisfies Cluster and Hosts. `brokers`: node names by broker id."""
+
+    def __init__(
+        self, bootstrap: str, connection: Mapping[str, str], brokers: Mapping[int, str], work_dir: Path
+    ) -> None:
+        self.bootstrap, self.brokers = bootstrap, dict(brokers)
+        self.nodes = tuple(self.brokers.values())
+        self._connection, self._work_dir = connection, work_dir
+        self._control: Control | None = None
+
+    def may_make(self, topic: str, partitions: int, replication: int, config: Mapping[str, str]) -> None:
+        """Nothing when such a topic would be made. Raises BadInput with the cluster's reason, or Missing."""
+        from harness.clients import confluent_probe
+
+        try:
+            confluent_probe.try_topic(
+                self.bootstrap, self._connection, topic, partitions, replication, config, LOOK_S
+            )
+        except ClientError as error:
+            said = hidden(error.text, self._connection)
+            if error.code in _NOT_ALLOWED:
+                raise BadInput(
+                    f"--bootstrap {self.bootstrap}: no permission to make topics ({said}): allow Create, "
+                    "Delete, Describe, Read and Write on topics, Read on groups"
+                ) from None
+            if error.code.startswith("_"):
+                raise Missing(
+                    f"--bootstrap {self.bootstrap} answers, but the brokers that it names do not ({said}): "
+                    f"see its advertised.listeners; the brokers are {', '.join(self.nodes)}"
+                ) from None
+            raise BadInput(
+                f"--bootstrap {self.bootstrap} refuses topics of {partitions} partitions, replication "
+                f"{replication} and {dict(config)} ({said}): see --replication and --min-insync-replicas"
+            ) from None
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        """Start what the clients run under."""
+        self._work_dir.mkdir(parents=True, exist_ok=True)
+        self._control = Control(isolated=False, log=self._work_dir / "supervisor.log")
+        progress(f"{len(self.nodes)} brokers at {self.bootstrap}: {', '.join(self.nodes)}")
+
+    def down(self) -> None:
+        """End the clients. Safe to repeat."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+            (self._work_dir / "supervisor.log").unlink(missing_ok=True)
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        raise ClusterTrouble(f"{node} is not ours: no command can be run there")
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process; `env` is added to this process's environment. All hosts are this machine."""
+        if self._control is None:
+            raise ClusterTrouble("the cluster is not up")
+        return remote.spawn(self._control, host, argv, env, fds, log)

@@ -1,0 +1,223 @@
+"""A container image of a broker, of jars and this machine's own Java: no registry, base image or builder.
+
+The image holds a Java runtime, the shared libraries that it is linked with, a shell, the jars, and an entry
+that takes settings as the official image does (`image_entry.sh`). It is one layer, imported as a tar file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster import docker_engine, jars, java, versions
+from harness.cluster.docker_engine import VERSION_LABEL
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+
+ENTRY: Final = Path(__file__).with_name("image_entry.sh")
+_ENTRY_AT: Final = "etc/kafka/docker/run"
+_USER: Final = 1000
+_SPARE: Final = frozenset({"jmods", "man", "legal", "docs", "demo", "sample", "include", "src.zip", "ct.sym"})
+_LDD_TIMEOUT_S: Final = 60.0
+_IMPORT_TIMEOUT_S: Final = 600.0
+_DISK_BYTES: Final = 1 << 30
+_BROKER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+\S*)\.jar")
+_PATTERN: Final = "[%d] %p %m (%c)%n"
+_LOG4J2: Final = (
+    "status=warn\n"
+    "appender.out.type=Console\n"
+    "appender.out.name=out\n"
+    "appender.out.layout.type=PatternLayout\n"
+    f"appender.out.layout.pattern={_PATTERN}\n"
+    "rootLogger.level=info\n"
+    "rootLogger.appenderRef.out.ref=out\n"
+)
+_LOG4J: Final = (
+    "log4j.rootLogger=INFO, out\n"
+    "log4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+    "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+    f"log4j.appender.out.layout.ConversionPattern={_PATTERN}\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that was made: its tag, the id that the engine gave it, its size."""
+
+    tag: str
+    id: str
+    size_bytes: int
+
+
+def build(version: str, folder: Path | None, tag: str | None, say: docker_engine.Say) -> Built:
+    """Make the image of a version, fetched if need be, or of the user's own jars in `folder`.
+
+    tag  None: the one that `harness run --cluster docker` looks for
+    Raises BadInput (jars, version, tag), Missing (Java, a shell, room, the engine), ClusterTrouble.
+    """
+    versions.parse_version(version)
+    found = java.find()
+    engine = docker_engine.connect(_IMPORT_TIMEOUT_S)
+    files, what = own_jars(folder) if folder is not None else _cached(version, found, say)
+    tag = tag or docker_engine.local_tag(version if folder is None else "custom")
+    repository, _, name = tag.rpartition(":")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise BadInput(
+            f"--tag {tag}: give NAME:TAG, in small letters, such as {docker_engine.local_tag(version)}"
+        )
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < _DISK_BYTES:
+        raise Missing(
+            f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, and the image takes up to "
+            f"{_DISK_BYTES >> 20} MiB there while it is made: make room, or set TMPDIR"
+        )
+    say(f"making {tag}: {what}, {len(files)} jars, Java {found.full}")
+    with tempfile.TemporaryDirectory(prefix="image-") as temporary:
+        path = Path(temporary) / "image.tar"
+        with tarfile.open(path, "w") as tar:
+            _fill(tar, _home(found.path), files)
+        return _import(engine, path, repository, name, what)
+
+
+def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
+    """The jars in a folder and what they are. Raises BadInput when no broker is among them."""
+    if not folder.is_dir():
+        raise BadInput(f"--jars {folder}: there is no such folder")
+    files = tuple(sorted(folder.glob("*.jar")))
+    broker = next((found for path in files if (found := _BROKER_JAR.fullmatch(path.name))), None)
+    if broker is None:
+        raise BadInput(
+            f"--jars {folder}: no kafka_2.13-VERSION.jar among its {len(files)} jars; give the folder with a "
+            "broker and all that it needs, such as libs/ of a release or of a build"
+        )
+    return files, f"Kafka {broker[1]} from {folder}"
+
+
+def _cached(version: str, found: java.Java, say: docker_engine.Say) -> tuple[tuple[Path, ...], str]:
+    fetched = jars.ensure(version, found, say)
+    return tuple(fetched.folder / name for name in fetched.files), f"Kafka {version}"
+
+
+def _home(path: str) -> Path:
+    """The folder of the runtime that an executable belongs to, whatever links lead to it."""
+    return Path(path).resolve().parents[1]
+
+
+def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
+    """Everything that the image holds."""
+    for folder in (
+        "tmp",
+        "opt/kafka/config",
+        "opt/kafka/libs",
+        "var/lib/kafka/data",
+        "etc",
+        "dev",
+        "proc",
+        "sys",
+    ):
+        _add_folder(tar, folder, 0o1777 if folder == "tmp" else 0o755)
+    _add_text(tar, "etc/passwd", f"root:x:0:0:root:/:/bin/sh\nkafka:x:{_USER}:{_USER}:kafka:/tmp:/bin/sh\n")
+    _add_text(tar, "etc/group", f"root:x:0:\nkafka:x:{_USER}:\n")
+    _add_text(tar, "etc/nsswitch.conf", "hosts: files dns\n")
+    _add_text(tar, "opt/kafka/config/log4j2.properties", _LOG4J2)
+    _add_text(tar, "opt/kafka/config/log4j.properties", _LOG4J)
+    _add_text(tar, _ENTRY_AT, ENTRY.read_text(), 0o755)
+    shell = shutil.which("sh")
+    if shell is None:
+        raise Missing("no `sh` on the PATH, which the image needs")
+    _add_file(tar, Path(shell), "bin/sh")
+    linked = {Path(shell).resolve()}
+    for path, inside in _runtime(home):
+        _add_file(tar, path, f"opt/java/{inside}")
+        if path.suffix == ".so" or inside == "bin/java":
+            linked.add(path)
+    for library in sorted(shared_libraries(sorted(linked), home)):
+        _add_file(tar, Path(library), library.lstrip("/"))
+    cache = Path(
+        "/etc/ld.so.cache"
+    )  # says where the loader finds libraries, on systems with folders of their own
+    if cache.exists():
+        _add_file(tar, cache, "etc/ld.so.cache")
+    for path in files:
+        _add_file(tar, path, f"opt/kafka/libs/{path.name}")
+
+
+def _runtime(home: Path) -> Iterator[tuple[Path, str]]:
+    """(file, its path under `home`) of what running Java takes; links are followed, dead ones left out."""
+    for folder, folders, names in os.walk(home, followlinks=True):
+        folders[:] = sorted(set(folders) - _SPARE)
+        for name in sorted(set(names) - _SPARE):
+            path = Path(folder) / name
+            if path.is_file():
+                yield path, str(path.relative_to(home))
+
+
+def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
+    """The libraries outside `home` that executables and libraries are linked with, by the loader's paths.
+
+    What is not found is not there on this machine either: windows and sound. Raises Missing without `ldd`.
+    """
+    try:
+        done = subprocess.run(
+            ["ldd", *map(str, paths)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=_LDD_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"`ldd` tells what Java is linked with, and it did not run: {error}") from None
+    found = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
+    return {path for path in found if not Path(path).resolve().is_relative_to(home)}
+
+
+def _add_folder(tar: tarfile.TarFile, name: str, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, mode
+    entry.uid = entry.gid = _USER if "kafka" in name else 0
+    tar.addfile(entry)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(text.encode()), mode
+    tar.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """A file's content under another name, readable by everybody; root's."""
+    real = path.resolve()
+    entry = tarfile.TarInfo(name)
+    status = real.stat()
+    entry.size, entry.mtime, entry.mode = (
+        status.st_size,
+        int(status.st_mtime),
+        (status.st_mode & 0o777) | 0o444,
+    )
+    with real.open("rb") as content:
+        tar.addfile(entry, content)
+
+
+def _import(engine: Any, path: Path, repository: str, name: str, what: str) -> Built:
+    changes = [
+        f'CMD ["/{_ENTRY_AT}"]',
+        f"USER {_USER}",
+        "ENV PATH=/bin:/opt/java/bin",
+        "EXPOSE 9092",
+        f'LABEL {VERSION_LABEL}="{what}"',
+    ]
+    with docker_engine.trouble(f"the engine did not take the image {repository}:{name}"):
+        answer = engine.api.import_image_from_file(str(path), repository, name, changes)
+        lines = [json.loads(line) for line in answer.splitlines() if line.strip()]
+        wrong = next((line["error"] for line in lines if "error" in line), None)
+        if wrong:
+            raise ClusterTrouble(f"the engine did not take the image {repository}:{name}: {wrong}")
+        made = engine.images.get(f"{repository}:{name}")
+    return Built(f"{repository}:{name}", made.id, int(made.attrs["Size"]))

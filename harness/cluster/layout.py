@@ -1,0 +1,98 @@
+"""Which servers a local cluster has and where each is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from harness.cluster.broker import MAX_CONTROLLERS, MAX_NODES, Node
+from harness.cluster.broker import controllers as some_of
+from harness.cluster.versions import KRAFT, ZOOKEEPER, Metadata
+from harness.cluster.zookeeper import Keeper
+from harness.model.errors import BadInput
+
+MAX_ZOOKEEPERS = 3
+Place: TypeAlias = Node | Keeper
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The servers by kind.
+
+    brokers      n1, n2, ...
+    controllers  c1, c2, ...: nodes that only control; empty where the first brokers do that too
+    zookeepers   z1, ...: empty with KRaft
+    """
+
+    brokers: tuple[Node, ...]
+    controllers: tuple[Node, ...] = ()
+    zookeepers: tuple[Keeper, ...] = ()
+
+    @property
+    def metadata(self) -> Metadata:
+        return ZOOKEEPER if self.zookeepers else KRAFT
+
+    @property
+    def voters(self) -> tuple[Node, ...]:
+        """The nodes that make up the metadata quorum; none with ZooKeepers."""
+        return () if self.zookeepers else self.controllers or some_of(self.brokers)
+
+    @property
+    def beside(self) -> tuple[Place, ...]:
+        """The servers of the metadata that are no brokers."""
+        return (*self.controllers, *self.zookeepers)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every server, in the order in which they are started."""
+        return (*self.beside, *self.brokers)
+
+
+def _make(
+    nodes: int,
+    controllers: int,
+    metadata: Metadata,
+    address: Callable[[int], str],
+    port: Callable[[int], int],
+) -> Layout:
+    """`address`: of the n-th place; `port`: the one to use where another system would use this one.
+
+    Ids of controllers follow those of brokers.
+    """
+    if not 1 <= nodes <= MAX_NODES:
+        raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
+    if not 0 <= controllers <= MAX_CONTROLLERS:
+        raise BadInput(
+            f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for none of their own"
+        )
+    if controllers and metadata == ZOOKEEPER:
+        raise BadInput("--controllers goes with KRaft: with ZooKeeper one of the brokers is the controller")
+    return Layout(
+        tuple(Node(f"n{i}", i, address(i), port(9092), port(9093)) for i in range(1, nodes + 1)),
+        tuple(Node(f"c{i}", nodes + i, address(100 + i), 0, port(9093)) for i in range(1, controllers + 1)),
+        tuple(
+            Keeper(f"z{i}", i, address(200 + i), port(2181), port(2888), port(3888))
+            for i in range(1, _keepers(nodes, metadata) + 1)
+        ),
+    )
+
+
+def beside(nodes: int, controllers: int, metadata: Metadata) -> list[str]:
+    """Names of the servers of the metadata that are no brokers."""
+    return [f"c{i + 1}" for i in range(controllers)] + [f"z{i + 1}" for i in range(_keepers(nodes, metadata))]
+
+
+def _keepers(nodes: int, metadata: Metadata) -> int:
+    """How many ZooKeepers there are."""
+    return 0 if metadata == KRAFT else MAX_ZOOKEEPERS if nodes >= MAX_ZOOKEEPERS else 1
+
+
+def isolated(nodes: int, controllers: int, metadata: Metadata) -> Layout:
+    """Every server has an address of its own. Raises BadInput."""
+    return _make(nodes, controllers, metadata, lambda n: f"10.64.1.{n}", lambda usual: usual)
+
+
+def on_loopback(nodes: int, controllers: int, metadata: Metadata, free: Callable[[], int]) -> Layout:
+    """All at 127.0.0.1, each at ports of its own. Raises BadInput, or what `free` raises."""
+    return _make(nodes, controllers, metadata, lambda n: "127.0.0.1", lambda usual: free())

@@ -1,0 +1,397 @@
+"""Kafka on this machine, from nothing but Python and Java, on ports of 127.0.0.1: no network to break.
+
+Everything is below one supervisor: whatever ends this process, kill -9 included, ends all of it.
+`harness.cluster.local` adds a network.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.cluster import (
+    broker,
+    control,
+    jars,
+    java,
+    layout,
+    logtail,
+    namespaces,
+    remote,
+    servers,
+    storage,
+    versions,
+    wireproxy,
+)
+from harness.cluster.asking import Asking
+from harness.cluster.clocks import Clocks
+from harness.cluster.control import Control
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java
+from harness.cluster.layout import Layout
+from harness.cluster.nodefiles import NodeFiles
+from harness.cluster.ports import Ports
+from harness.cluster.remote import RemoteChild
+from harness.cluster.servers import Servers
+from harness.cluster.versions import Metadata
+from harness.cluster.views import View
+from harness.cluster.wireproxy import NOBODY, Proxied, WireProxy
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.protocols import CommandResult
+from harness.model.wire import Rule, RuleCounts, Traffic
+
+Progress = Callable[[str], None]
+
+_WIRE_LOG = "wire.log"
+_LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
+_UP_TIMEOUT_S = 90.0
+_KILL_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 60.0
+_FILES_TIMEOUT_S = 120.0
+
+
+@dataclass(slots=True)
+class Running:
+    """What there is between `up` and `down`.
+
+    addresses  of hosts, by name; made: those that exist already
+    children   the servers' processes, by name
+    """
+
+    control: Control
+    servers: Servers
+    addresses: dict[str, str]
+    made: set[str] = field(default_factory=set)
+    children: dict[str, RemoteChild] = field(default_factory=dict)
+    proxy: WireProxy | None = None
+
+
+class LoopbackCluster:
+    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, Wire, Clocks, Logs; not Network.
+
+    Thread-safe once up.
+
+    metadata     None: what suits the version
+    controllers  nodes that only control; 0: the first brokers do
+    work_dir     must not hold a cluster yet; takes data, logs and configuration until `down`
+    java, jars   found, and fetched, by `up` when None
+    proxy        whose requests pass through a wire proxy: NOBODY's, CLIENTS' or EVERYBODY's
+    clocks       every server has a clock of its own (harness.cluster.clocks)
+    """
+
+    isolated: ClassVar = False
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        version: str = versions.DEFAULT,
+        broker_config: Mapping[str, str] | None = None,
+        work_dir: Path = Path("cluster"),
+        java: Java | None = None,
+        jars: Jars | None = None,
+        metadata: Metadata | None = None,
+        controllers: int = 0,
+        proxy: Proxied = NOBODY,
+        *,
+        clocks: bool = False,
+    ) -> None:
+        self._proxied = proxy
+        self.version, self.work_dir = versions.resolve(version), work_dir
+        metadata = metadata or versions.default_metadata(self.version)
+        versions.check(self.version, metadata)
+        self._overrides = dict(broker_config or {})
+        broker.check_overrides(self._overrides)
+        self._java, self._jars, self._ports = java, jars, Ports()
+        self.layout = self._places(nodes, controllers, metadata)
+        self.nodes = tuple(place.name for place in self.layout.brokers)
+        self.metadata_servers = tuple(place.name for place in self.layout.beside)
+        self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
+        self.direct_bootstrap = self.bootstrap  # not by way of a proxy, as `bootstrap` is once up with one
+        self.outside_bootstrap = self.bootstrap  # where this machine's own programs reach the brokers
+        self._asking = Asking(self.layout, self._socket)
+        self._clocks = (
+            Clocks(lambda name: self._up().servers.home(name), self._asking.provoke) if clocks else None
+        )
+        self._state: Running | None = None
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()  # several faults may start a server
+
+    def _places(self, nodes: int, controllers: int, metadata: Metadata) -> Layout:
+        return layout.on_loopback(nodes, controllers, metadata, self._ports.take)
+
+    # --- start and stop -------------------------------------------------------------------------------
+
+    def up(self, progress: Progress) -> None:
+        """Lay out, start, and return when every node says that all are registered.
+
+        Raises ClusterTrouble; Missing, BadInput from finding Java and jars.
+        """
+        found = self._java or java.find()
+        fetched = self._jars or jars.ensure(self.version, found, progress)
+        template = servers.kraft_template(self.layout, found, fetched, progress)
+        folder = self.work_dir.absolute() / "nodes"
+        if folder.exists():
+            raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            supervisor = Control(self.isolated, self.work_dir / "supervisor.log")
+        except control.Refused as error:
+            raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
+        laid_out = Servers(
+            self.layout, self.version, self._overrides, folder, found, fetched, template, storage.random_id()
+        )
+        addresses = {place.name: place.address for place in self.layout.places}
+        self._state = Running(supervisor, laid_out, addresses)
+        folder.mkdir()
+        self._state.servers = replace(laid_out, layout=self._with_proxy(self._reached()))
+        for place in self._state.servers.layout.places:
+            self._state.servers.lay_out(place)
+        self._prepare()
+        for place in self.layout.places:
+            self.start(place.name)
+        self._await_registered(_UP_TIMEOUT_S, progress)
+
+    def _with_proxy(self, reached: Layout) -> Layout:
+        """Start the wire proxy where there is to be one; the layout, its brokers reached through it."""
+        if self._proxied == NOBODY:
+            return reached
+        state, log = self._up(), str(self.work_dir / _WIRE_LOG)
+        placed, state.proxy = wireproxy.start(
+            state.control, reached.brokers, self._listen, self._proxy_ports(), self._proxied, log
+        )
+        self.bootstrap = ",".join(f"{place.address}:{place.proxy_port}" for place in placed)
+        return replace(reached, brokers=placed)
+
+    def _listen(self, host: str, address: str, port: int) -> socket.socket:
+        self.host(host)
+        return wireproxy.listening(remote.new_socket(self._up().control, host), address, port)
+
+    def _proxy_ports(self) -> wireproxy.TakePorts:
+        return lambda: (self._ports.take(), 0, 0)
+
+    def _reached(self) -> Layout:
+        """The layout, with what is needed to reach the brokers from outside."""
+        return self.layout
+
+    def _prepare(self) -> None:
+        """Nothing more before the servers are started."""
+
+    def down(self) -> None:
+        """End everything and remove what `up` laid out. Safe to repeat."""
+        if self._clocks is not None:
+            self._clocks.stop()
+        state, self._state = self._state, None
+        self._ports.give_back()
+        if state is not None:
+            if state.proxy is not None:
+                state.proxy.close()
+            state.control.close()
+            shutil.rmtree(state.servers.folder, ignore_errors=True)
+            for name in _LOGS:
+                (self.work_dir / name).unlink(missing_ok=True)
+
+    def _await_registered(self, timeout_s: float, progress: Progress) -> None:
+        """Return when every node says that all are registered. Raises ClusterTrouble."""
+        began = time.monotonic()
+        waiting = list(self.nodes)
+        while True:
+            waiting = [name for name in waiting if len(self.seen_by(name)) < len(self.nodes)]
+            silent = self.silent()
+            if not waiting and not silent:
+                progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
+                return
+            for name, child in self._up().children.items():
+                code = child.poll()
+                if code is not None:
+                    said = self._up().servers.last_words(name)
+                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {said}")
+            if time.monotonic() - began > timeout_s:
+                said = self._up().servers.last_words([*silent, *waiting][0])
+                what = f"{', '.join(silent)} did not answer" if silent else (
+                    f"{', '.join(waiting)} did not see every broker registered"
+                )  # fmt: skip
+                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {said}")
+            time.sleep(0.05)
+
+    def _up(self) -> Running:
+        if self._state is None:
+            raise ClusterTrouble("the cluster is not up")
+        return self._state
+
+    def _known(self, name: str) -> str:
+        if name not in (names := (*self.nodes, *self.metadata_servers)):
+            raise BadInput(f"there is no node {name!r}: the nodes are {', '.join(names)}")
+        return name
+
+    # --- what the servers say -------------------------------------------------------------------------
+
+    def _socket(self, host: str = "") -> socket.socket:
+        return remote.new_socket(self._up().control, host)
+
+    def seen_by(self, node: str) -> frozenset[str]:
+        """Names of the brokers that one knows to be registered; empty when it does not answer."""
+        place = next(place for place in self.layout.brokers if place.name == self._known(node))
+        view = self._asking.view(place)
+        ids = view.brokers if view else frozenset()
+        return frozenset(other.name for other in self.layout.brokers if other.id in ids)
+
+    def views(self) -> list[View]:
+        """What every broker that answers believes about leaders and replicas."""
+        return self._asking.views()
+
+    def controller(self) -> int | None:
+        """The id of the node that controls the cluster; None when nobody says."""
+        return self._asking.controller()
+
+    def silent(self) -> list[str]:
+        """The servers of the metadata that do not answer."""
+        return self._asking.silent()
+
+    # --- the servers' processes -----------------------------------------------------------------------
+
+    def start(self, node: str) -> None:
+        """Start a server that does not run, without waiting for it to register."""
+        with self._starting:
+            if not self.running(node):
+                state = self._up()
+                place = next(place for place in state.servers.layout.places if place.name == node)
+                log = str(state.servers.home(node) / servers.STDOUT)
+                env = self._clocks.env(node) if self._clocks else {}
+                state.children[node] = self.spawn(node, state.servers.argv(place), env, [], log)
+
+    def kill(self, node: str) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._end(node, signal.SIGKILL, _KILL_TIMEOUT_S)
+
+    def stop(self, node: str) -> None:
+        """SIGTERM; returns when it has ended, its leaderships handed over and its logs flushed."""
+        self._end(node, signal.SIGTERM, _STOP_TIMEOUT_S)
+
+    def _end(self, node: str, number: signal.Signals, timeout_s: float) -> None:
+        child = self._up().children.get(self._known(node))
+        if child is not None:
+            child.signal(number)
+            if child.wait(timeout_s) is None:
+                raise ClusterTrouble(f"{node} did not end within {timeout_s:.0f} s of {number.name}")
+
+    def pause(self, node: str) -> None:
+        self._signal(node, signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._signal(node, signal.SIGCONT)
+
+    def _signal(self, node: str, number: int) -> None:
+        child = self._up().children.get(self._known(node))
+        if child is not None:
+            child.signal(number)
+
+    def running(self, node: str) -> bool:
+        child = self._up().children.get(self._known(node))
+        return child is not None and child.poll() is None
+
+    # --- requests on their way ------------------------------------------------------------------------
+
+    def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
+        self._proxy().apply(name, rules, seed)
+
+    def rule_counts(self, name: str) -> Sequence[RuleCounts]:
+        return self._proxy().counts(name)
+
+    def clear_rules(self, name: str) -> Sequence[RuleCounts]:
+        return self._proxy().clear(name)
+
+    def wire_traffic(self) -> Traffic:
+        return self._proxy().traffic()
+
+    def _proxy(self) -> WireProxy:
+        proxy = self._up().proxy
+        if proxy is None:
+            raise ClusterTrouble("the cluster was started without a wire proxy: use --proxy clients")
+        return proxy
+
+    # --- clocks ---------------------------------------------------------------------------------------
+
+    @property
+    def clocks(self) -> Clocks:
+        """Raises ClusterTrouble where the servers were started without."""
+        if self._clocks is None:
+            raise ClusterTrouble("the servers have no clocks of their own")
+        return self._clocks
+
+    def set_clock(self, node: str, ahead_s: float) -> None:
+        self.clocks.set(self._known(node), ahead_s)
+
+    def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
+        self.clocks.strobe(self._known(node), ahead_s, every_s)
+
+    def clock_ahead_s(self, node: str) -> float | None:
+        return self.clocks.ahead_s(self._known(node))
+
+    # --- files and logs -------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> NodeFiles:
+        """The servers' files, for the faults of disks and data."""
+        folders = {place.name: self._up().servers.home(place.name) for place in self.layout.places}
+        return NodeFiles(folders, self._inside)
+
+    def _inside(self, module: str, *arguments: str) -> str:
+        """Run a module where the servers' files are; what it prints. Raises ClusterTrouble."""
+        env = {"PYTHONPATH": namespaces.python_path()}
+        argv = [sys.executable, "-m", module, *arguments]
+        done = remote.run(self._up().control, "", argv, _FILES_TIMEOUT_S, env)
+        if done.code:
+            raise ClusterTrouble(f"{module} {arguments[0]}: {done.err.strip() or f'exit code {done.code}'}")
+        return done.out
+
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
+        return self.files.damage(node, kind, topic_prefix, seed)
+
+    def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
+        """What a server's log holds from a byte offset (None: its end), and the offset after it."""
+        return logtail.tail(self._up().servers.home(self._known(node)) / servers.LOG, offset)
+
+    def collect(self, folder: str) -> None:
+        """Copy each server's logs and configuration into `folder`/<name>/, as they are now."""
+        target = Path(folder)
+        for log in _LOGS:
+            path = self.work_dir / log
+            if path.exists() and path.stat().st_size:
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target / log)
+        for place in self.layout.places:
+            home = self.work_dir / "nodes" / place.name
+            for path in sorted(home.iterdir()) if home.is_dir() else ():
+                if path.is_file():
+                    (target / place.name).mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target / place.name / path.name)
+
+    # --- hosts and commands ---------------------------------------------------------------------------
+
+    def host(self, name: str) -> str:
+        """The address of a host."""
+        return "127.0.0.1"
+
+    def ask(self, verb: str, arguments: Mapping[str, object]) -> dict[str, object]:
+        """A request of the supervisor's own: see `supervisor`."""
+        return self._up().control.ask(verb, arguments)[0]
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process on a host; `env` is added to this process's environment."""
+        self.host(host)
+        return remote.spawn(self._up().control, host, argv, env, fds, log)
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
+        self.host(self._known(node))
+        return remote.run(self._up().control, node, argv, timeout_s)

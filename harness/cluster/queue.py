@@ -1,0 +1,219 @@
+"""Slow, lossy or narrow links, made of packets that wait in queues of the kernel (NFQUEUE).
+
+The kernel hands over the number of every packet that rules (`netlink.hold`) send to a queue, and keeps
+the packet until it is told to let it go or to forget it: no netem, no root and no library is needed. Packets
+wait where they are received: a sender whose packets waited on their way out would hold back further ones (TCP
+small queues), and what was dropped there it would know at once.
+
+When this process ends, what it holds is let go. Should it be killed, the kernel drops that, and lets later
+packets pass (the bypass flag): a queue that is gone holds nobody up.
+
+Run as `python -m harness.cluster.queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as JSON,
+for the links of the addresses. Descriptor 3 is a socket, 4 and so on netfilter sockets of the networks where
+packets wait, in queue NUMBER of each. It sends {} once it listens, or {"why": text}; answers each message
+with {address: `LinkCounts`} as JSON; and ends when the other side is gone. `--probe` tries it, in namespaces
+that end with it.
+
+Source: linux/netfilter/nfnetlink_queue.h.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Final
+
+import orjson
+
+from harness.cluster.shaping import MAX_HELD, Packet, Shaper
+from harness.model.protocols import LinkQuality
+
+CONTROL: Final = 3
+_BUFFER_BYTES: Final = 16 << 20
+_AT_ONCE: Final = 256
+
+_PACKET, _VERDICT, _CONFIG = 0x300, 0x301, 0x302
+_REQUEST, _ACK = 1, 4
+_ERROR: Final = 2
+_BIND: Final = 1
+_COPY_PACKET: Final = 2
+# IPv4's header up to both addresses: bytes 12 to 20.
+_COPIED_BYTES: Final = 20
+_CFG_COMMAND, _CFG_PARAMS, _CFG_MAX_LENGTH = 1, 2, 3
+_ATTR_PACKET, _ATTR_VERDICT, _ATTR_PAYLOAD, _ATTR_LENGTH = 1, 2, 10, 13
+_ACCEPT, _DROP = 1, 0
+_RCVBUFFORCE: Final = 33
+
+_HEADER: Final = struct.Struct("=IHHII")
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_FAMILY: Final = struct.Struct("!BBH")
+_ID: Final = struct.Struct("!I")
+
+
+class Queue:
+    """A queue of the network that a netfilter socket belongs to. Raises OSError where the kernel has none."""
+
+    def __init__(self, end: socket.socket, number: int) -> None:
+        self.end = end
+        end.bind((0, 0))
+        try:
+            end.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER_BYTES)
+        except OSError:  # not for the root of a user namespace
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        self._family = _FAMILY.pack(0, 0, number)
+        self._configure(_CFG_COMMAND, struct.pack("!BBH", _BIND, 0, socket.AF_INET))
+        self._configure(_CFG_PARAMS, struct.pack("!IB", _COPIED_BYTES, _COPY_PACKET))
+        self._configure(_CFG_MAX_LENGTH, struct.pack("!I", 2 * MAX_HELD))  # ours is the limit that counts
+        end.setblocking(False)
+
+    def arrived(self) -> Iterator[tuple[int, bytes, bytes, int]]:
+        """(number, sender, receiver, bytes) of packets, `_AT_ONCE` at most."""
+        for _ in range(_AT_ONCE):
+            try:
+                data = self.end.recv(4096)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:  # the kernel dropped what did not fit into our buffer
+                    raise
+                continue
+            if _HEADER.unpack_from(data)[1] == _PACKET:
+                yield _packet(data)
+
+    def decide(self, numbers: Sequence[int], verdict: int) -> None:
+        """Let packets go on, in this order, or vanish."""
+        for start in range(0, len(numbers), _AT_ONCE):
+            batch = numbers[start : start + _AT_ONCE]
+            self.end.send(b"".join(self._verdict(number, verdict) for number in batch))
+
+    def _verdict(self, number: int, verdict: int) -> bytes:
+        attribute = _ATTRIBUTE.pack(12, _ATTR_VERDICT) + struct.pack("!II", verdict, number)
+        return _HEADER.pack(32, _VERDICT, _REQUEST, 0, 0) + self._family + attribute
+
+    def _configure(self, kind: int, content: bytes) -> None:
+        padded = content + bytes(-len(content) % 4)
+        body = self._family + _ATTRIBUTE.pack(4 + len(content), kind) + padded
+        self.end.send(_HEADER.pack(_HEADER.size + len(body), _CONFIG, _REQUEST | _ACK, 1, 0) + body)
+        answer = self.end.recv(4096)
+        if _HEADER.unpack_from(answer)[1] == _ERROR:
+            (number,) = struct.unpack_from("=i", answer, _HEADER.size)
+            if number:
+                raise OSError(-number, f"NFQUEUE: {os.strerror(-number)}")
+
+
+def _packet(data: bytes) -> tuple[int, bytes, bytes, int]:
+    at, end = _HEADER.size + _FAMILY.size, len(data)
+    number, size, sender, receiver = 0, 0, b"", b""
+    while at + _ATTRIBUTE.size <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if kind == _ATTR_PACKET:
+            (number,) = _ID.unpack_from(data, at + 4)
+        elif kind == _ATTR_LENGTH:
+            (size,) = _ID.unpack_from(data, at + 4)
+        elif kind == _ATTR_PAYLOAD:
+            sender, receiver = data[at + 16 : at + 20], data[at + 20 : at + 24]
+        at += (length + 3) & ~3
+    return number, sender, receiver, size
+
+
+def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: socket.socket) -> None:
+    """Hold packets as long as the shapers of their links say, until the other side of `control` is gone."""
+    poll = select.poll()
+    for each in (control, *(queue.end for queue in queues)):
+        poll.register(each, select.POLLIN)
+    while True:
+        now_ns = time.monotonic_ns()
+        waits = [wait for shaper in shapers.values() if (wait := shaper.next_ns(now_ns)) is not None]
+        ready = dict(poll.poll(min(waits) / 1e6 if waits else None))
+        if control.fileno() in ready:
+            if not control.recv(64):
+                break
+            told = {socket.inet_ntoa(at): asdict(shaper.counts()) for at, shaper in shapers.items()}
+            control.send(orjson.dumps(told))
+        for index, queue in enumerate(queues):
+            if queue.end.fileno() in ready:
+                _take(index, queue, shapers)
+        now_ns = time.monotonic_ns()
+        for shaper in shapers.values():
+            _decide(queues, *shaper.due(now_ns))
+    for shaper in shapers.values():
+        _decide(queues, *shaper.rest())
+
+
+def _take(index: int, queue: Queue, shapers: Mapping[bytes, Shaper]) -> None:
+    """Packets between two bad links wait once, for the sender's."""
+    now_ns = time.monotonic_ns()
+    for number, sender, receiver, size in queue.arrived():
+        if sender in shapers:
+            shapers[sender].arrive((index, number), False, size, now_ns)
+        elif receiver in shapers:
+            shapers[receiver].arrive((index, number), True, size, now_ns)
+        else:
+            queue.decide([number], _ACCEPT)
+
+
+def _decide(queues: Sequence[Queue], accepted: Sequence[Packet], dropped: Sequence[Packet]) -> None:
+    for packets, verdict in ((accepted, _ACCEPT), (dropped, _DROP)):
+        by_queue: dict[int, list[int]] = {}
+        for index, number in packets:
+            by_queue.setdefault(index, []).append(number)
+        for index, numbers in by_queue.items():
+            queues[index].decide(numbers, verdict)
+
+
+def main(argv: list[str]) -> int:
+    """See the module's text."""
+    if argv == ["--probe"]:
+        return probe()
+    number, content, seed, *addresses = argv
+    quality = LinkQuality(**orjson.loads(content))
+    shapers = {
+        socket.inet_aton(address): Shaper(quality, int(seed) + n) for n, address in enumerate(addresses)
+    }
+    control = socket.socket(fileno=CONTROL)
+    try:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, -10)  # or it would keep packets for too long; root only
+        queues = [Queue(end, int(number)) for end in _given()]
+    except OSError as error:
+        control.send(orjson.dumps({"why": str(error)}))
+        return 1
+    control.send(b"{}")
+    serve(queues, shapers, control)
+    return 0
+
+
+def _given() -> Iterator[socket.socket]:
+    """The sockets that are descriptors 4 and so on."""
+    for fd in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208  names are all there is
+        if fd > CONTROL:
+            with suppress(OSError):  # that of the listing is closed by now
+                yield socket.socket(fileno=fd)
+
+
+def probe() -> int:
+    """Whether the kernel has what this needs."""
+    from harness.cluster import namespaces, netlink
+
+    try:
+        namespaces.enter()
+        netlink.make_bridge()
+        host = netlink.make_host("h", "10.64.0.2", 1)
+        Queue(socket.socket(fileno=netlink.queue_socket(host)), 1)
+        netlink.hold(host, ["10.64.0.3"], 1)
+    except Exception as error:  # any answer of the kernel's is a reason
+        print(error if str(error) else type(error).__name__, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

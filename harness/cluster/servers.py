@@ -1,0 +1,103 @@
+"""A server of a local cluster in its folder: configuration, logging, storage and command line.
+
+nodes/n1/server.properties  log4j*.properties  server.log  stdout.log  data/     a broker or controller
+nodes/z1/zoo.cfg            log4j.properties   server.log  stdout.log  data/     a ZooKeeper
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import broker, storage, versions, zookeeper
+from harness.cluster.broker import Node
+from harness.cluster.cache import Progress
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java
+from harness.cluster.layout import Layout, Place
+from harness.cluster.storage import Template
+
+STDOUT: Final = "stdout.log"
+LOG: Final = "server.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What all of them share.
+
+    folder     holds a folder for each
+    overrides  broker settings of the user
+    template   formatted storage; None: brokers make their own, with ZooKeeper
+    cluster_id of the template's copies
+    """
+
+    layout: Layout
+    version: str
+    overrides: Mapping[str, str]
+    folder: Path
+    java: Java
+    jars: Jars
+    template: Template | None
+    cluster_id: str
+
+    def home(self, name: str) -> Path:
+        return self.folder / name
+
+    def data(self, name: str) -> Path:
+        return self.home(name) / "data"
+
+    def lay_out(self, place: Place) -> None:
+        """Make a server's folder with everything that it needs to start."""
+        home = self.home(place.name)
+        home.mkdir()
+        config, text = self._config(place)
+        (home / config).write_text(text)
+        log_name, log_text = broker.log_config(self.version, str(home / LOG))
+        (home / log_name).write_text(log_text)
+        self.store(place)
+
+    def store(self, place: Place) -> None:
+        """An empty storage, which must not be there."""
+        data = self.data(place.name)
+        if isinstance(place, Node) and self.template is not None:
+            storage.write(self.template, data, self.cluster_id, place.id)
+            return
+        data.mkdir()
+        if not isinstance(place, Node):
+            (data / "myid").write_text(f"{place.id}\n")
+
+    def argv(self, place: Place) -> list[str]:
+        """The command line."""
+        home = self.home(place.name)
+        log_name, _ = broker.log_config(self.version, "")
+        main, flags = ("kafka.Kafka", ()) if isinstance(place, Node) else (zookeeper.MAIN, zookeeper.FLAGS)
+        config, _ = self._config(place)
+        return broker.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
+
+    def last_words(self, name: str) -> str:
+        """A server's last complaint in its logs, and where they are."""
+        lines: list[str] = []
+        for file in (LOG, STDOUT):
+            with suppress(OSError):
+                lines += (self.home(name) / file).read_text(errors="replace").splitlines()
+        bad = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
+        last = (bad or lines or ["it logged nothing"])[-1]
+        return f"{last.strip()[:500]} (its logs are in {self.home(name)})"
+
+    def _config(self, place: Place) -> tuple[str, str]:
+        """(file name, text) of a server's configuration."""
+        data, layout = str(self.data(place.name)), self.layout
+        if not isinstance(place, Node):
+            return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
+        connect = zookeeper.connect(layout.zookeepers)
+        return "server.properties", broker.properties(
+            place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
+        )
+
+
+def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
+    """The storage that nodes are given; None with ZooKeeper, where brokers make their own."""
+    return storage.template(java, jars, progress) if layout.metadata == versions.KRAFT else None

@@ -1,0 +1,113 @@
+"""What killed runs have left on the hosts of an ssh cluster, and taking it away.
+
+A run is in use while its harness gives signs of life, every few seconds: a number in a file of its folder.
+A run whose number stands still is left over, and so is a packet filter of ours that no run names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from harness.cluster.ssh_hosts import Host
+from harness.cluster.ssh_link import Link
+from harness.cluster.ssh_look import ask
+from harness.model.errors import ClusterTrouble
+
+TABLE: Final = "harness_ssh_"  # what the names of our packet filters begin with
+_ASK_S: Final = 30.0
+_REMOVE_S: Final = 120.0
+_LOOK_AGAIN_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something of a run whose harness is gone.
+
+    kind   "run" (a folder, with what runs in it) or "filter"
+    host   where it is
+    name   the folder, or "TOOL TABLE"
+    run    the run's id and the node; empty for a filter
+    since  when it was made, UTC; empty for a filter
+    """
+
+    kind: str
+    host: Host
+    name: str
+    run: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run's folder: whether something watches or runs there, the number of its last sign of life."""
+
+    folder: str
+    guarded: bool
+    running: bool
+    lease: str
+    filter: str
+    since: str
+
+
+def leftovers(hosts: Sequence[Host]) -> list[Leftover]:
+    """Everything that runs have left on the hosts. Takes 10 s where a run may be in use.
+
+    Raises ClusterTrouble or Missing for a host that does not answer.
+    """
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return [one for found in pool.map(_on, hosts) for one in found]
+
+
+def remove(leftover: Leftover) -> None:
+    """Take one away: end what runs there, remove files and filters. Safe to repeat. Raises ClusterTrouble."""
+    link = Link(leftover.host)
+    try:
+        if leftover.kind == "run":
+            ask(link, _REMOVE_S, "remove", leftover.name)
+        else:
+            ask(link, _ASK_S, "unfilter", "", *leftover.name.split(" "))
+    finally:
+        link.close()
+
+
+def _on(host: Host) -> list[Leftover]:
+    link = Link(host)
+    try:
+        link.connect()
+        runs, filters = read(ask(link, _ASK_S, "survey", host.folder))
+        live: set[str] = set()
+        if any(run.guarded for run in runs):
+            time.sleep(_LOOK_AGAIN_S)
+            before = {run.folder: run.lease for run in runs}
+            runs, filters = read(ask(link, _ASK_S, "survey", host.folder))
+            live = {run.folder for run in runs if run.guarded and before.get(run.folder) != run.lease}
+    finally:
+        link.close()
+    named = {run.filter for run in runs}
+    return [
+        *(
+            Leftover("run", host, run.folder, run.folder.rpartition("/")[2], run.since)
+            for run in runs
+            if run.folder not in live
+        ),
+        *(Leftover("filter", host, name) for name in filters if name not in named),
+    ]
+
+
+def read(answer: str) -> tuple[list[_Run], list[str]]:
+    """(runs, filters) of the answer of `survey`. Raises ClusterTrouble for what is none."""
+    runs, filters = [], []
+    for line in answer.splitlines()[1:]:
+        words = line.split(" ", 7)
+        if words[0] == "run" and len(words) == 8:
+            _, guarded, running, lease, tool, table, since, folder = words
+            runs.append(_Run(folder, guarded == "yes", running == "yes", lease, f"{tool} {table}", since))
+        elif words[0] == "table" and len(words) == 3:
+            filters.append(f"{words[1]} {words[2]}")
+        else:
+            raise ClusterTrouble(f"a host answers what cannot be understood: {line[:200]}")
+    return runs, filters

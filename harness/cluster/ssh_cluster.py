@@ -1,0 +1,368 @@
+"""Brokers on other hosts, by ssh: everything that they need is put there, and taken away afterwards.
+
+On each host a watchdog of ours ends the broker and removes the packet filters when it has not heard from this
+process for `SILENCE_S`; so a killed harness leaves files there and nothing else (see ssh_clean). Clients run
+on this machine, under a supervisor without namespaces.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from harness.cluster import broker, jars, java, remote, ssh_clean, ssh_logs, ssh_look, storage, versions
+from harness.cluster.asking import Asking
+from harness.cluster.broker import Node
+from harness.cluster.control import Control
+from harness.cluster.layout import Layout
+from harness.cluster.remote import RemoteChild
+from harness.cluster.ssh_filters import Filters
+from harness.cluster.ssh_hosts import Host
+from harness.cluster.ssh_link import Link
+from harness.cluster.ssh_look import Ready, ask
+from harness.cluster.ssh_pack import Pack
+from harness.cluster.views import View
+from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.protocols import CommandResult
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+SILENCE_S: Final = 30
+_RENEW_S: Final = 3.0
+_ASK_S: Final = 20.0
+_UPLOAD_S: Final = 600.0
+_UP_S: Final = 120.0
+_KILL_S: Final = 10
+_STOP_S: Final = 60
+_REMOVE_S: Final = 120.0
+_LOGS_S: Final = 120.0
+_LOG: Final = "supervisor.log"
+
+
+@dataclass(slots=True)
+class _Running:
+    """What there is between `up` and `down`."""
+
+    control: Control
+    hosts: Mapping[str, Ready]
+    folders: Mapping[str, str]
+    filters: Filters
+    asking: Asking
+    say: Progress
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class SshCluster:
+    """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe once up; before, `bootstrap` is empty.
+
+    filters  whether faults need packet filters: then `up` refuses hosts where none can be had
+    """
+
+    def __init__(
+        self,
+        run: str,
+        hosts: Sequence[Host],
+        version: str = versions.DEFAULT,
+        broker_config: Mapping[str, str] | None = None,
+        work_dir: Path = Path("cluster"),
+        filters: bool = False,
+    ) -> None:
+        self.nodes = tuple(host.name for host in hosts)
+        self.bootstrap = ""
+        self._version = versions.resolve(version)
+        versions.check(self._version, versions.KRAFT)
+        self._overrides = dict(broker_config or {})
+        broker.check_overrides(self._overrides)
+        self._token = secrets.token_hex(4)
+        self._run, self._work_dir, self._filters = run, work_dir, filters
+        self._links = {host.name: Link(host) for host in hosts}
+        self._state: _Running | None = None
+
+    # --- start and stop -------------------------------------------------------------------------------
+
+    def up(self, progress: Progress) -> None:
+        """Look at the hosts, install, start, and return when every node says that all are registered.
+
+        Raises Missing or BadInput before anything is put on a host, then ClusterTrouble.
+        """
+        table = f"{ssh_clean.TABLE}{self._token}"
+        ready = ssh_look.ready(list(self._links.values()), table, self._filters)
+        hosts = {each.host.name: each for each in ready}
+        found = java.find()
+        fetched = jars.ensure(self._version, found, progress)
+        template = storage.template(found, fetched, progress)
+        folders = {
+            name: f"{each.look.folder}/{self._run}-{self._token}-{name}" for name, each in hosts.items()
+        }
+        self._work_dir.mkdir(parents=True, exist_ok=True)
+        control = Control(isolated=False, log=self._work_dir / _LOG)
+        reached = Layout(tuple(_reached(node) for node in _nodes(ready)))
+        self._state = _Running(
+            control, hosts, folders, Filters(hosts, folders, table), Asking(reached, _socket), progress
+        )
+        self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in reached.brokers)
+        layout, cluster_id = Layout(_nodes(ready)), storage.random_id()
+        packs = {
+            node.name: Pack(
+                node, layout, self._version, self._overrides, folders[node.name], fetched, found,
+                hosts[node.name].look.java[0], template, cluster_id,
+            )
+            for node in layout.brokers
+        }  # fmt: skip
+        began = time.monotonic()
+        bare = [name for name, each in hosts.items() if not each.look.java[0]]
+        progress(
+            f"putting Kafka {self._version} on {', '.join(self.nodes)}"
+            + (f", and Java {found.full} on {', '.join(bare)}, where there is none" if bare else "")
+        )
+        self._everywhere(lambda name: self._install(packs[name]))
+        progress(f"installed in {time.monotonic() - began:.1f} s")
+        self._everywhere(self.start)
+        self._await_registered(progress)
+
+    def _install(self, pack: Pack) -> None:
+        """Put everything on a host, and start what watches there. Raises ClusterTrouble."""
+        name = pack.node.name
+        link = self._up().hosts[name].link
+        self._ask(name, "make", _ASK_S)
+        code, said = link.stream(
+            f"tar -x -o -f - -C {shlex.quote(pack.folder)}", _UPLOAD_S, pack.write, _ignore, _nothing
+        )
+        if code:
+            raise ClusterTrouble(f"{name} ({link.host.at}): tar: {said or f'exit code {code}'}")
+        if not pack.host_java:
+            done = link.run(shlex.join([f"{pack.folder}/java/bin/java", "-version"]), _ASK_S)
+            if done.code:
+                raise ClusterTrouble(
+                    f"{name} ({link.host.at}) has no Java, and this machine's does not run there "
+                    f"({(done.err or done.out).strip()[:300]}): install Java {java.MINIMUM} or newer there"
+                )
+        self._ask(name, "guard", _ASK_S, str(SILENCE_S))
+        threading.Thread(target=self._renew, args=(name,), daemon=True).start()
+
+    def _renew(self, name: str) -> None:
+        """In a thread: give the host signs of life."""
+        state, number = self._up(), 0
+        while not state.ended.wait(_RENEW_S):
+            number += 1
+            with suppress(HarnessError):
+                ask(state.hosts[name].link, _ASK_S, "renew", state.folders[name], str(number))
+
+    def down(self) -> None:
+        """Remove everything from the hosts, end the clients. Safe to repeat.
+
+        What could not be removed is told, and does not keep the run from its verdict.
+        """
+        state, self._state = self._state, None
+        if state is not None:
+            state.control.close()
+            state.ended.set()
+
+            def remove(name: str) -> str:
+                try:
+                    ask(state.hosts[name].link, _REMOVE_S, "remove", state.folders[name])
+                except HarnessError as error:
+                    return str(error)
+                return ""
+
+            left = [text for text in _each(self.nodes, remove) if text]
+            if left:
+                state.say(
+                    f"not everything was removed: {'; '.join(left)}. "
+                    "To remove it: harness cluster clean --cluster ssh --hosts FILE"
+                )
+            (self._work_dir / _LOG).unlink(missing_ok=True)
+        for link in self._links.values():
+            link.close()
+
+    def _await_registered(self, progress: Progress) -> None:
+        """Return when every node says that all are registered. Raises ClusterTrouble."""
+        began = time.monotonic()
+        waiting = list(self.nodes)
+        while waiting:
+            waiting = [name for name in waiting if len(self.seen_by(name)) < len(self.nodes)]
+            for name in waiting:
+                if not self.running(name):
+                    raise ClusterTrouble(f"{name} ended as it started: {self._last_words(name)}")
+            if waiting and time.monotonic() - began > _UP_S:
+                raise ClusterTrouble(
+                    f"{', '.join(waiting)} did not see every broker registered in {_UP_S:.0f} s. Do the "
+                    f"hosts reach each other, and this machine them, at the brokers' ports? {waiting[0]} says: "
+                    f"{self._last_words(waiting[0])}"
+                )
+            if waiting:
+                time.sleep(0.2)
+        progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
+
+    def _last_words(self, name: str) -> str:
+        try:
+            lines = self._ask(name, "words", _ASK_S).splitlines()
+        except HarnessError as error:
+            return str(error)
+        lines = [line.strip() for line in lines if line.strip()]
+        bad = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception"))]
+        return (bad or lines or ["it logged nothing"])[-1][:500]
+
+    # --- what the brokers say -------------------------------------------------------------------------
+
+    def seen_by(self, node: str) -> frozenset[str]:
+        """Names of the nodes that a node knows to be registered; empty when it does not answer."""
+        asking, number = self._up().asking, self.nodes.index(self._known(node))
+        view = asking.view(asking.layout.brokers[number])
+        ids = view.brokers if view else frozenset()
+        return frozenset(name for id_, name in enumerate(self.nodes, start=1) if id_ in ids)
+
+    def views(self) -> list[View]:
+        """What every node that answers believes about leaders and replicas."""
+        return self._up().asking.views()
+
+    def controller(self) -> int | None:
+        """The id of the node that leads the metadata quorum; None when nobody says."""
+        return self._up().asking.controller()
+
+    # --- the brokers' processes -----------------------------------------------------------------------
+
+    def kill(self, node: str) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._ask(node, "end", _KILL_S + _ASK_S, "KILL", str(_KILL_S))
+
+    def stop(self, node: str) -> None:
+        """SIGTERM; returns when it has ended."""
+        self._ask(node, "end", _STOP_S + _ASK_S, "TERM", str(_STOP_S))
+
+    def pause(self, node: str) -> None:
+        self._ask(node, "signal", _ASK_S, "STOP")
+
+    def resume(self, node: str) -> None:
+        self._ask(node, "signal", _ASK_S, "CONT")
+
+    def start(self, node: str) -> None:
+        """Start a node that does not run, without waiting for it to register."""
+        self._ask(node, "start", _ASK_S)
+
+    def running(self, node: str) -> bool:
+        return self._ask(node, "running", _ASK_S).strip() == "yes"
+
+    # --- their network --------------------------------------------------------------------------------
+
+    def drop(self, at: str, sources: Sequence[str]) -> None:
+        """From now on, `at` does not hear `sources`; who is no node stands for all clients."""
+        self._up().filters.drop(at, sources)
+
+    def heal(self) -> None:
+        """Remove every rule."""
+        self._up().filters.heal()
+
+    def dropped(self, at: str) -> int:
+        """Packets that the rules at a node have dropped; 0 for a client."""
+        return self._up().filters.dropped(at)
+
+    # --- commands, clients, logs ----------------------------------------------------------------------
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
+        return self._up().hosts[self._known(node)].link.run(shlex.join(argv), timeout_s)
+
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> RemoteChild:
+        """Start a process on this machine; `env` is added to this process's environment."""
+        return remote.spawn(self._up().control, host, argv, env, fds, log)
+
+    def collect(self, folder: str) -> None:
+        """Copy each node's logs and configuration into `folder`/<node>/, as they are now; say what is missing."""
+        state = self._state
+        if state is None:
+            return
+
+        def fetch(name: str) -> str:
+            try:
+                ssh_logs.fetch(state.hosts[name].link, state.folders[name], Path(folder) / name, _LOGS_S)
+            except HarnessError as error:
+                return str(error)
+            return ""
+
+        missing = [text for text in _each(self.nodes, fetch) if text]
+        if missing:
+            state.say(f"logs were not collected: {'; '.join(missing)}")
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
+        """Have a command of ssh_host.sh carried out on a node's host. Raises ClusterTrouble."""
+        state = self._up()
+        name = self._known(node)
+        return ask(state.hosts[name].link, timeout_s, what, state.folders[name], *arguments)
+
+    def _everywhere(self, act: Callable[[str], None]) -> None:
+        """On all nodes at once. Raises ClusterTrouble with everything that went wrong."""
+
+        def one(name: str) -> HarnessError | None:
+            try:
+                act(name)
+            except HarnessError as error:
+                return error
+            return None
+
+        wrong = [error for error in _each(self.nodes, one) if error is not None]
+        if wrong:
+            raise ClusterTrouble("; ".join(str(error) for error in wrong))
+
+    def _known(self, node: str) -> str:
+        if node not in self.nodes:
+            raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(self.nodes)}")
+        return node
+
+    def _up(self) -> _Running:
+        if self._state is None:
+            raise ClusterTrouble("the cluster is not up")
+        return self._state
+
+
+def _nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
+    """Where the brokers find each other; with an address of their own for that, clients have another port."""
+    found = []
+    for number, each in enumerate(ready, start=1):
+        ports, apart = each.host.ports, each.inside != each.address
+        found.append(
+            Node(
+                each.host.name, number, each.inside, ports[0], ports[1],
+                outside_port=ports[2] if apart else None, forward_port=ports[2], outside_address=each.address,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _reached(node: Node) -> Node:
+    """The node as this machine reaches it."""
+    if node.outside_port is None:
+        return node
+    return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)
+
+
+def _each(names: Sequence[str], act: Callable[[str], T]) -> list[T]:
+    """What `act` answers for each name, all at once."""
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        return list(pool.map(act, names))
+
+
+def _socket() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
+def _ignore(data: bytes) -> None:
+    """What tar prints does not matter."""
+
+
+def _nothing() -> None:
+    """Unpacking again overwrites."""

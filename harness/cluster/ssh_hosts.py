@@ -1,0 +1,110 @@
+"""The hosts of an ssh cluster, from a YAML file: a list with an entry for each.
+
+- address: 10.0.0.11           name or IPv4 address, for ssh and for Kafka's clients
+  name: n1                     default: n1, n2, ... in the file's order
+  port: 22
+  user: kafka                  default: who runs the harness
+  key: ~/.ssh/id_ed25519       private key; default: those of ssh-agent and of ~/.ssh
+  known_hosts: hosts.known     default: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
+  sudo: true                   passwordless sudo, for packet filters; default: false
+  internal: 192.168.0.11       where the other brokers reach it, if not at `address`
+  kafka_port: 9092             this and the two after it are the broker's
+  folder: /data/kafka-harness  default: ~/.kafka-log-harness of the user there
+
+Paths of key and known_hosts count from the file's folder.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from harness import yaml_data
+from harness.model.errors import BadInput
+from harness.yaml_data import Loaded, Place
+
+HOSTS_MAX: Final = 15
+PORTS: Final = 3  # of each broker: for brokers, controllers, clients elsewhere
+_WHAT: Final = "a list of hosts"
+_NAME: Final = r"^(?!w\d+$|admin$)[a-z][a-z0-9-]{0,30}$"  # w0, w1, ... and admin are the clients'
+_ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+
+
+class Host(BaseModel):
+    """One entry. `name` is empty only until `load` has given it one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    address: str = Field(pattern=_ADDRESS)
+    name: Annotated[str, Field(pattern=_NAME)] = ""
+    port: int = Field(22, ge=1, le=65535)
+    user: str = Field(default_factory=getpass.getuser, pattern=r"^[A-Za-z0-9._@-]+$")
+    key: str | None = None
+    known_hosts: str | None = None
+    sudo: bool = False
+    internal: Annotated[str, Field(pattern=_ADDRESS)] = ""
+    kafka_port: int = Field(9092, ge=1024, le=65535 - PORTS)
+    folder: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]+$")] = ""
+
+    @property
+    def at(self) -> str:
+        """user@address:port, for messages."""
+        return f"{self.user}@{self.address}:{self.port}"
+
+    @property
+    def ports(self) -> range:
+        """The broker's, on the host."""
+        return range(self.kafka_port, self.kafka_port + PORTS)
+
+
+_HOSTS: Final = TypeAdapter(tuple[Host, ...])
+
+
+def load(path: Path) -> tuple[Host, ...]:
+    """The hosts of a file. Raises BadInput: a line for each mistake, with file, line and column."""
+    loaded = yaml_data.load(path, _WHAT)
+    if not isinstance(loaded.data, list) or not loaded.data:
+        raise BadInput(
+            f"{loaded.where((), True)}: not {_WHAT}; write an entry for each, beginning with `- address:`"
+        )
+    if len(loaded.data) > HOSTS_MAX:
+        raise BadInput(f"{loaded.where((HOSTS_MAX,))}: {len(loaded.data)} hosts; at most {HOSTS_MAX}")
+    try:
+        given = _HOSTS.validate_python(tuple(loaded.data))
+    except ValidationError as error:
+        told = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
+        raise BadInput("\n".join(told)) from None
+    hosts = tuple(_completed(host, number, path.parent) for number, host in enumerate(given, start=1))
+    _check_apart(hosts, loaded)
+    return hosts
+
+
+def _keys(place: Place) -> Sequence[str]:
+    return list(Host.model_fields)
+
+
+def _completed(host: Host, number: int, folder: Path) -> Host:
+    paths = {
+        field: str((folder / Path(given).expanduser()).absolute())
+        for field in ("key", "known_hosts")
+        if (given := getattr(host, field))
+    }
+    return host.model_copy(update={"name": host.name or f"n{number}", **paths})
+
+
+def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
+    """No name twice, and no port of one address. Raises BadInput."""
+    for number, host in enumerate(hosts):
+        for other in hosts[:number]:
+            if host.name == other.name:
+                raise BadInput(f"{loaded.where((number, 'name'), True)}: the name {host.name} stands twice")
+            shared = set(host.ports) & set(other.ports)
+            if host.address == other.address and shared and host.port == other.port:
+                raise BadInput(
+                    f"{loaded.where((number, 'address'), True)}: {host.address} is {other.name}'s too, with "
+                    f"port {min(shared)}; give one of them another kafka_port"
+                )

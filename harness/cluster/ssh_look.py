@@ -1,0 +1,238 @@
+"""What the hosts of an ssh cluster are like, before anything is started there; and whether that will do.
+
+The host's answers come in sections (see ssh_host.sh); reading and judging them is pure.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import java
+from harness.cluster.java import Java
+from harness.cluster.ssh_hosts import Host
+from harness.cluster.ssh_link import Link, resolve
+from harness.model.errors import ClusterTrouble, HarnessError, Missing
+
+_SCRIPT: Final = Path(__file__).with_name("ssh_host.sh")
+_LOOK_S: Final = 30.0
+_SPACE_MB: Final = 1024
+_MEMORY_MB: Final = 600
+_LISTEN: Final = "0A"  # a socket's state in /proc/net/tcp
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A host as it is.
+
+    folder     where runs go
+    java       path of a Java that is new enough, and what was found where there is none
+    filters    "nft" or "iptables", whichever works; and why, where none does
+    listening  TCP ports that something listens at
+    addresses  the host's own, IPv4
+    seen_as    the address that this machine has there
+    """
+
+    system: str
+    folder: str
+    writable: bool
+    space_mb: int
+    memory_mb: int
+    lacking: tuple[str, ...]
+    java: tuple[str, str]
+    filters: tuple[str, str]
+    listening: frozenset[int]
+    addresses: frozenset[str]
+    seen_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A host that will do.
+
+    address  IPv4, for clients; inside: for the other brokers
+    """
+
+    host: Host
+    link: Link
+    look: Look
+    address: str
+    inside: str
+
+
+def script() -> bytes:
+    """What runs on the hosts."""
+    return _SCRIPT.read_bytes()
+
+
+def command(host: Host, name: str, folder: str, *arguments: str) -> str:
+    """The line that runs a command of ssh_host.sh, which is its standard input."""
+    return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
+
+
+def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -> str:
+    """Run a command of ssh_host.sh; what it prints. Raises ClusterTrouble with the host's own words."""
+    host = link.host
+    done = link.run(command(host, name, folder, *arguments), timeout_s, script())
+    if done.code:
+        raise ClusterTrouble(f"{host.name} ({host.at}): {name}: {done.err or f'exit code {done.code}'}")
+    return done.out
+
+
+def ready(links: Sequence[Link], table: str, filters: bool) -> list[Ready]:
+    """Look at all hosts at once. Raises Missing with everything that is wrong with any of them.
+
+    table    a name that no packet filter has yet, to try whether filters work
+    filters  whether faults need them
+    """
+
+    def one(link: Link) -> Ready | list[str]:
+        try:
+            link.connect()
+            host = link.host
+            look = read(ask(link, _LOOK_S, "look", host.folder, table))
+            address = resolve(host.address)
+            inside = resolve(host.internal) if host.internal else address
+        except socket.gaierror as error:
+            return [f"{link.host.name}: internal {link.host.internal}: {error.strerror}"]
+        except HarnessError as error:
+            return [str(error)]
+        return problems(host, look, inside, filters) or Ready(host, link, look, address, inside)
+
+    with ThreadPoolExecutor(len(links)) as pool:
+        found = list(pool.map(one, links))
+    wrong = [text for each in found if isinstance(each, list) for text in each]
+    if wrong:
+        raise Missing("; ".join(wrong) if len(wrong) == 1 else "\n".join(["the hosts will not do:", *wrong]))
+    return [each for each in found if isinstance(each, Ready)]
+
+
+def problems(host: Host, look: Look, inside: str, filters: bool) -> list[str]:
+    """Everything that keeps a broker from running there, each with what to do."""
+    name = f"{host.name} ({host.at})"
+    kind = look.system.split(" ")[0]
+    if kind != "Linux":
+        return [f"{name}: it runs {kind or 'nobody knows what'}: brokers are started on Linux only"]
+    found = []
+    if look.lacking:
+        found.append(f"{name} lacks {', '.join(look.lacking)}: install them there")
+    if not look.writable:
+        found.append(f"{name}: {look.folder} cannot be written: name another `folder` in the hosts file")
+    elif look.space_mb < _SPACE_MB:
+        found.append(
+            f"{name}: {look.space_mb} MB are free for {look.folder}, {_SPACE_MB} are needed: make room, or "
+            "name another `folder` in the hosts file"
+        )
+    if look.memory_mb < _MEMORY_MB:
+        found.append(f"{name}: {look.memory_mb} MB of memory are free, a broker takes {_MEMORY_MB}")
+    if not look.java[0] and look.system != here():
+        found.append(
+            f"{name}: {look.java[1]}, and this machine's own does not suit {look.system}: install Java "
+            f"{java.MINIMUM} or newer there"
+        )
+    for port in sorted(look.listening & set(host.ports)):
+        found.append(
+            f"{name}: something listens at port {port} already (`ss -ltnp` there says what): end it, or give "
+            "another kafka_port in the hosts file"
+        )
+    if inside not in look.addresses:
+        theirs = ", ".join(sorted(look.addresses)) or "none"
+        found.append(
+            f"{name}: {inside} is no address of the host itself, which has {theirs}: give the one at which "
+            "the other hosts reach it as `internal`"
+        )
+    if filters and not look.filters[0]:
+        found.append(
+            f"{name}: no packets can be dropped ({look.filters[1]}): install nftables there, and be root or "
+            "set `sudo: true` with passwordless sudo"
+        )
+    return found
+
+
+def here() -> str:
+    """This machine's system, as `uname -sm` has it."""
+    return f"{platform.system()} {platform.machine()}"
+
+
+def read(answer: str) -> Look:
+    """The answer of `look`."""
+    parts = sections(answer)
+    space = parts.get("space", "").split()
+    memory = parts.get("memory", "").split()
+    folder = parts.get("folder", "").splitlines()
+    return Look(
+        system=parts.get("system", "").strip(),
+        folder=folder[0] if folder else "",
+        writable=folder[-1:] == ["writable"],
+        space_mb=_number(space, 3) >> 10,
+        memory_mb=_number(memory, 1) >> 10,
+        lacking=tuple(parts.get("tools", "").split()),
+        java=_java(parts),
+        filters=_filters(parts),
+        listening=_listening(parts.get("sockets", "")),
+        addresses=_addresses(parts.get("addresses", "")),
+        seen_as=(parts.get("connection", "").split() or [""])[0],
+    )
+
+
+def sections(answer: str) -> dict[str, str]:
+    """Title -> text."""
+    found: dict[str, str] = {}
+    title = ""
+    for line in answer.splitlines():
+        if line.startswith("== "):
+            title = line[3:]
+            found[title] = ""
+        elif title:
+            found[title] += f"{line}\n"
+    return found
+
+
+def _number(words: Sequence[str], at: int) -> int:
+    return int(words[at]) if len(words) > at and words[at].isdigit() else 0
+
+
+def _java(parts: Mapping[str, str]) -> tuple[str, str]:
+    why = "it has no Java on the PATH and JAVA_HOME is not set"
+    for title, text in parts.items():
+        if title.startswith("java "):
+            path = title.removeprefix("java ")
+            found = java.parse(path, text)
+            if isinstance(found, Java) and found.version >= java.MINIMUM:
+                return path, ""
+            said = f"version {found.full} is too old" if isinstance(found, Java) else found
+            why = f"its Java {path} will not do ({said})"
+    return "", why
+
+
+def _filters(parts: Mapping[str, str]) -> tuple[str, str]:
+    why = "it has neither nft nor iptables"
+    for tool in ("nft", "iptables"):
+        said = parts.get(f"filter {tool}", "").strip().splitlines()
+        if said[-1:] == ["yes"]:
+            return tool, ""
+        if said:
+            why = f"{tool}: {said[0]}"
+    if parts.get("root", "").strip().splitlines()[-1:] != ["yes"]:
+        said = parts.get("root", "").strip().splitlines()
+        why = said[0] if said else "the user is not root, and the hosts file does not say `sudo: true`"
+    return "", why
+
+
+def _listening(text: str) -> frozenset[int]:
+    """Local ports of the listening sockets in /proc/net/tcp."""
+    rows = (line.split() for line in text.splitlines())
+    return frozenset(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _LISTEN)
+
+
+def _addresses(text: str) -> frozenset[str]:
+    """The host's own, from /proc/net/fib_trie: an address is followed by `/32 host LOCAL`."""
+    found = re.findall(r"\|-- ([\d.]+)\s+/32 host LOCAL", text)
+    return frozenset(address for address in found if not address.startswith("127."))

@@ -1,0 +1,131 @@
+"""What is put on a host of an ssh cluster, as one stream of tar.
+
+FOLDER/host.sh   what watches there (ssh_host.sh)
+FOLDER/broker.sh starts the broker
+FOLDER/jars/  FOLDER/java/  FOLDER/data/  FOLDER/server.properties  FOLDER/log4j2.properties  FOLDER/since
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster import broker, java, ssh_look, storage
+from harness.cluster.broker import Node
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java
+from harness.cluster.layout import Layout
+from harness.cluster.ssh_link import Sink
+from harness.model.errors import Missing
+
+_PIECE: Final = 1 << 18
+# Of a Java's home: what only developers need.
+_LEFT_OUT: Final = frozenset({"jmods", "legal", "man", "docs", "demo", "include", "src.zip", "ct.sym"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A broker's things.
+
+    folder    where they go, on the host
+    host_java the host's own Java; empty: this machine's goes with the rest
+    """
+
+    node: Node
+    layout: Layout
+    version: str
+    overrides: Mapping[str, str]
+    folder: str
+    jars: Jars
+    java: Java
+    host_java: str
+    template: storage.Template
+    cluster_id: str
+
+    def write(self, sink: Sink) -> None:
+        """Hand the stream to `sink`."""
+        out: Any = _Out(sink)
+        with tarfile.open(fileobj=out, mode="w|", bufsize=_PIECE, format=tarfile.GNU_FORMAT) as tar:
+            for name, text in self.texts().items():
+                _add_text(tar, name, text)
+            for name in self.jars.files:
+                _add_file(tar, self.jars.folder / name, f"jars/{name}")
+            if not self.host_java:
+                home = java_home(self.java)
+                for path in java_files(home):
+                    _add_file(tar, path, f"java/{path.relative_to(home)}")
+            with tempfile.TemporaryDirectory() as folder:
+                data = Path(folder) / "data"
+                storage.write(self.template, data, self.cluster_id, self.node.id)
+                for path in sorted(data.iterdir()):
+                    _add_file(tar, path, f"data/{path.name}")
+
+    def texts(self) -> dict[str, str]:
+        """Name -> text, of the files that are made here."""
+        log_name, log_text = broker.log_config(self.version, f"{self.folder}/server.log")
+        there = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
+        jars = replace(self.jars, folder=Path(self.folder) / "jars")
+        config = f"{self.folder}/server.properties"
+        argv = broker.java_argv(there, jars, f"{self.folder}/{log_name}", "kafka.Kafka", [config])
+        return {
+            "host.sh": ssh_look.script().decode(),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()),
+            "lease": "0\n",
+            "broker.sh": f"cd {shlex.quote(self.folder)} && exec {shlex.join(argv)}\n",
+            "server.properties": broker.properties(
+                self.node, self.layout.brokers, self.version, f"{self.folder}/data", self.overrides
+            ),
+            log_name: log_text,
+        }
+
+
+def java_home(found: Java) -> Path:
+    """The folder of a Java itself, whatever script stands before it. Raises Missing."""
+    told = java.inspect(found.path)
+    if isinstance(told, str):
+        raise Missing(f"{found.path}: {told}")
+    return Path(told.home)
+
+
+def java_files(home: Path) -> Iterator[Path]:
+    """What it takes to run Java elsewhere; links are followed, and those that lead nowhere left out."""
+    for folder, below, names in os.walk(home, followlinks=True):
+        below[:] = sorted(name for name in below if name not in _LEFT_OUT)
+        for name in sorted(set(names) - _LEFT_OUT):
+            path = Path(folder) / name
+            if path.is_file():
+                yield path
+
+
+class _Out:
+    """The file that tarfile writes to."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, data: bytes) -> int:
+        self._sink(data)
+        return len(data)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    info = tarfile.TarInfo(name)
+    content = text.encode()
+    info.size, info.mode, info.mtime = len(content), 0o600, int(time.time())
+    tar.addfile(info, io.BytesIO(content))
+
+
+def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    info = tarfile.TarInfo(name)
+    with path.open("rb") as file:
+        told = os.fstat(file.fileno())
+        info.size, info.mode, info.mtime = told.st_size, told.st_mode & 0o700 | 0o400, int(told.st_mtime)
+        tar.addfile(info, file)

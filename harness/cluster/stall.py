@@ -1,0 +1,103 @@
+"""A disk that takes no writes for a while, again and again: its file system is frozen and thawed.
+
+Freezing (FIFREEZE, as before a snapshot) writes everything out, then holds whoever writes; reading goes on.
+It works on every file system of a disk, without control groups or a device mapper, and takes root.
+
+A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. So the
+guard of the namespaces thaws what was mounted in them when all ends: `thaw_all`.
+
+Run as `python -m harness.cluster.stall AT STALL_S GAP_S` with a socket as descriptor 3: sends {} once the
+first stall has begun, or {"why": text}, and thaws and ends when the other side of the socket is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import orjson
+
+CONTROL: Final = 3
+_FREEZE: Final = 0xC0045877
+_THAW: Final = 0xC0045878
+# How mountinfo writes what would look like the end of a field.
+_ESCAPES: Final = ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\"))
+
+
+def freeze(at: str) -> None:
+    """Hold every write to the file system that is mounted at `at`. Raises OSError."""
+    _control(at, _FREEZE, errno.EBUSY)  # frozen already
+
+
+def thaw(at: str) -> None:
+    """Let writes go on; nothing where none are held. Raises OSError."""
+    _control(at, _THAW, errno.EINVAL)  # not frozen
+
+
+def mounted(mountinfo: int) -> frozenset[str]:
+    """Where ext4 file systems are mounted, from a descriptor of a mountinfo file."""
+    os.lseek(mountinfo, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(mountinfo), encoding="utf-8", errors="surrogateescape") as lines:
+        found = set()
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            if after.startswith("ext4 "):
+                at = before.split()[4]
+                for escape, text in _ESCAPES:
+                    at = at.replace(escape, text)
+                found.add(at)
+    return frozenset(found)
+
+
+def thaw_all(places: Iterable[str]) -> None:
+    """Thaw what can be thawed."""
+    for at in places:
+        with suppress(OSError):
+            thaw(at)
+
+
+def _control(at: str, request: int, harmless: int) -> None:
+    """Opened for the moment only: an open file would keep the disk from being unmounted."""
+    disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(disk, request, 0)
+    except OSError as error:
+        if error.errno != harmless:
+            raise
+    finally:
+        os.close(disk)
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module's text."""
+    at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
+    control = socket.socket(fileno=CONTROL)
+    told = False
+    try:
+        while True:
+            freeze(at)
+            if not told:
+                control.send(b"{}")
+                told = True
+            ended = select.select([control], [], [], stall_s)[0]
+            thaw(at)
+            if ended or select.select([control], [], [], gap_s)[0]:
+                return 0
+    except OSError as error:
+        with suppress(OSError):
+            control.send(orjson.dumps({"why": str(error)}))
+        return 1
+    finally:
+        with suppress(OSError):
+            thaw(at)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

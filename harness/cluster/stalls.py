@@ -1,0 +1,43 @@
+"""Slow disks on the local cluster: a `harness.cluster.stall` beside each node whose disk is hit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from harness.cluster import helpers
+from harness.cluster.helpers import Helper, Spawn
+from harness.model.errors import ClusterTrouble
+
+
+class Stalls:
+    """The slow disks of a cluster. Thread-safe."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._slow: dict[str, Helper] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, node: str, at: str, stall_s: float, gap_s: float) -> None:
+        """The disk that is mounted at `at` takes writes only for `gap_s` after each `stall_s`.
+
+        Raises ClusterTrouble with the kernel's reason when it refuses.
+        """
+        with self._lock:
+            self._end([node])
+            self._slow[node] = helpers.start(
+                self._spawn,
+                "harness.cluster.stall",
+                [at, str(stall_s), str(gap_s)],
+                f"a slow disk of {node}",
+            )
+
+    def end(self) -> None:
+        """Raises ClusterTrouble when a disk may still be slow; the others are well all the same."""
+        with self._lock:
+            self._end(list(self._slow))
+
+    def _end(self, nodes: Sequence[str]) -> None:
+        stuck = [node for node in nodes if node in self._slow and not self._slow.pop(node).close()]
+        if stuck:
+            raise ClusterTrouble(f"the disks of {', '.join(stuck)} may still be held: take the cluster down")

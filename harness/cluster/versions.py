@@ -1,0 +1,78 @@
+"""Kafka's versions: the last patch of each series, and where a version keeps its metadata. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from harness.model.errors import BadInput
+
+DEFAULT: Final = "4.1.1"
+# The series that are tried, each with the last patch that Maven Central had when this was written.
+SERIES: Final[Mapping[str, str]] = {
+    "2.4": "2.4.1",
+    "2.8": "2.8.2",
+    "3.4": "3.4.1",
+    "3.8": "3.8.1",
+    "3.9": "3.9.2",
+    "4.0": "4.0.2",
+    "4.1": "4.1.2",
+    "4.3": "4.3.1",
+}
+OLDEST: Final = (2, 4, 0)  # the first with a build for Scala 2.13
+OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is ready for production from here on (KIP-833)
+WITHOUT_ZOOKEEPER: Final = (4, 0, 0)  # KIP-500, KIP-896
+
+Metadata = Literal["kraft", "zookeeper"]
+KRAFT: Final = "kraft"
+ZOOKEEPER: Final = "zookeeper"
+
+
+def resolve(text: str) -> str:
+    """The version that a user means: a series ("2.4") is its last known patch. Raises BadInput."""
+    version = SERIES.get(text, text)
+    parse_version(version)
+    return version
+
+
+def parse_version(version: str) -> tuple[int, int, int]:
+    """("4.1.1") -> (4, 1, 1). Raises BadInput."""
+    matched = re.fullmatch(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", version)
+    if not matched:
+        raise BadInput(
+            f"Kafka version {version!r}: give three numbers, such as {DEFAULT}, or one of {', '.join(SERIES)}"
+        )
+    return int(matched[1]), int(matched[2]), int(matched[3])
+
+
+def default_metadata(version: str) -> Metadata:
+    """ZooKeeper where KRaft was not ready yet, KRaft elsewhere."""
+    return KRAFT if parse_version(version) >= OLDEST_KRAFT else ZOOKEEPER
+
+
+def modes(version: str) -> tuple[Metadata, ...]:
+    """Where a version can keep its metadata here, the default first; none for a version that is too old."""
+    number = parse_version(version)
+    if number < OLDEST:
+        return ()
+    zookeeper: tuple[Metadata, ...] = (ZOOKEEPER,) if number < WITHOUT_ZOOKEEPER else ()
+    return (KRAFT, *zookeeper) if number >= OLDEST_KRAFT else zookeeper
+
+
+def check(version: str, metadata: Metadata) -> None:
+    """Raises BadInput for a version that cannot be run, or not so."""
+    allowed = modes(version)
+    if not allowed:
+        raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")
+    if metadata not in allowed:
+        bound = (
+            f"KRaft is ready from {_text(OLDEST_KRAFT)} on"
+            if metadata == KRAFT
+            else f"ZooKeeper was removed in {_text(WITHOUT_ZOOKEEPER)}"
+        )
+        raise BadInput(f"--metadata {metadata} with Kafka {version}: {bound}; use --metadata {allowed[0]}")
+
+
+def _text(version: tuple[int, int, int]) -> str:
+    return ".".join(map(str, version))

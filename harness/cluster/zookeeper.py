@@ -1,0 +1,62 @@
+"""What a ZooKeeper is told, and how it says that it serves. Pure: data in, text out.
+
+Kafka up to 3.9 brings ZooKeeper's jars with it. Sessions are short, so that a broker that is gone is replaced
+within seconds: ZooKeeper grants no less than two ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+FLAGS: Final = ("-Xmx160m",)  # it holds no more than the names of a few topics
+# One of the "four letter words" (ZooKeeper Administrator's Guide).
+STATUS: Final = b"srvr"
+_TICK_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """One ZooKeeper's place.
+
+    name, id       "z1", 1
+    address        IPv4 address
+    port           for brokers
+    peer_port, election_port   among ZooKeepers
+    """
+
+    name: str
+    id: int
+    address: str
+    port: int
+    peer_port: int
+    election_port: int
+
+
+def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
+    """The text of a ZooKeeper's configuration file. `data` is its directory, which holds `myid` too."""
+    settings = {
+        "tickTime": str(_TICK_MS),
+        "initLimit": "20",
+        "syncLimit": "10",
+        "dataDir": data,
+        "clientPort": str(keeper.port),
+        "clientPortAddress": keeper.address,
+        "maxClientCnxns": "0",
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": STATUS.decode(),
+        **{f"server.{each.id}": f"{each.address}:{each.peer_port}:{each.election_port}" for each in keepers},
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def connect(keepers: Sequence[Keeper]) -> str:
+    """What brokers are told: zookeeper.connect."""
+    return ",".join(f"{keeper.address}:{keeper.port}" for keeper in keepers)
+
+
+def serves(answer: bytes) -> bool:
+    """Whether an answer to STATUS comes from a ZooKeeper that is in the quorum, or alone."""
+    return b"\nMode: " in answer

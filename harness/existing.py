@@ -1,0 +1,81 @@
+"""Clusters that are there before a run and stay after it: what the plan learns of them, what is taken away.
+
+Such a cluster is external (others run it), or named (`harness cluster up` started it).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness import plan as plans
+from harness.clients import connection
+from harness.model.errors import BadInput, ClusterTrouble
+from harness.plan import TestPlan
+
+DELETE_S: Final = 30.0
+ALLOWED_S: Final = 15.0
+# What an external cluster's brokers told of themselves stands in the plan as broker settings.
+Call = Callable[..., Any]
+log = logging.getLogger("harness")
+
+
+def connecting(plan: TestPlan) -> dict[str, str]:
+    """How clients connect; secrets among it. Raises BadInput."""
+    return connection.load(Path(plan.client_config)) if plan.client_config else {}
+
+
+def settled(plan: TestPlan) -> TestPlan:
+    """The plan with what the cluster says of itself; others as they are. Raises BadInput, Missing."""
+    if plan.cluster == "external":
+        return _external(plan)
+    return plan
+
+
+def _external(plan: TestPlan) -> TestPlan:
+    from harness.cluster import external
+
+    foreign = sorted(set(plan.broker_config) - set(external.TELLING))
+    if foreign:
+        raise BadInput(
+            f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set"
+        )
+    found = external.find(plan.bootstrap, connecting(plan))
+    return plans.settled(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
+
+
+def run_name(plan: TestPlan, name: str) -> str:
+    """A run's name, told from everybody else's where others use the cluster too."""
+    return f"{name}-{secrets.token_hex(3)}" if plan.cluster == "external" else name
+
+
+def topic_config(plan: TestPlan) -> Mapping[str, str]:
+    """Settings of the run's topics: what a cluster of its own would have for all."""
+    return {"min.insync.replicas": str(plan.min_isr)} if plan.attached else {}
+
+
+def check_allowed(plan: TestPlan, call: Call) -> None:
+    """Before the load: whether an external cluster lets the run do what it must. Raises BadInput."""
+    if plan.cluster != "external":
+        return
+    missing = call("forbidden", ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
+    if missing:
+        raise BadInput(f"--bootstrap {plan.bootstrap}: no permission: {', '.join(missing)}; allow it")
+
+
+def remove_topics(plan: TestPlan, call: Call, say: Callable[[str], None]) -> None:
+    """After the run: delete its topics and its group, unless it is to leave them."""
+    if not plan.attached:
+        return
+    if plan.keep_topics:
+        say(f"the topics {plan.run}-* are left, with --keep-topics")
+        return
+    try:
+        gone = call("delete_runs", DELETE_S + 5.0, runs=[plan.run], timeout_s=DELETE_S)
+        log.info("deleted %d topics", len(gone))
+    except ClusterTrouble as error:
+        log.error("topics were not deleted: %s", error)
+        say(f"the topics {plan.run}-* are left on the cluster ({error}): delete them")

@@ -1,0 +1,119 @@
+"""What an experiment expects of a run, and whether what was seen in many runs agrees with it. Pure.
+
+shows     anomaly -> the share of runs that must show it (1: all of them)
+never     anomalies that no run may show; "invalid" for any that counts
+figures   path in the statistics -> a comparison ("== 10", ">= 1") that every run must meet
+refused   a regular expression: the cluster must not start, and say so
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+from harness.model.result import Result
+
+ANY: Final = "invalid"
+Z: Final = 1.959964  # 95%
+COMPARISON: Final = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """See the module."""
+
+    shows: Mapping[str, float] = field(default_factory=dict)
+    never: tuple[str, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """A sentence for each, in the order of `seen`."""
+        shown = [
+            name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()
+        ]
+        never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
+        figures = [f"{path} {comparison}" for path, comparison in self.figures.items()]
+        return [*shown, *never, *figures, *([f"refused: {self.refused}"] if self.refused else [])]
+
+    def seen(self, result: Result) -> list[bool]:
+        """Whether a run did as expected, for each of `texts`."""
+        bad = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
+        every = [name in bad for name in self.shows]
+        every += [result.valid != "invalid" if name == ANY else name not in bad for name in self.never]
+        every += [holds(figure(result.statistics, path), text) for path, text in self.figures.items()]
+        return [*every, *([False] if self.refused else [])]
+
+    def seen_refusal(self, error: str) -> list[bool]:
+        """As `seen`, of a run whose cluster did not start."""
+        none = [False] * (len(self.texts) - bool(self.refused))
+        return [*none, *([bool(re.search(self.refused, error))] if self.refused else [])]
+
+    @property
+    def rates(self) -> list[float]:
+        """The share of runs that must do so, for each of `texts`."""
+        return [*self.shows.values(), *[1.0] * (len(self.texts) - len(self.shows))]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One expectation over many runs: in k of n, with its 95% interval, which agrees or not."""
+
+    text: str
+    rate: float
+    k: int
+    n: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.k, self.n)
+
+    @property
+    def agrees(self) -> bool:
+        """What must always be, was always; what must be often may be as rare as chance allows."""
+        if self.n == 0:
+            return False
+        return self.k == self.n if self.rate == 1 else self.interval[1] >= self.rate
+
+
+def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]:
+    """Each expectation over the runs' answers."""
+    return [
+        Seen(text, rate, sum(run[at] for run in runs), len(runs))
+        for at, (text, rate) in enumerate(zip(expectation.texts, expectation.rates, strict=True))
+    ]
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """The 95% score interval of a share of which k of n were seen (Wilson 1927)."""
+    if n == 0:
+        return 0.0, 1.0
+    share, spread = k / n, Z * Z / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def figure(statistics: Mapping[str, Any], path: str) -> float:
+    """A number in nested statistics by its dotted path; 0 where there is none."""
+    found: Any = statistics
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def holds(value: float, comparison: str) -> bool:
+    """Whether a number is as a comparison says. Raises BadInput for what is none."""
+    matched = COMPARISON.fullmatch(comparison)
+    if not matched:
+        raise BadInput(f"{comparison!r} is not a comparison with a number, such as '== 10' or '>= 1'")
+    bound = float(matched[2])
+    return {
+        "==": value == bound, "!=": value != bound, "<=": value <= bound,
+        ">=": value >= bound, "<": value < bound, ">": value > bound,
+    }[matched[1]]  # fmt: skip

@@ -1,0 +1,125 @@
+"""What experiments found, as text, Markdown and CSV: a row for each case, claimed beside measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from harness.experiments.expect import figure
+from harness.experiments.run import Attempt, Tried, summary, told
+from harness.experiments.spec import Experiment
+from harness.plan import TestPlan
+
+# Column of the study's own table -> the figure that says how many records it happened to.
+EFFECTS: Final[Mapping[str, str]] = {
+    "phantom": "delivery.phantoms",
+    "duplicate": "delivery.duplicates",
+    "loss": "delivery.lost",
+}
+SETTINGS: Final[Mapping[str, Callable[[TestPlan], Any]]] = {
+    "acks": lambda plan: plan.acks,
+    "retries": lambda plan: "default" if plan.retries is None else plan.retries,
+    "idempotence": lambda plan: "on" if plan.idempotent else "off",
+    "fault": lambda plan: ", ".join(plan.nemesis) or "none",
+    "fetch wait": lambda plan: plan.broker_config.get("replica.fetch.wait.max.ms", "default"),
+    "min bytes": lambda plan: plan.broker_config.get("replica.fetch.min.bytes", "default"),
+    "lag": lambda plan: plan.broker_config.get("replica.lag.time.max.ms", "default"),
+    "request timeout": lambda plan: f"{plan.request_timeout_s:g} s",
+    "Kafka": lambda plan: plan.kafka_version,
+    "client": lambda plan: plan.client,
+}
+
+
+def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
+    """Settings, effects ("claimed | measured", ≠ where they differ), cost, and whether all is as expected."""
+    return [_row(one) for one in tried]
+
+
+def _row(tried: Tried) -> dict[str, str]:
+    case = tried.case
+    plan = case.test_plan(0)
+    judged = [one for one in tried.attempts if one.figures]
+    row = {"case": f"{case.name} {case.variant}".strip()}
+    row |= {name: str(read(plan)) for name, read in SETTINGS.items()}
+    for effect, path in EFFECTS.items():
+        row[effect] = _effect(case.claimed.get(effect), [figure(one.figures, path) for one in judged])
+    row |= _cost(judged)
+    row["runs"] = str(len(tried.attempts))
+    row["as expected"] = {0: "yes", 1: "NO"}.get(tried.exit_code, "not known")
+    return row
+
+
+def _effect(claimed: bool | None, found: Sequence[float]) -> str:
+    """What is claimed, and in how many runs it was seen, with how many records; marked where they differ."""
+    if not found:
+        return "not run"
+    hit = sum(1 for count in found if count)
+    low, high = min(found), max(found)
+    records = "" if not hit else f": {low:.0f}" if low == high else f": {low:.0f} to {high:.0f}"
+    measured = f"{hit} of {len(found)}{records}"
+    if claimed is None:
+        return measured
+    return f"{'yes' if claimed else 'no'} | {measured}{'' if claimed == bool(hit) else ' ≠'}"
+
+
+def _cost(judged: Sequence[Attempt]) -> dict[str, str]:
+    """Medians over the runs: latency of acknowledged sends, and records in a second of the sends' time."""
+    latencies = [one.figures.get("latencies", {}).get("send", {}) for one in judged]
+    p50 = [float(found["p50_ms"]) for found in latencies if "p50_ms" in found]
+    p99 = [float(found["p99_ms"]) for found in latencies if "p99_ms" in found]
+    return {
+        "p50 ms": f"{median(p50):.1f}" if p50 else "",
+        "p99 ms": f"{median(p99):.0f}" if p99 else "",
+        "acknowledged": _middle(judged, "acknowledged"),
+    }
+
+
+def _middle(judged: Sequence[Attempt], path: str) -> str:
+    return f"{median(figure(one.figures, path) for one in judged):.0f}" if judged else ""
+
+
+def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None = None) -> str:
+    """A table; columns that are the same in every row are said below it."""
+    if not found:
+        return ""
+    names = list(columns or found[0])
+    same = [name for name in names if len({row[name] for row in found}) == 1 and len(found) > 1]
+    shown = [name for name in names if name not in same]
+    lines = ["| " + " | ".join(shown) + " |", "|" + " --- |" * len(shown)]
+    lines += ["| " + " | ".join(row[name].replace("|", "\\|") for name in shown) + " |" for row in found]
+    stated = [f"{name}: {found[0][name]}" for name in same if found[0][name]]
+    return "\n".join([*lines, "", *([f"In every row: {', '.join(stated)}."] if stated else [])])
+
+
+def text(found: Sequence[Mapping[str, str]]) -> str:
+    """The columns that differ between the rows, aligned for a terminal."""
+    names = [name for name in (found[0] if found else ()) if len({row[name] for row in found}) > 1]
+    names = list(dict.fromkeys(["case", *names, *EFFECTS]))
+    widths = {name: max(len(name), *(len(row[name]) for row in found)) for name in names}
+    lines = ["  ".join(f"{name:{widths[name]}}" for name in names)]
+    lines += ["  ".join(f"{row[name]:{widths[name]}}" for name in names) for row in found]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def as_csv(found: Sequence[Mapping[str, str]]) -> str:
+    """All columns."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(found[0]) if found else [])
+    writer.writeheader()
+    writer.writerows(found)
+    return out.getvalue()
+
+
+def document(chosen: Experiment, tried: Sequence[Tried]) -> str:
+    """The whole of an experiment as Markdown: why, the table, and every case with its runs."""
+    parts = [f"# {chosen.name}: {chosen.title}", chosen.why, f"Source: {chosen.source}"]
+    parts.append(markdown(rows(tried)))
+    for one in tried:
+        parts.append(f"## {one.case.name} {one.case.variant}".rstrip())
+        parts.append(one.case.title)
+        parts.append("\n".join(f"- {line}" for line in summary(one)))
+        parts.append("\n".join(f"- {told(attempt)}" for attempt in one.attempts))
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,153 @@
+"""Carries out experiments: every case so many times, and what was seen beside what was expected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import assemble
+from harness.experiments.expect import Seen, over
+from harness.experiments.spec import Case, Experiment
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
+from harness.plan import TestPlan
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run: its verdict ("refused" where the cluster did not start), and an answer to each expectation."""
+
+    seed: int
+    valid: str
+    answers: Sequence[bool]
+    seconds: float
+    folder: str = ""
+    bad: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def conclusive(self) -> bool:
+        """A run that could not be judged says nothing about what was not seen."""
+        return self.valid != "unknown"
+
+    @property
+    def met(self) -> bool:
+        return self.conclusive and all(self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A case and its runs."""
+
+    case: Case
+    attempts: Sequence[Attempt]
+
+    @property
+    def seen(self) -> list[Seen]:
+        return over(self.case.expect, [one.answers for one in self.attempts if one.conclusive])
+
+    @property
+    def exit_code(self) -> int:
+        """0: as expected; 1: otherwise; 2: some runs could not be judged."""
+        if any(not seen.agrees for seen in self.seen if seen.n):
+            return EXIT_INVALID
+        return EXIT_VALID if all(one.conclusive for one in self.attempts) and self.attempts else EXIT_UNKNOWN
+
+
+def experiment(
+    chosen: Experiment,
+    runs_dir: Path,
+    say: Say,
+    runs: int | None = None,
+    seed: int = 1,
+    stop: bool = False,
+    only: str = "",
+    spark_master: str = "local[*]",
+) -> list[Tried]:
+    """Every case (of which `only` is the name, or the variant), `runs` times or as often as the file says.
+
+    With `stop` a case ends with the first run that is not as expected.
+    """
+    found = []
+    cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
+    for at, case in enumerate(cases):
+        say(f"{_label(case)} ({at + 1} of {len(cases)}): {case.title}")
+        attempts: list[Attempt] = []
+        count = runs or case.runs
+        for n in range(count):
+            one = _attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
+            attempts.append(one)
+            say(f"  run {n + 1} of {count}, {told(one)}")
+            if stop and not one.met:
+                break
+        found.append(Tried(case, attempts))
+        for line in summary(found[-1]):
+            say(f"  {line}")
+    return found
+
+
+def _attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> Attempt:
+    began = time.monotonic()
+    lines: list[str] = []
+    try:
+        outcome = assemble.run(plan, runs_dir, lines.append, spark_master, quiet=True)
+    except ClusterTrouble as error:
+        seconds = time.monotonic() - began
+        if not case.expect.refused:
+            return Attempt(
+                plan.seed, "unknown", case.expect.seen_refusal(str(error)), seconds, why=str(error)
+            )
+        return Attempt(plan.seed, "refused", case.expect.seen_refusal(str(error)), seconds, why=str(error))
+    result = outcome.result
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return Attempt(
+        plan.seed,
+        result.valid,
+        case.expect.seen(result),
+        time.monotonic() - began,
+        str(outcome.folder),
+        {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad},
+        result.statistics,
+        result.reasons[0] if result.reasons and result.valid == "unknown" else "",
+    )
+
+
+def _label(case: Case) -> str:
+    return f"{case.name} [{case.variant}]" if case.variant else case.name
+
+
+def told(one: Attempt) -> str:
+    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
+    mark = "as expected" if one.met else "not as expected" if one.conclusive else "cannot be judged"
+    where = f"  {one.folder}" if one.folder else ""
+    return f"seed {one.seed}: {one.valid}{f' ({said})' if said else ''}, {mark}; {one.seconds:.0f} s{where}"
+
+
+def summary(tried: Tried) -> list[str]:
+    """What was expected beside what was seen, a line each."""
+    lines = []
+    for seen in tried.seen:
+        low, high = seen.interval
+        mark = "agrees" if seen.agrees else "DISAGREES" if seen.n else "not known"
+        lines.append(f"{seen.text}: {seen.k} of {seen.n} ({low:.0%} to {high:.0%}): {mark}")
+    unknown = [str(one.seed) for one in tried.attempts if not one.conclusive]
+    if unknown:
+        lines.append(
+            f"{len(unknown)} of {len(tried.attempts)} could not be judged (seeds {', '.join(unknown)})"
+        )
+    failed = [str(one.seed) for one in tried.attempts if one.conclusive and not one.met]
+    if failed:
+        lines.append(f"seeds that were not as expected: {', '.join(failed)}")
+    return lines
+
+
+def exit_code(tried: Sequence[Tried]) -> int:
+    """1 if a case disagrees, else 2 if one could not be judged, else 0."""
+    codes = [one.exit_code for one in tried]
+    return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

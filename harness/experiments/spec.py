@@ -1,0 +1,261 @@
+"""Experiments as data: a YAML file each, ours in workloads/experiments/, the user's wherever they are.
+
+    title: one line
+    why: what it shows, and how
+    source: where it is known from
+    plan: {acks: "1", nemesis: [isolate:leader], ...}        fields of a plan
+    expect: {shows: {lost-write: 1}, never: [duplicate]}     see harness.experiments.expect
+    runs: 5                              how many, unless the user says
+    cases:                               several, each with a name, and title, plan and expect over these
+      - {name: test-1, plan: {...}, expect: {...}, claimed: {...}}
+      - {name: test-1-quick, like: test-1, plan: {...}}      over the plan of an earlier case
+    variants:                            the same once more under other settings: all cases, or those named
+      zookeeper: {plan: {kafka_version: 3.9.1}, runs: 3, cases: [test-1]}
+
+The file's name is the experiment's. Of settings (broker_config and such), those that are not named stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from harness import plan as plans
+from harness import yaml_data
+from harness.experiments.expect import ANY, Expectation, holds
+from harness.model.errors import BadInput
+from harness.plan import TestPlan
+from harness.yaml_data import Loaded, Place
+
+OURS: Final = Path(__file__).resolve().parents[2] / "workloads" / "experiments"
+WHAT: Final = "an experiment"
+
+
+class _Written(BaseModel):
+    """What may stand in a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Expect(_Written):
+    """See harness.experiments.expect."""
+
+    shows: dict[str, float] = {}
+    never: tuple[str, ...] = ()
+    figures: dict[str, str] = {}
+    refused: str = ""
+
+    @field_validator("shows")
+    @classmethod
+    def _share(cls, shows: dict[str, float]) -> dict[str, float]:
+        for name, rate in shows.items():
+            if not 0 < rate <= 1:
+                raise ValueError(f"{name}: {rate:g} is not a share of the runs, above 0 and up to 1")
+        return shows
+
+    @field_validator("figures")
+    @classmethod
+    def _comparison(cls, figures: dict[str, str]) -> dict[str, str]:
+        for text in figures.values():
+            try:
+                holds(0, text)
+            except BadInput as error:
+                raise ValueError(str(error)) from None
+        return figures
+
+    @model_validator(mode="after")
+    def _possible(self) -> Expect:
+        both = set(self.never) & self.shows.keys() or {ANY} & set(self.never if self.shows else ())
+        if both:
+            raise ValueError(f"{', '.join(both)} is expected and forbidden: that can never be met")
+        if not (self.shows or self.never or self.figures or self.refused):
+            raise ValueError("nothing is expected; give shows, never, figures or refused")
+        return self
+
+    def expectation(self) -> Expectation:
+        return Expectation(self.shows, self.never, self.figures, self.refused)
+
+
+class WrittenCase(_Written):
+    """One of `cases`."""
+
+    name: str
+    title: str = ""
+    like: str = ""
+    plan: dict[str, Any] = {}
+    expect: Expect | None = None
+    claimed: dict[str, Any] = {}
+    runs: int | None = Field(None, ge=1)
+
+
+class Variant(_Written):
+    """One of `variants`."""
+
+    plan: dict[str, Any] = {}
+    runs: int | None = Field(None, ge=1)
+    cases: tuple[str, ...] = ()
+
+
+class Written(_Written):
+    """The whole file."""
+
+    title: str
+    why: str
+    source: str
+    kind: Literal["study", "bug", "guarantee"] = "bug"
+    plan: dict[str, Any] = {}
+    expect: Expect | None = None
+    runs: int = Field(5, ge=1)
+    cases: tuple[WrittenCase, ...] = ()
+    variants: dict[str, Variant] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One plan with one expectation. `claimed`: what the source says of it, for its table."""
+
+    name: str
+    title: str
+    plan: Mapping[str, Any]
+    expect: Expectation
+    runs: int
+    variant: str = ""
+    claimed: Mapping[str, Any] = field(default_factory=dict)
+
+    def test_plan(self, seed: int) -> TestPlan:
+        """The plan of one run. Raises BadInput."""
+        return plans.make({**self.plan, "seed": seed})
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What one file says. One without cases is its own single case."""
+
+    name: str
+    title: str
+    why: str
+    source: str
+    kind: str
+    cases: tuple[Case, ...]
+    path: Path
+
+
+def load(path: Path) -> Experiment:
+    """Read and validate one file, the plan of every case too. Raises BadInput with file, line and column."""
+    loaded = yaml_data.load(path, WHAT)
+    try:
+        written = Written.model_validate(loaded.data)
+    except ValidationError as error:
+        told = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
+        raise BadInput("\n".join(told)) from None
+    cases = _cases(loaded, written, path.stem)
+    for name, variant in written.variants.items():
+        cases += _varied(loaded, name, variant, [case for case in cases if not case.variant])
+    return Experiment(
+        path.stem, written.title, written.why.strip(), written.source.strip(), written.kind,
+        tuple(cases), path,
+    )  # fmt: skip
+
+
+def every(more: Path | None = None) -> dict[str, Path]:
+    """The files of all experiments by name: ours, and those in the user's folder, which win."""
+    found = {path.stem: path for path in sorted(OURS.glob("*.yaml"))}
+    if more is not None:
+        found |= {path.stem: path for path in sorted(more.glob("*.yaml"))}
+    return found
+
+
+def named(name: str, more: Path | None = None) -> Experiment:
+    """The experiment of a name or a file. Raises BadInput with the nearest name."""
+    if name.endswith((".yaml", ".yml")):
+        return load(Path(name))
+    known = every(more)
+    if name not in known:
+        hint = yaml_data.did_you_mean(name, list(known))
+        raise BadInput(f"no experiment {name!r}; {hint}`harness experiment list` names them")
+    return load(known[name])
+
+
+def _keys(place: Place) -> Sequence[str]:
+    """What may stand in a mapping, by its place."""
+    words = [part for part in place if isinstance(part, str)]
+    model: type[BaseModel] = Written
+    if words[:1] == ["cases"]:
+        model = Expect if words[1:] == ["expect"] else WrittenCase
+    elif words[:1] == ["variants"]:
+        model = Variant
+    elif words == ["expect"]:
+        model = Expect
+    return list(model.model_fields)
+
+
+def _over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan's fields with changes; of settings, those that are not named stay."""
+    merged = {**base, **changes}
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
+            merged[key] = {**base[key], **value}
+    return merged
+
+
+def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
+    """The cases that a file writes, or the whole as one."""
+    expect = written.expect.expectation() if written.expect else Expectation()
+    base = Case(name, written.title, written.plan, expect, written.runs)
+    found: dict[str, Case] = {}
+    for n, one in enumerate(written.cases):
+        at = loaded.where(("cases", n))
+        if one.name in found:
+            raise BadInput(f"{at}: there is a case {one.name} already")
+        if one.like and one.like not in found:
+            raise BadInput(f"{at}: {one.name} is like {one.like}, and no earlier case has that name")
+        above = found[one.like] if one.like else base
+        found[one.name] = Case(
+            one.name,
+            one.title or above.title,
+            _over(above.plan, one.plan),
+            one.expect.expectation() if one.expect else above.expect,
+            one.runs or above.runs,
+            "",
+            one.claimed,
+        )
+        _possible(loaded, ("cases", n), found[one.name])
+    if not found:
+        _possible(loaded, (), base)
+    return list(found.values()) or [base]
+
+
+def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) -> list[Case]:
+    place = ("variants", name)
+    unknown = set(variant.cases) - {case.name for case in cases}
+    if unknown:
+        raise BadInput(f"{loaded.where(place)}: no case {', '.join(sorted(unknown))}")
+    found = []
+    for case in cases:
+        if not variant.cases or case.name in variant.cases:
+            changed = replace(
+                case, variant=name, runs=variant.runs or case.runs, plan=_over(case.plan, variant.plan)
+            )
+            _possible(loaded, place, changed)
+            found.append(changed)
+    return found
+
+
+def _possible(loaded: Loaded, place: Place, case: Case) -> None:
+    """Raises BadInput for a plan that is none, or nothing to expect of it."""
+    if not case.expect.texts:
+        raise BadInput(f"{loaded.where(place)}: {case.name} expects nothing")
+
+    def where(inner: Place, value: bool) -> str:
+        known = (*place, "plan", *inner) in loaded.values
+        return loaded.where((*place, "plan", *inner) if known else (*place, "plan"), value)
+
+    try:
+        plans.make({**case.plan, "seed": 0}, where)
+    except BadInput as error:
+        text = str(error)
+        raise BadInput(text if text.startswith(str(loaded.path)) else f"{where((), False)}: {text}") from None

@@ -1,0 +1,202 @@
+"""What may be done to Kafka's requests on their way: rules as data, and what a rule has done.
+
+A rule names requests (by API, node, sender) and says what happens to them, or to their answers. The names of
+the APIs are those of the Kafka protocol guide.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+
+# The position is the key (Kafka protocol guide, "Api Keys").
+_IN_ORDER: Final = (
+    "Produce Fetch ListOffsets Metadata LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown "
+    "OffsetCommit OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups "
+    "ListGroups SaslHandshake ApiVersions CreateTopics DeleteTopics DeleteRecords InitProducerId "
+    "OffsetForLeaderEpoch AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit "
+    "DescribeAcls CreateAcls DeleteAcls DescribeConfigs AlterConfigs AlterReplicaLogDirs DescribeLogDirs "
+    "SaslAuthenticate CreatePartitions CreateDelegationToken RenewDelegationToken ExpireDelegationToken "
+    "DescribeDelegationToken DeleteGroups ElectLeaders IncrementalAlterConfigs AlterPartitionReassignments "
+    "ListPartitionReassignments OffsetDelete DescribeClientQuotas AlterClientQuotas "
+    "DescribeUserScramCredentials AlterUserScramCredentials Vote BeginQuorumEpoch EndQuorumEpoch "
+    "DescribeQuorum AlterPartition UpdateFeatures Envelope FetchSnapshot DescribeCluster DescribeProducers "
+    "BrokerRegistration BrokerHeartbeat UnregisterBroker DescribeTransactions ListTransactions "
+    "AllocateProducerIds ConsumerGroupHeartbeat ConsumerGroupDescribe ControllerRegistration "
+    "GetTelemetrySubscriptions PushTelemetry AssignReplicasToDirs ListConfigResources "
+    "DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
+    "AddRaftVoter RemoveRaftVoter UpdateRaftVoter InitializeShareGroupState ReadShareGroupState "
+    "WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary StreamsGroupHeartbeat "
+    "StreamsGroupDescribe DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
+).split()  # noqa: SIM905  a list of one name a line would be all of this file
+APIS: Final[Mapping[str, int]] = {name: key for key, name in enumerate(_IN_ORDER)}
+NAMES: Final[Mapping[int, str]] = dict(enumerate(_IN_ORDER))
+
+REQUEST, RESPONSE = "request", "response"
+CLIENTS, BROKERS = "clients", "brokers"
+HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE = "hold", "delay", "reorder", "drop", "cut", "duplicate"
+ACTIONS: Final = (HOLD, DELAY, REORDER, DROP, CUT, DUPLICATE)
+PRODUCER, OTHERS, ANYBODY = "producer", "others", "anybody"
+HOLD_MAX_S: Final = 600.0
+_API_FIELDS: Final = ("api", "until")
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "action": ACTIONS,
+    "direction": (REQUEST, RESPONSE),
+    "sender": (CLIENTS, BROKERS),
+    "until_by": (PRODUCER, OTHERS, ANYBODY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What happens to which frames.
+
+    action     hold: kept back, with all that follows it on its connection, for `for_s`, or until a request
+               named in `until` has been answered if that is sooner; nothing is lost
+               delay: kept back for `for_s`; those that follow it wait no longer than it does
+               reorder: held until a request of the same API has been answered on another connection
+               drop: never arrives, and nothing that follows it on its connection in the same direction does,
+               since a stream cannot lose its middle; the other side finds out by a time limit of its own
+               cut: a request arrives, and its sender's connection is closed; an answer does not arrive
+               duplicate: a request arrives twice; its sender gets the first answer
+    api        names in APIS; none: every one
+    direction  request, or response: the answers to such requests
+    node       the broker that it goes to or comes from; empty: any
+    sender     clients, or brokers where their requests pass through the proxy too
+    commit     of EndTxn: only those that commit (True) or abort (False)
+    count      how often the rule is applied at most; None: no limit
+    probability  of being applied, drawn from the run's seed
+    for_s      seconds that a frame is kept back at most
+    until      hold ends when such a request has been answered
+    until_by   producer: one of the same transactional id; others: one on another connection; anybody
+    cut        of a held request: its sender's connection is closed at once, as if the answer had been lost
+    in_turn    while a frame of a transactional id is held, others of that id pass: a retry does
+    """
+
+    action: str
+    api: tuple[str, ...] = ()
+    direction: str = REQUEST
+    node: str = ""
+    sender: str = CLIENTS
+    commit: bool | None = None
+    count: int | None = None
+    probability: float = 1.0
+    for_s: float = 5.0
+    until: tuple[str, ...] = ()
+    until_by: str = ANYBODY
+    cut: bool = False
+    in_turn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """What one rule has done: frames that fitted it, those that it was applied to, those let go again, and
+    those of which nothing could arrive any more because their broker had closed the connection."""
+
+    matched: int = 0
+    applied: int = 0
+    released: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What has passed through a proxy.
+
+    unanswered  requests that are not answered by design (acks=0)
+    unmatched   answers to no request
+    unknown     requests of an API without a name here; passed on untouched
+    unparsed    connections that do not speak Kafka's protocol; passed on untouched from there on
+    open        connections now
+    bytes_in, bytes_out  received and sent, both directions together
+    """
+
+    connections: int = 0
+    requests: int = 0
+    responses: int = 0
+    unanswered: int = 0
+    unmatched: int = 0
+    unknown: int = 0
+    unparsed: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    open: int = 0
+
+
+def rule_of(data: Mapping[str, Any]) -> Rule:
+    """A rule from plain data, as a schedule has it: the fields of `Rule`; a single API may stand alone.
+
+    Raises BadInput naming the field, with the nearest known name.
+    """
+    known = {each.name: each for each in fields(Rule)}
+    for name in data:
+        if name not in known:
+            raise BadInput(f"a wire rule has no {name!r}{_near(str(name), list(known))}")
+    if "action" not in data:
+        raise BadInput(f"a wire rule needs an action: {', '.join(ACTIONS)}")
+    given = dict(data)
+    for name in _API_FIELDS:
+        if name in given:
+            given[name] = _apis(name, given[name])
+    for name, choices in _CHOICES.items():
+        if name in given and given[name] not in choices:
+            raise BadInput(f"a wire rule's {name} is one of {', '.join(choices)}, not {given[name]!r}")
+    for name in ("cut", "in_turn"):
+        if name in given and not isinstance(given[name], bool):
+            raise BadInput(f"a wire rule's {name} is true or false, not {given[name]!r}")
+    if not isinstance(given.get("commit"), bool | None):
+        raise BadInput(f"a wire rule's commit is true or false, not {given['commit']!r}")
+    if not isinstance(given.get("node", ""), str):
+        raise BadInput(f"a wire rule's node is a name such as n1, not {given['node']!r}")
+    _number(given, "count", 1, None)
+    _number(given, "probability", 0.0, 1.0)
+    _number(given, "for_s", 0.0, HOLD_MAX_S)
+    made = Rule(**given)
+    _consistent(made)
+    return made
+
+
+def _consistent(made: Rule) -> None:
+    if made.direction == RESPONSE and made.action == DUPLICATE:
+        raise BadInput("a wire rule duplicates requests only: an answer that comes twice breaks the stream")
+    if made.cut and (made.action != HOLD or made.direction != REQUEST):
+        raise BadInput("a wire rule's `cut` goes with holding a request; to cut alone, use action: cut")
+    if made.until and made.action != HOLD:
+        raise BadInput(f"a wire rule's `until` goes with action: hold, not {made.action}")
+    if made.commit is not None and made.api != ("EndTxn",):
+        raise BadInput("a wire rule's `commit` goes with api: EndTxn")
+    if made.action == REORDER and not made.api:
+        raise BadInput("a wire rule that reorders needs an api")
+
+
+def _apis(field: str, value: Any) -> tuple[str, ...]:
+    names: Sequence[Any] = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple):
+        raise BadInput(f"a wire rule's {field} is a name or a list of names, not {value!r}")
+    for name in names:
+        if name not in APIS:
+            raise BadInput(f"a wire rule's {field}: Kafka has no API {name!r}{_near(str(name), list(APIS))}")
+    return tuple(names)
+
+
+def _number(given: Mapping[str, Any], name: str, low: float, high: float | None) -> None:
+    value = given.get(name)
+    if value is None:
+        if name in given and name != "count":
+            raise BadInput(f"a wire rule's {name} is a number")
+        return
+    whole = name == "count"
+    right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not right or not value >= low or (high is not None and not value <= high):
+        upto = f" to {high:g}" if high is not None else " or more"
+        raise BadInput(f"a wire rule's {name} is a number of {low:g}{upto}, not {value!r}")
+
+
+def _near(name: str, known: list[str]) -> str:
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""

@@ -1,0 +1,37 @@
+"""A plan from where its parts come from: options, a plan file, a schedule file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import plan as plans
+from harness import timetable
+from harness.plan import TestPlan
+from harness.run_options import plan_values
+from harness.yaml_data import Place, Where
+
+
+def gather(
+    options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None
+) -> tuple[TestPlan, Where]:
+    """The plan, and where its keys stand: file:line:column, empty for options and defaults.
+
+    Options win over the plan file, and so does the schedule file. Raises BadInput.
+    """
+    base = plans.load_data(plan_file) if plan_file is not None else None
+    schedule = timetable.read(schedule_file) if schedule_file is not None else None
+    options = {name: value for name, value in options.items() if name != "schedule"}  # that is the file
+    values = plan_values(options, base.data if base is not None else {})
+    if schedule is not None:
+        values["schedule"] = schedule.data
+
+    def where(place: Place, value: bool = False) -> str:
+        if place[:1] == ("schedule",) and schedule is not None:
+            return schedule.where(place[1:], value)
+        if base is None or place[0] in options or place[:1] not in base.values:
+            return ""
+        return base.where(place, value)
+
+    return plans.make(values, where), where

@@ -1,0 +1,214 @@
+"""Schedules as users write them, in YAML: a list of entries, in a plan or in a file of its own.
+
+- fault: kill:leader        as in --nemesis
+  every: 20s                a period; or `at: 10s`, once
+  jitter: 5s                later by up to so much, drawn from the seed
+  for: 6s                   how long it is on
+  until: 60s                no round begins from then on
+  times: 3                  at most so many rounds
+- fault: isolate:leader
+  when: {log: "Rolled new log segment", node: n1}
+  for: 5s
+  rest: 10s                 not again for so long
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from harness.model.errors import BadInput
+from harness.yaml_data import Loaded, Place, Where, load
+from nemesis import entries as timed
+from nemesis import table as nemeses
+from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
+from nemesis.schedule import Timing
+
+ENTRIES_MAX: Final = 1000
+UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(value: Any) -> Any:
+    """Seconds of "10s", "500ms", "2m", "1h", or a bare number. Raises ValueError."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
+        if not found:
+            raise ValueError(f"{value!r} is no length of time: write 10s, 500ms or 2m")
+        return float(found[1]) * UNITS[found[2] or "s"]
+    if isinstance(value, bool) or (value is not None and not isinstance(value, int | float)):
+        raise ValueError(f"{value!r} is no length of time: write 10s, 500ms or 2m")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, le=7 * 86400)]
+Length = Annotated[float, BeforeValidator(seconds), Field(ge=0.1, le=7 * 86400)]
+
+
+class When(BaseModel):
+    """A trigger: one of the four; `node` goes with `log`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+    log: str | None = Field(None, max_length=1000)
+    node: str | None = None
+    leader_change: bool | None = Field(None, alias=LEADER_CHANGE)
+    segment_roll: bool | None = Field(None, alias=SEGMENT_ROLL)
+    txn_open: Length | None = Field(None, alias=TXN_OPEN)
+
+    @model_validator(mode="after")
+    def _one(self) -> When:
+        chosen = [
+            bool(self.log),
+            bool(self.leader_change),
+            bool(self.segment_roll),
+            self.txn_open is not None,
+        ]
+        if sum(chosen) != 1:
+            raise ValueError(f"give one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
+        if self.node is not None and not self.log:
+            raise ValueError(f"`node` goes with `{LOG}`")
+        try:
+            re.compile(self.log or "")
+        except re.error as error:
+            raise ValueError(f"{self.log!r} is no regular expression: {error}") from None
+        return self
+
+    def trigger(self) -> Trigger:
+        if self.log:
+            return Trigger(LOG, self.log, self.node or "")
+        if self.txn_open is not None:
+            return Trigger(TXN_OPEN, open_s=self.txn_open)
+        return Trigger(LEADER_CHANGE if self.leader_change else SEGMENT_ROLL)
+
+
+def _named(value: Any) -> Any:
+    """`when: leader-change` is short for `when: {leader-change: true}`."""
+    return {value: True} if value in (LEADER_CHANGE, SEGMENT_ROLL) else value
+
+
+class Line(BaseModel):
+    """An entry of a schedule, as written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+    fault: str
+    at: Seconds | None = None
+    every: Length | None = None
+    jitter: Seconds = 0.0
+    for_: Length | None = Field(None, alias="for")
+    until: Seconds | None = None
+    times: int | None = Field(None, ge=1)
+    when: Annotated[When | None, BeforeValidator(_named)] = None
+    rest: Seconds = 0.0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Line:
+        if self.at is None and self.every is None and self.when is None:
+            raise ValueError("say when: `at`, `every` or `when`")
+        if self.when is not None and self.every is not None:
+            raise ValueError("`every` does not go with `when`: the trigger decides; see `times` and `rest`")
+        if self.when is not None and self.jitter:
+            raise ValueError("`jitter` does not go with `when`")
+        if self.when is None and self.rest:
+            raise ValueError("`rest` goes with `when`")
+        if self.when is None and self.every is None and (self.times or 1) > 1:
+            raise ValueError("`times` above 1 needs `every`")
+        return self
+
+    def entry(self, fault: str) -> Entry:
+        """The entry, with its defaults: a period begins with its first end, a trigger fires once."""
+        at_s = self.at if self.at is not None else self.every if self.every is not None else 0.0
+        times = self.times if self.times is not None or self.every is not None else 1
+        when = self.when.trigger() if self.when is not None else None
+        return Entry(fault, at_s, self.every, self.jitter, self.for_, self.until, times, when, self.rest)
+
+
+def keys(place: Place) -> Sequence[str]:
+    """What may stand in a mapping of a schedule, by its place within the schedule."""
+    model = When if place and place[-1] == "when" else Line
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def read(path: Path) -> Loaded:
+    """A schedule file: the list, not validated. Raises BadInput."""
+    loaded = load(path, "a schedule")
+    if not isinstance(loaded.data, list) or not loaded.data:
+        raise BadInput(f"{loaded.where((), True)}: a schedule is a list of entries, each with a fault")
+    return loaded
+
+
+class Planned(Protocol):
+    """What of a plan a schedule must fit."""
+
+    @property
+    def schedule(self) -> tuple[Line, ...]: ...
+    @property
+    def time_limit_s(self) -> float: ...
+    @property
+    def txn(self) -> bool: ...
+
+
+def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
+    """The entries of a schedule that was checked."""
+    return tuple(line.entry(line.fault) for line in lines)
+
+
+def checked(
+    plan: Planned, nodes: Sequence[str], listed: Sequence[str] = (), where: Where | None = None
+) -> tuple[Line, ...]:
+    """The schedule with canonical names, fitting cluster and load. Raises BadInput, a line for each mistake.
+
+    nodes   names of the cluster's nodes
+    listed  canonical names of the faults of --nemesis
+    where   (place in the plan, whether of the value) -> file:line:column; empty for nowhere
+    """
+    lines, limit_s, txn = plan.schedule, plan.time_limit_s, plan.txn
+
+    def at(n: int, *keys: str) -> str:
+        told = where(("schedule", n, *keys), bool(keys)) if where else ""
+        return told or f"schedule, entry {n + 1}"
+
+    made, wrong = [], []
+    for n, line in enumerate(lines):
+        try:
+            (name,) = nemeses.canonical(line.fault, nodes) or ("",)
+        except (BadInput, ValueError) as error:
+            text = str(error).removeprefix("--nemesis ") if isinstance(error, BadInput) else "name one fault"
+            wrong.append(f"{at(n, 'fault')}: {text}")
+            continue
+        if not name:
+            wrong.append(f"{at(n, 'fault')}: name a fault, or leave the entry out")
+        elif name in listed:
+            wrong.append(f"{at(n, 'fault')}: {name} is in --nemesis too; it can have one rhythm")
+        else:
+            wrong += [f"{at(n, *keys)}: {text}" for keys, text in _untold(line, nodes, txn)]
+            made.append(line.model_copy(update={"fault": name}))
+    if not wrong:
+        names = dict.fromkeys(line.fault for line in made)
+        faults = {fault.name: fault for fault in nemeses.faults(tuple(names), Timing())}
+        wrong = [
+            f"{at(problem.entry, problem.key)}: {problem.key}: {problem.text}"
+            for problem in timed.problems(entries(made), faults, limit_s)
+        ]
+    if wrong:
+        raise BadInput("\n".join(wrong))
+    return tuple(made)
+
+
+def _untold(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
+    """What a trigger needs of the cluster and of the load."""
+    when = line.when
+    if when is not None and when.node is not None and when.node not in nodes:
+        return [(("when", "node"), f"there is no node {when.node!r}: the nodes are {', '.join(nodes)}")]
+    if when is not None and when.txn_open is not None and not txn:
+        return [(("when", TXN_OPEN), "no transactions without --txn")]
+    return []
+
+
+def dumped(lines: Sequence[Line]) -> list[Mapping[str, Any]]:
+    """Entries as plain data, without what they leave out."""
+    return [line.model_dump(by_alias=True, mode="json", exclude_defaults=True) for line in lines]

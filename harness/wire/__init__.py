@@ -1,0 +1,1 @@
+"""A proxy that understands Kafka's frames: see `proxy`."""

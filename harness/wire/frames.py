@@ -1,0 +1,119 @@
+"""Kafka's frames, as far as rules need them. Pure: bytes in, facts out.
+
+A request is a length and a header: API key, version, correlation id and, in all headers but the first, a
+client id; from header version 2 on, tagged fields. Of the bodies only the first fields are read: a
+transactional id, the acks of a Produce, and whether an EndTxn commits. A response begins with the
+correlation id of its request. Source: Kafka protocol guide; KIP-482 for compact strings and tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+SIZE: Final = struct.Struct(">i")
+_START: Final = struct.Struct(">hhi")
+_SHORT: Final = struct.Struct(">h")
+CORRELATION: Final = struct.Struct(">i")
+
+# A request that is longer than a broker takes (socket.request.max.bytes) is no request, but something else,
+# such as TLS. Answers are as long as clients ask for.
+REQUEST_BYTES_MAX: Final = 100 << 20
+RESPONSE_BYTES_MAX: Final = 1 << 30
+REQUEST_BYTES_MIN: Final = 8
+RESPONSE_BYTES_MIN: Final = 4
+# What is looked at: header and first fields, with a client id and a transactional id of usual length.
+HEAD_BYTES: Final = 1024
+
+PRODUCE: Final = 0
+END_TXN: Final = 26
+# API key -> first version whose body begins with a transactional id, last such version, first version with
+# compact strings.
+_TXN_FIRST: Final = {
+    PRODUCE: (3, 99, 9),
+    22: (0, 99, 2),  # InitProducerId
+    24: (0, 3, 3),  # AddPartitionsToTxn; from 4 on it is a list, and for brokers only
+    25: (0, 99, 3),  # AddOffsetsToTxn
+    END_TXN: (0, 99, 3),
+    28: (0, 99, 3),  # TxnOffsetCommit
+}
+
+
+class Request(NamedTuple):
+    """What a request is.
+
+    txn       transactional id; empty where there is none
+    answered  whether it will be
+    commit    of an EndTxn, whether it commits; None for others
+    """
+
+    api: int
+    version: int
+    correlation: int
+    txn: bytes = b""
+    answered: bool = True
+    commit: bool | None = None
+
+
+def request(data: bytes | bytearray | memoryview) -> Request:
+    """The facts of a request's first bytes, without its size.
+
+    Fields that lie beyond `data`, or make no sense, are left out. Raises struct.error for less than 8 bytes.
+    """
+    api, version, correlation = _START.unpack_from(data)
+    if api not in _TXN_FIRST:
+        return Request(api, version, correlation)
+    try:
+        return _with_body(data, api, version, correlation)
+    except (struct.error, IndexError):
+        return Request(api, version, correlation)
+
+
+def _with_body(data: bytes | bytearray | memoryview, api: int, version: int, correlation: int) -> Request:
+    first, last, compact = _TXN_FIRST[api]
+    (size,) = _SHORT.unpack_from(data, 8)
+    at = 10 + max(size, 0)
+    flexible = version >= compact
+    if flexible:
+        at = _after_tags(data, at)
+    txn = b""
+    if first <= version <= last:
+        if flexible:
+            size, at = _varint(data, at)
+            size -= 1
+        else:
+            (size,) = _SHORT.unpack_from(data, at)
+            at += 2
+        size = max(size, 0)
+        txn = bytes(data[at : at + size])
+        at += size
+    if api == PRODUCE:
+        (acks,) = _SHORT.unpack_from(data, at)
+        return Request(api, version, correlation, txn, acks != 0)
+    if api == END_TXN:
+        return Request(
+            api, version, correlation, txn, True, bool(data[at + 10])
+        )  # after producer id and epoch
+    return Request(api, version, correlation, txn)
+
+
+def _varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
+    """(value, position after it) of an unsigned variable-length number of at most 5 bytes."""
+    value = shift = 0
+    for _ in range(5):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise IndexError("a number of more than 5 bytes")
+
+
+def _after_tags(data: bytes | bytearray | memoryview, at: int) -> int:
+    count, at = _varint(data, at)
+    for _ in range(min(count, 64)):
+        _, at = _varint(data, at)
+        size, at = _varint(data, at)
+        at += size
+    return at

@@ -1,0 +1,188 @@
+"""A proxy between Kafka's clients and brokers that holds, loses, repeats and cuts what rules tell it to.
+
+    python -m harness.wire.proxy n1=clients=10.64.1.1:9095 n2=clients=10.64.1.2:9095 ...
+
+Descriptor 3 is the control socket, 4 a listening socket for the first of the brokers named, 5 for the second,
+and so on. Brokers advertise the addresses of these sockets, so clients come here by themselves, and nothing
+in a frame is changed. One thread. At the end of the control socket the process ends.
+
+Control: a JSON object per line, {"id": n, "do": verb, ...}, answered by {"id": n, "ok": ...} or {"id": n,
+"error": text}.
+
+    apply   {name, rules: [Rule], seed}     rules of a name; those before them under it are forgotten
+    counts  {name}                          -> [RuleCounts]
+    clear   {name}                          -> [RuleCounts] as they are at the end; what they hold goes on
+    traffic {}                              -> Traffic
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from harness.model.wire import CLIENTS, Traffic, rule_of
+from harness.wire.connection import Connection, Counted, Shared
+from harness.wire.loop import READ, Endpoint, Loop
+from harness.wire.rules import Held, Rules
+
+CONTROL_FD: Final = 3
+LINE_BYTES_MAX: Final = 1 << 20
+_ACCEPT_AT_ONCE: Final = 64
+# After a failure to accept, as when there are no descriptors left.
+_ACCEPT_AGAIN_S: Final = 0.1
+
+
+class Proxy:
+    """The state of it all: rules, connections, counters."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.rules = Rules()
+        self.counted = Counted()
+        self._open: dict[int, Connection] = {}
+        self._shared = Shared(self.rules, self.counted, self.loop.at, self._free, self._closed)
+        self._ended = False
+        self._unparsed = 0
+
+    def serve(self) -> None:
+        """Until the end of the control socket."""
+        self.loop.run(lambda: not self._ended)
+
+    # --- connections ----------------------------------------------------------------------------------
+
+    def listen(self, listener: socket.socket, node: str, sender: str, target: tuple[str, int]) -> None:
+        """Carry what comes to a listening socket to a broker."""
+        listener.setblocking(False)
+        accept = partial(self._accept, listener, node, sender, target)
+        self.loop.add(listener.fileno(), READ, accept)
+
+    def _accept(
+        self, listener: socket.socket, node: str, sender: str, target: tuple[str, int], events: int
+    ) -> None:
+        for _ in range(_ACCEPT_AT_ONCE):
+            try:
+                inner, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self.loop.change(listener.fileno(), 0)
+                    self.loop.at(
+                        time.monotonic() + _ACCEPT_AGAIN_S,
+                        partial(self.loop.change, listener.fileno(), READ),
+                    )
+                return
+            self._connect(inner, node, sender, target)
+
+    def _connect(self, inner: socket.socket, node: str, sender: str, target: tuple[str, int]) -> None:
+        outer = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        for end in (inner, outer):
+            end.setblocking(False)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if outer.connect_ex(target) not in (0, errno.EINPROGRESS):
+            inner.close()
+            outer.close()
+            return
+        self.counted.connections += 1
+        made = Connection(self._shared, self.counted.connections, node, sender)
+        self._open[made.number] = made
+        made.start(
+            Endpoint(self.loop, inner, made.from_client, made.client_drained),
+            Endpoint(self.loop, outer, made.from_broker, made.broker_drained, connecting=True),
+        )
+
+    def _closed(self, connection: Connection) -> None:
+        self._open.pop(connection.number, None)
+        if self.counted.unparsed > self._unparsed:
+            self._unparsed = self.counted.unparsed
+            print(
+                f"{self._unparsed} connections did not speak Kafka's protocol: passed on untouched",
+                flush=True,
+            )
+
+    def _free(self, freed: list[Held]) -> None:
+        for number in {held.connection for held in freed}:
+            if number in self._open:
+                self._open[number].pump()
+
+    # --- control --------------------------------------------------------------------------------------
+
+    def control(self, control: socket.socket) -> None:
+        """Take orders from a socket."""
+        control.setblocking(True)
+        rest = bytearray()
+
+        def ready(events: int) -> None:
+            try:
+                data = control.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data or len(rest) > LINE_BYTES_MAX:
+                self._ended = True
+                return
+            rest.extend(data)
+            *lines, last = bytes(rest).split(b"\n")
+            rest[:] = last
+            for line in lines:
+                control.sendall(self.answer(line) + b"\n")
+
+        self.loop.add(control.fileno(), READ, ready)
+
+    def answer(self, line: bytes) -> bytes:
+        """Do what a line asks for; every failure is the asker's to handle."""
+        number = None
+        try:
+            message = orjson.loads(line)
+            number = message["id"]
+            done = self._verbs()[message["do"]](message)
+        except Exception as error:
+            return orjson.dumps({"id": number, "error": f"{type(error).__name__}: {error}"})
+        return orjson.dumps({"id": number, "ok": done})
+
+    def _verbs(self) -> dict[str, Callable[[dict[str, Any]], Any]]:
+        return {"apply": self._apply, "counts": self._counts, "clear": self._clear, "traffic": self._traffic}
+
+    def _apply(self, message: dict[str, Any]) -> Any:
+        rules = [rule_of(data) for data in message["rules"]]
+        self._clear(message)
+        self.rules.apply(message["name"], rules, message["seed"])
+        return []
+
+    def _counts(self, message: dict[str, Any]) -> Any:
+        return [asdict(counts) for counts in self.rules.counts(message["name"])]
+
+    def _clear(self, message: dict[str, Any]) -> Any:
+        gone = self.rules.clear(message["name"])
+        for connection in list(self._open.values()):
+            connection.forget(gone)
+        return [asdict(active.counts()) for active in gone]
+
+    def _traffic(self, message: dict[str, Any]) -> Any:
+        return asdict(Traffic(**asdict(self.counted), open=len(self._open)))
+
+
+def main(argv: list[str]) -> int:
+    """See the module's text."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    proxy = Proxy()
+    proxy.control(socket.socket(fileno=CONTROL_FD))
+    for at, target in enumerate(argv, CONTROL_FD + 1):
+        node, sender, place = target.split("=")
+        address, _, port = place.rpartition(":")
+        proxy.listen(socket.socket(fileno=at), node, sender or CLIENTS, (address, int(port)))
+    proxy.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

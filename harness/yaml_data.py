@@ -1,0 +1,149 @@
+"""YAML files that users write: plain data only, and where in the file each part of it stands.
+
+Strict: no key twice, no tags that make objects, a bound on size, depth and number of values (an alias counts
+as often as it is used). Every complaint begins with file:line:column, counted from 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from harness.model.errors import BadInput
+
+BYTES_MAX: Final = 1 << 20
+PLAIN: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+VALUES_MAX: Final = 100_000
+DEPTH_MAX: Final = 50
+
+# Keys and positions from the top of a document: ("schedule", 2, "for").
+Place = tuple[str | int, ...]
+Mark = tuple[int, int]
+Where = Callable[[Place, bool], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file holds.
+
+    data    mappings, lists and plain values
+    keys    place -> (line, column) of the key of a mapping, or of the item of a list
+    values  place -> (line, column) of the value
+    """
+
+    path: Path
+    data: Any
+    keys: Mapping[Place, Mark]
+    values: Mapping[Place, Mark]
+
+    def where(self, place: Place, value: bool = False) -> str:
+        """file:line:column of the key at a place, or of its value; of what holds it where it is not there."""
+        known: Place = place
+        while known not in self.values and known:
+            known = known[:-1]
+        marks = self.values if value or known not in self.keys else self.keys
+        line, column = marks[known]
+        return f"{self.path}:{line}:{column}"
+
+
+def load(path: Path, what: str) -> Loaded:
+    """The content of a YAML file; `what` it should be, for the complaint: "a plan". Raises BadInput."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read {what} ({error.strerror})") from None
+    if len(raw) > BYTES_MAX:
+        raise BadInput(f"{path}: more than {BYTES_MAX} bytes are not {what}")
+    try:
+        loader = yaml.SafeLoader(raw)
+        node = loader.get_single_node()
+        return _Reader(path, what, loader).read(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        said = str(getattr(error, "problem", None) or getattr(error, "reason", error)).splitlines()[0]
+        raise BadInput(f"{path}{at}: not {what} ({said})") from None
+    except (RecursionError, ValueError) as error:  # a date that is none, say
+        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadInput(f"{path}: not {what} ({said})") from None
+
+
+class _Reader:
+    """Makes plain data of a document's nodes, and notes where they stand."""
+
+    def __init__(self, path: Path, what: str, loader: yaml.SafeLoader) -> None:
+        self._path, self._what, self._loader = path, what, loader
+        self._keys: dict[Place, Mark] = {}
+        self._values: dict[Place, Mark] = {(): (1, 1)}
+
+    def read(self, node: yaml.Node | None) -> Loaded:
+        data = None if node is None else self._value((), node)
+        return Loaded(self._path, data, self._keys, self._values)
+
+    def _value(self, place: Place, node: yaml.Node) -> Any:
+        if len(self._values) > VALUES_MAX or len(place) > DEPTH_MAX:
+            raise self._wrong(node, "nested too deeply" if len(place) > DEPTH_MAX else "too many values")
+        self._values[place] = _mark(node)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN:
+            raise self._wrong(node, f"{node.tag} is no plain data")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(place, node)
+        if isinstance(node, yaml.SequenceNode):
+            items = list(enumerate(node.value))
+            self._keys.update({(*place, n): _mark(item) for n, item in items})
+            return [self._value((*place, n), item) for n, item in items]
+        return self._loader.construct_object(node)
+
+    def _mapping(self, place: Place, node: yaml.MappingNode) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._wrong(key_node, "a key is one word")
+            key = self._loader.construct_object(key_node)
+            if key in found:
+                raise self._wrong(key_node, f"the key {key!r} stands twice")
+            self._keys[(*place, key)] = _mark(key_node)
+            found[key] = self._value((*place, key), value_node)
+        return found
+
+    def _wrong(self, node: yaml.Node, text: str) -> BadInput:
+        line, column = _mark(node)
+        return BadInput(f"{self._path}:{line}:{column}: not {self._what} ({text})")
+
+
+def _mark(node: yaml.Node) -> Mark:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """ "did you mean X? " for the nearest known word, empty where none is near."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}? " if close else ""
+
+
+def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str:
+    """One of pydantic's errors: where, the key, what is wrong, and what to do.
+
+    where  (place, whether of its value) -> file:line:column
+    known  the keys that a mapping at a place may have
+    """
+    place: Place = tuple(one["loc"])
+    message = str(one["msg"]).removeprefix("Value error, ")
+    if not place:
+        return f"{where((), False)}: {message}"
+    name = ".".join(str(part) for part in place if isinstance(part, str)) or f"item {int(place[-1]) + 1}"
+    if one["type"] == "extra_forbidden":
+        keys = known(place[:-1])
+        hint = did_you_mean(str(place[-1]), keys) or f"there are {', '.join(keys)}"
+        return f"{where(place, False)}: {place[-1]}: no such key; {hint.strip()}"
+    if one["type"] == "missing":
+        return f"{where(place, False)}: {place[-1]} is missing"
+    if isinstance(one["input"], dict | list) or one["type"] == "value_error":
+        return f"{where(place, True)}: {name}: {message[:1].lower()}{message[1:]}"
+    return f"{where(place, True)}: {name} {one['input']}: {message[:1].lower()}{message[1:]}"

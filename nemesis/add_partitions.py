@@ -1,0 +1,54 @@
+"""add-partitions: topics grow by a partition each, while clients use them.
+
+Keys belong to partitions, so nobody sends to a new one; those who subscribe are given it, with a rebalance.
+Topics do not shrink again. Source: KIP-195.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any, Final
+
+from harness.generator import NOTHING
+from harness.model.protocols import Brokers, Env, Fault
+from nemesis.asked import Requested, admin
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.placement import ALL, SOME, placed
+from nemesis.schedule import Timing, fault_op, repeated
+from nemesis.verb import Verb
+
+MOST: Final = 64  # partitions that a topic has before it grows for the last time
+
+
+def _add(target: str, env: Env) -> dict[str, Any]:
+    sizes = Counter(row.topic for row in placed(env))
+    topics = sorted(topic for topic, size in sizes.items() if size <= MOST)
+    if target == SOME:
+        topics = env.draw.shuffled(topics)[: -(-len(topics) // 2)]
+    totals = {topic: sizes[topic] + 1 for topic in sorted(topics)}
+    admin(env, "add_partitions", totals=totals)
+    grown: dict[str, int] = {}
+
+    def all_grown() -> bool:
+        now = Counter(row.topic for row in placed(env) if row.leader is not None)
+        grown.update({topic: now[topic] for topic, total in totals.items() if now[topic] >= total})
+        return len(grown) == len(totals)
+
+    wait_for(all_grown, EFFECT_TIMEOUT_S)
+    return hit([], bool(grown), partitions=grown)
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"add-partitions:{target}"
+    once = fault_op("add-partitions", name, target, "")
+    nemesis = Requested("add-partitions", partial(_add, target))
+    return Fault(name, nemesis, repeated(once, timing), NOTHING, (Brokers,))
+
+
+VERB: Final = Verb(
+    "add a partition to topics (CreatePartitions)",
+    _fault,
+    nodes=False,
+    named={SOME: "Any half of the run's topics", ALL: "Every topic of the run"},
+)

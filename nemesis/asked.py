@@ -1,0 +1,84 @@
+"""Faults that are requests to the brokers: done once, or changed and changed back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from harness.model.op import Op
+from harness.model.protocols import Env
+from nemesis.effects import facts, wait_healthy
+from nemesis.targets import NODE_TARGETS, Facts
+
+WITHIN_S: Final = 15.0
+
+Kept = list[Any]
+Change = Callable[[Env, Kept], dict[str, Any]]
+Undo = Callable[[Env, Any], Mapping[str, Any] | None]
+
+
+def admin(env: Env, name: str, **arguments: Any) -> Any:
+    """The value of an administrator's request. Raises ClusterTrouble."""
+    assert env.admin is not None
+    return env.admin(name, WITHIN_S, **arguments)
+
+
+def aimed(env: Env, target: str) -> tuple[Facts, list[str]]:
+    """What is known now, and the running nodes that a target means."""
+    before = facts(env, target)
+    choose = NODE_TARGETS.get(target)
+    names = choose(before, env.draw) if choose else [target]
+    return before, [name for name in names if name in before.nodes]
+
+
+class Requested:
+    """One request, or a few, that leave nothing to mend. `act` gives the value of the op."""
+
+    def __init__(self, f: str, act: Callable[[Env], dict[str, Any]]) -> None:
+        self.fs = frozenset({f})
+        self._act = act
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        return op.with_(value=self._act(env))
+
+    def teardown(self, env: Env) -> None:
+        """Nothing to mend."""
+
+
+class Changed:
+    """`begin` changes something, `end` changes it back and waits for a healthy cluster.
+
+    `change` gives the value of the op and puts into the list, before each of its steps, what `undo` needs to
+    take that step back; `undo` gets these one by one, the last first, and what it gives is in the value of
+    the end. What could not be undone is tried again by the next healing.
+    """
+
+    def __init__(self, begin: str, end: str, change: Change, undo: Undo) -> None:
+        self.fs = frozenset({begin, end})
+        self._begin, self._change, self._undo = begin, change, undo
+        self._kept: Kept = []
+
+    def setup(self, env: Env) -> None:
+        """Nothing to prepare."""
+
+    def invoke(self, env: Env, op: Op) -> Op:
+        if op.f == self._begin:
+            return op.with_(value=self._change(env, self._kept))
+        if not self._kept:
+            return op.with_(value={"nodes": []})
+        said = self._back(env)
+        still = wait_healthy(env)
+        return op.with_(value={"nodes": [], **said, **({"unhealthy": still} if still else {})})
+
+    def _back(self, env: Env) -> dict[str, Any]:
+        said: dict[str, Any] = {}
+        while self._kept:
+            said |= self._undo(env, self._kept[-1]) or {}
+            self._kept.pop()
+        return said
+
+    def teardown(self, env: Env) -> None:
+        self._back(env)

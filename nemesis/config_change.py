@@ -1,0 +1,134 @@
+"""config-change: settings of the run's topics are changed while clients use them, and taken back at the end.
+
+What a change weakens is said to the checker (`Fault.settings`): fewer in-sync replicas, and fewer copies
+are promised. What retention deletes is in the history, as [key, offset] below which nothing is left. A run's
+topics have no settings of their own otherwise. Source: KIP-339; Kafka documentation, topic configurations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from harness.model.protocols import Brokers, Env, Fault
+from nemesis.asked import Changed, Kept, admin
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.placement import placed
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+KEEP_MS: Final = "1000"
+# A check for what may be deleted that has begun before retention was set back ends within this.
+SETTLED_S: Final = 2.5
+
+Made = Callable[[int], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """summary; the topics' settings, from their replication factor; what they make of what is promised."""
+
+    summary: str
+    configs: Made
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    deletes: bool = False
+
+
+CHANGES: Final[Mapping[str, Change]] = {
+    "min-isr-up": Change(
+        "`min.insync.replicas` as many as there are replicas: without one of them no acks=all send succeeds",
+        lambda replication: {"min.insync.replicas": str(replication)},
+    ),
+    "min-isr-down": Change(
+        "`min.insync.replicas=1`: acks=all no longer promises a second copy",
+        lambda replication: {"min.insync.replicas": "1"},
+        {"min_insync_replicas": 1},
+    ),
+    "retention": Change(
+        f"`retention.ms={KEEP_MS}`: what is older is deleted, read or not",
+        lambda replication: {"retention.ms": KEEP_MS, "segment.ms": KEEP_MS},
+        {"broker": {"retention.ms": KEEP_MS}},
+        deletes=True,
+    ),
+    "compact": Change(
+        "`cleanup.policy=compact`: the run's records have no keys, so sends are refused",
+        lambda replication: {"cleanup.policy": "compact"},
+        {"cleanup_policy": "compact"},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """topics, the names of the settings that were changed, and where the logs began: [key, start]."""
+
+    topics: Sequence[str]
+    names: Sequence[str]
+    starts: Sequence[tuple[int, int]] = ()
+
+
+def _starts(env: Env) -> list[tuple[int, int]]:
+    logs = admin(env, "list_offsets", keys=admin(env, "keys"), isolation_level="read_uncommitted")
+    return [(key, start) for key, start, _ in logs]
+
+
+def begun_later(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """[key, start] of the logs that have lost their beginning."""
+    known = dict(before)
+    return sorted([key, start] for key, start in now if start > known.get(key, 0))
+
+
+def _in_force(env: Env, topics: Sequence[str], configs: Mapping[str, str]) -> bool:
+    """Whether a broker says so of every topic."""
+
+    def everywhere() -> bool:
+        told: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=list(configs))
+        return all(dict(told.get(topic, {})) == configs for topic in topics)
+
+    return bool(wait_for(everywhere, EFFECT_TIMEOUT_S))
+
+
+def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
+    rows = placed(env)
+    topics = sorted({row.topic for row in rows})
+    if not topics:
+        return hit([], False, why="there are no topics yet")
+    configs = dict(change.configs(max(len(row.replicas) for row in rows)))
+    starts = _starts(env) if change.deletes else []
+    kept.append(Before(topics, list(configs), starts))
+    admin(env, "change_configs", topics=topics, changes=configs)
+    done = _in_force(env, topics, configs)
+    if done and change.deletes:
+        done = bool(wait_for(lambda: begun_later(starts, _starts(env)), EFFECT_TIMEOUT_S))
+    return hit([], done, topics=len(topics), settings=configs)
+
+
+def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
+    admin(env, "change_configs", topics=before.topics, changes=dict.fromkeys(before.names))
+    if not change.deletes:
+        return {}
+    time.sleep(SETTLED_S)
+    deleted = begun_later(before.starts, _starts(env))
+    return {"deleted": deleted, "took_effect": bool(deleted)}
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name, change = f"config-change:{target}", CHANGES[target]
+    begin, end = (
+        fault_op("config-change", name, target, "start"),
+        fault_op("config-back", name, target, "stop"),
+    )
+    nemesis = Changed("config-change", "config-back", partial(_change, change), partial(_undo, change))
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), settings=change.settings)
+
+
+VERB: Final = Verb(
+    "change a setting of the run's topics (IncrementalAlterConfigs), and take it back later",
+    _fault,
+    nodes=False,
+    named={name: change.summary for name, change in CHANGES.items()},
+)

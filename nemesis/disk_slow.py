@@ -1,0 +1,47 @@
+"""disk-slow: a server's disk takes no writes for a while, then takes all, again and again.
+
+As a stalling disk does: whoever writes waits, reading goes on. What was written before is on disk each time, so
+beside a power cut this fault saves records. Evidence: how long small synced writes to that disk take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.protocols import Env, Fault, SlowDisks
+from nemesis.broken import BrokenNodes, unseen
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+_GAP_S: Final = 0.1
+
+
+def _stall(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
+    disks = env.cluster
+    assert isinstance(disks, SlowDisks)
+    stall_s = env.draw.choice((0.2, 0.4, 0.8))
+    before = {node: max(disks.write_ms(node)) for node in nodes}
+    for node in nodes:
+        disks.stall(node, stall_s, _GAP_S)
+    now = {node: max(disks.write_ms(node)) for node in nodes}
+    slower = [now[node] > before[node] + 500 * stall_s for node in nodes]
+    slowest = {node: [before[node], now[node]] for node in nodes}
+    return {
+        "stall_s": stall_s, "gap_s": _GAP_S, "slowest_write_ms": slowest, "took_effect": all(slower),
+    }  # fmt: skip
+
+
+def _unstall(env: Env, nodes: Sequence[str]) -> None:
+    assert isinstance(env.cluster, SlowDisks)
+    env.cluster.unstall()
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"disk-slow:{target}"
+    begin, end = fault_op("disk-slow", name, target, "start"), fault_op("disk-well", name, target, "stop")
+    nemesis = BrokenNodes(target, "disk-slow", "disk-well", _stall, _unstall, effect=unseen)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (SlowDisks,), takes_turns=True)
+
+
+VERB: Final = Verb("stall the disk of a server again and again: it takes writes only in between", _fault)

@@ -1,0 +1,67 @@
+"""elect: leaders move although nobody failed, as after maintenance, or when an operator balances the load.
+
+The preferred leader of a partition is its first replica (Kafka documentation, Design, 4.7). Where it leads
+already, another in-sync replica is put first, which moves no data, and elected. Source: KIP-460, KIP-455.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from harness.generator import NOTHING
+from harness.model.protocols import Brokers, Env, Fault
+from nemesis.asked import Requested, admin
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.placement import ALL, SOME, Placed, chosen, move, node_of, placed, wait_moved
+from nemesis.schedule import Timing, fault_op, repeated
+from nemesis.verb import Verb
+
+
+def successor(row: Placed) -> int | None:
+    """Who shall lead: the preferred replica if it does not, or the next one; in sync; None for nobody."""
+    others = [broker for broker in row.replicas if broker in row.isr and broker != row.leader]
+    return others[0] if others and row.leader is not None else None
+
+
+def preferring(row: Placed, broker: int) -> tuple[int, ...]:
+    """The replicas of a partition with this one first."""
+    return (broker, *(each for each in row.replicas if each != broker))
+
+
+def _elect(target: str, env: Env) -> dict[str, Any]:
+    rows = chosen(placed(env), target, env.draw)
+    heirs = {row.at: heir for row in rows if (heir := successor(row)) is not None}
+    lists = {row.at: preferring(row, heirs[row.at]) for row in rows if row.at in heirs}
+    changed = {row.at: lists[row.at] for row in rows if row.at in lists and lists[row.at] != row.replicas}
+    move(env, changed)
+    wait_moved(env, changed)
+    failed: Sequence[Sequence[Any]] = admin(env, "elect", partitions=[list(at) for at in sorted(heirs)])
+    errors = sorted({error for _, _, error in failed if error})
+    moved: dict[str, str] = {}
+
+    def all_moved() -> bool:
+        for row in placed(env):
+            if row.leader is not None and heirs.get(row.at) == row.leader:
+                moved[row.name] = node_of(env, row.leader)
+        return len(moved) >= len(heirs)
+
+    wait_for(all_moved, EFFECT_TIMEOUT_S)
+    return hit([], bool(moved), new_leaders=moved, **({"errors": errors} if errors else {}))
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"elect:{target}"
+    once = fault_op("elect", name, target, "")
+    nemesis = Requested("elect", partial(_elect, target))
+    return Fault(name, nemesis, repeated(once, timing), NOTHING, (Brokers,), takes_turns=True)
+
+
+VERB: Final = Verb(
+    "have other replicas lead, by elections of preferred leaders (ElectLeaders)",
+    _fault,
+    nodes=False,
+    named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
+    nodes_min=2,
+)

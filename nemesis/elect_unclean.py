@@ -1,0 +1,136 @@
+"""elect-unclean: a server that is behind comes back first, and an operator has it lead.
+
+    some partitions that one node leads, another node X has replicas of them too
+    X is killed; records go on to the rest
+    the rest is killed, then X is started; nobody leads
+    unclean leaders are elected: X leads, and what it had missed is gone once the others follow it
+
+SIGKILL, since a server that ends cleanly or only sleeps stays eligible to lead where fewer are in sync than
+`min.insync.replicas` (KIP-966). Controllers must keep their majority: where too many of the rest are
+controllers too, the partitions have two replicas for the time. Source: KIP-460; Kafka documentation, Design.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.model.protocols import Brokers, Env, Fault, Processes
+from nemesis.asked import Changed, Kept, admin, aimed
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.kill import start
+from nemesis.placement import Placed, broker_of, move, node_of, placed, wait_moved
+from nemesis.reassign import put_back
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+BEHIND_S: Final = 3.0  # how long records go on without X
+STARTED_S: Final = 45.0
+LEADER: Final = "leader"
+VOTERS_MOST: Final = 5
+
+
+def tolerated(nodes: int) -> int:
+    """How many of so many servers may be down while controllers among them keep a majority."""
+    voters = min(nodes, VOTERS_MOST)
+    return (voters - 1) // 2
+
+
+def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
+    """The largest group of a node's partitions that have the same replicas, all in sync; of two or more."""
+    mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
+    whole = [row for row in mine if row.isr == set(row.replicas)]
+    most = Counter(frozenset(row.replicas) for row in whole).most_common(1)
+    return [row for row in whole if frozenset(row.replicas) == most[0][0]] if most else []
+
+
+def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:
+    wanted = {row.at for row in rows}
+    return [row for row in placed(env) if row.at in wanted]
+
+
+def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
+    """Kill one, and let the rest go on without it; the partitions as they are then."""
+    assert isinstance(env.cluster, Processes)
+    broker = broker_of(env, late)
+    env.cluster.kill(late)
+    wait_for(lambda: all(broker not in row.isr for row in _now(env, rows)), EFFECT_TIMEOUT_S)
+    time.sleep(BEHIND_S)
+    return _now(env, rows)
+
+
+def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
+    """Elect unclean leaders until this one leads every partition; those that it leads in time."""
+    led: list[Placed] = []
+
+    def all_led() -> bool:
+        now = _now(env, rows)
+        led[:] = [row for row in now if row.leader == broker]
+        orphans = [list(row.at) for row in now if row.leader is None]
+        if orphans:
+            admin(env, "elect", partitions=orphans, unclean=True)
+        return len(led) == len(rows)
+
+    wait_for(all_led, STARTED_S)
+    return led
+
+
+def _unclean(env: Env, kept: Kept) -> dict[str, Any]:
+    assert isinstance(env.cluster, Processes)
+    before, names = aimed(env, LEADER)
+    rows = together(placed(env), broker_of(env, names[0])) if names else []
+    if not rows or set(before.nodes) != set(env.cluster.nodes):
+        return hit([], False, why="no partition has a leader and followers that are all in sync")
+    first, copies = names[0], [node_of(env, broker) for broker in sorted(rows[0].replicas)]
+    late = env.draw.choice([node for node in copies if node != first])
+    rest = [node for node in copies if node != late]
+    if len(rest) > tolerated(len(env.cluster.nodes)) and _controllers_among(env):
+        rest = [first]
+        lists = {row.at: (broker_of(env, first), broker_of(env, late)) for row in rows}
+        kept.append({row.at: row.replicas for row in rows})
+        move(env, lists)
+        if wait_moved(env, lists) < len(lists):
+            return hit([], False, why="the partitions did not become smaller in time")
+    kept.append([*rest, late])
+    in_sync = {row.at: row.isr for row in _fall_behind(env, rows, late)}
+    for node in rest:
+        env.cluster.kill(node)
+    env.cluster.start(late)
+    broker = broker_of(env, late)
+    led = _elected(env, rows, broker)
+    unclean = {row.name: late for row in led if broker not in in_sync.get(row.at, {broker})}
+    return hit([late], bool(unclean), new_leaders=unclean, killed=[late, *rest])
+
+
+def _controllers_among(env: Env) -> bool:
+    """Whether the controllers are servers that hold data too."""
+    held = env.roles.holders("controller")
+    return not held or any(node in env.cluster.nodes for node in held)
+
+
+def _mend(env: Env, kept: Any) -> dict[str, Any]:
+    if isinstance(kept, list):
+        start(env, kept)
+        return {}
+    return put_back(env, kept)
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"elect-unclean:{target}"
+    begin = fault_op("elect-unclean", name, target, "start")
+    end = fault_op("bring-back", name, target, "stop")
+    nemesis = Changed("elect-unclean", "bring-back", _unclean, _mend)
+    rounds, settings = start_stop(begin, end, timing), {"unclean_election": True}
+    needs = (Processes, Brokers)
+    return Fault(name, nemesis, rounds, finally_(end), needs, takes_turns=True, settings=settings)
+
+
+VERB: Final = Verb(
+    "have a server lead that is behind, after it and then the others were killed (ElectLeaders, unclean)",
+    _fault,
+    nodes=False,
+    named={LEADER: "Partitions of the node that leads most of them"},
+    nodes_min=3,
+)

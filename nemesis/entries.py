@@ -1,0 +1,138 @@
+"""A schedule as data: which fault, when, for how long, how often. Pure.
+
+Times are seconds since the load began. An entry goes by the clock (`at`, `every`) or by a trigger (`when`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from harness.model.protocols import Fault
+
+LOG: Final = "log"
+LEADER_CHANGE: Final = "leader-change"
+SEGMENT_ROLL: Final = "segment-roll"
+TXN_OPEN: Final = "txn-open"
+
+WINDOWS_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What a fault waits for.
+
+    kind     one of the four above
+    pattern  LOG: a regular expression, searched in each new line of the servers' logs
+    node     LOG: of this node only; empty for any
+    open_s   TXN_OPEN: a transaction has been open for this long
+    """
+
+    kind: str
+    pattern: str = ""
+    node: str = ""
+    open_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a schedule.
+
+    fault     canonical name
+    at_s      the first round; with a trigger: not before
+    every_s   from one round to the next; None: one round
+    jitter_s  each round begins up to this much later
+    for_s     how long it is on, from when it is asked for; None: to the end of the load, or over at once
+    until_s   no round begins at or after this
+    times     at most so many rounds; None: no bound
+    when      a trigger, for which each round waits
+    rest_s    after a round, the trigger is not heeded for this long
+    """
+
+    fault: str
+    at_s: float = 0.0
+    every_s: float | None = None
+    jitter_s: float = 0.0
+    for_s: float | None = None
+    until_s: float | None = None
+    times: int | None = 1
+    when: Trigger | None = None
+    rest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with an entry, and with which of its keys."""
+
+    entry: int
+    key: str
+    text: str
+
+
+def windows(entry: Entry, limit_s: float) -> Iterator[tuple[float, float]]:
+    """(earliest start, latest end) of each round that the clock alone decides, before `limit_s`."""
+    n, at_s = 0, entry.at_s
+    stop_s = limit_s if entry.until_s is None else min(limit_s, entry.until_s)
+    while at_s < stop_s and (entry.times is None or n < entry.times):
+        yield at_s, limit_s if entry.for_s is None else at_s + entry.jitter_s + entry.for_s
+        if entry.every_s is None:
+            return
+        n, at_s = n + 1, at_s + entry.every_s
+
+
+def problems(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
+    """Times that cannot be. `limit_s`: seconds of load."""
+    found = [problem for n, entry in enumerate(entries) for problem in _alone(n, entry, faults, limit_s)]
+    return found or _together(entries, faults, limit_s)
+
+
+def _alone(n: int, entry: Entry, faults: Mapping[str, Fault], limit_s: float) -> Iterator[Problem]:
+    lasts = faults[entry.fault].rounds.stop is not None
+    again = entry.every_s is not None or (entry.when is not None and entry.times != 1)
+    if entry.at_s >= limit_s:
+        yield Problem(n, "at", f"{entry.at_s:g} s is not within the load, which ends at {limit_s:g} s")
+    if entry.until_s is not None and entry.until_s <= entry.at_s:
+        yield Problem(n, "until", f"{entry.until_s:g} s is not after its first round, at {entry.at_s:g} s")
+    if not lasts and entry.for_s is not None:
+        yield Problem(n, "for", f"{entry.fault} is over at once: leave `for` out")
+    if lasts and again and entry.for_s is None:
+        yield Problem(n, "fault", f"{entry.fault} comes more than once: say how long it is on (`for`)")
+    on_s = (entry.for_s or 0.0) + entry.jitter_s
+    if entry.every_s is not None and entry.every_s < on_s:
+        yield Problem(
+            n, "every", f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s "
+            "(`for` and `jitter`)",
+        )  # fmt: skip
+
+
+def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
+    """Entries of one fault whose rounds overlap. Those that wait for triggers give way as they come."""
+    found = []
+    for n, entry in enumerate(entries):
+        if entry.when is not None or faults[entry.fault].rounds.stop is None:
+            continue
+        for earlier in range(n):
+            other = entries[earlier]
+            if other.fault == entry.fault and other.when is None:
+                clash = _clash(entry, other, limit_s)
+                if clash is not None:
+                    text = f"{entry.fault} is on already at {clash:g} s, by entry {earlier + 1}"
+                    found.append(Problem(n, "fault", text))
+    return found
+
+
+def _clash(one: Entry, other: Entry, limit_s: float) -> float | None:
+    """When both are on, if ever."""
+    rows = [
+        (*window, number)
+        for number, entry in enumerate((one, other))
+        for window in islice(windows(entry, limit_s), WINDOWS_MAX)
+    ]
+    ends = [0.0, 0.0]
+    for begin, end, number in sorted(rows):
+        if begin < ends[1 - number]:
+            return begin
+        ends[number] = max(ends[number], end)
+    return None

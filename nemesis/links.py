@@ -1,0 +1,119 @@
+"""Bad links: between a server, or a client process, and every other host; the same in both directions.
+
+How bad is drawn for each round and stands in the value. Evidence: the time that a connection takes, and what
+the link did to packets, as it counted them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.protocols import Env, Fault, LinkCounts, LinkQuality, Links
+from nemesis.broken import BrokenNodes, unseen
+from nemesis.effects import effect_s, wait_for
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+HEAL: Final = "heal-links"
+
+
+def slow(draw: Draw) -> LinkQuality:
+    delay_ms = draw.choice((50, 100, 200, 400))
+    return LinkQuality(delay_ms=delay_ms, jitter_ms=delay_ms / 4)
+
+
+def loss(draw: Draw) -> LinkQuality:
+    return LinkQuality(loss=draw.choice((0.05, 0.1, 0.2)))
+
+
+def flaky(draw: Draw) -> LinkQuality:
+    delay_ms = draw.choice((50, 100, 200))
+    return LinkQuality(
+        delay_ms=delay_ms, jitter_ms=delay_ms / 2, loss=draw.choice((0.05, 0.1, 0.2)), reorder=0.2,
+        bad_s=draw.choice((0.5, 1, 2)), good_s=1,
+    )  # fmt: skip
+
+
+def rate(draw: Draw) -> LinkQuality:
+    return LinkQuality(rate_kbit=draw.choice((128, 256, 512)))
+
+
+def _delayed_and_dropped(counts: LinkCounts) -> bool:
+    return counts.delayed > 0 and counts.dropped > 0
+
+
+def _dropped(counts: LinkCounts) -> bool:
+    return counts.dropped > 0
+
+
+def _waited(counts: LinkCounts) -> bool:
+    return counts.waited > 0
+
+
+Quality = Callable[[Draw], LinkQuality]
+# What the counts of a link must show; None: the time of a connection must.
+Shown = Callable[[LinkCounts], bool] | None
+
+
+def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> Mapping[str, Any]:
+    cluster = env.cluster
+    assert isinstance(cluster, Links)
+    bad = quality(env.draw)
+    told: dict[str, Any] = {"quality": {name: value for name, value in asdict(bad).items() if value}}
+    before = {name: cluster.round_trip_ms(name) for name in names} if shown is None else {}
+    cluster.degrade(names, bad, env.draw.below(1 << 32))
+    if shown is None:
+        now = {name: cluster.round_trip_ms(name) for name in names}
+        told["round_trip_ms"] = {name: [before[name], now[name]] for name in names}
+        # There and back is twice the delay, which varies.
+        return told | {"took_effect": all(_slower(*pair, bad) for pair in told["round_trip_ms"].values())}
+    found = wait_for(lambda: all(shown(cluster.link_counts(name)) for name in names), effect_s(env))
+    return told | {"took_effect": bool(found)}
+
+
+def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
+    return before_ms is not None and now_ms is not None and now_ms > before_ms + bad.delay_ms
+
+
+def _restore(env: Env, names: Sequence[str]) -> None:
+    assert isinstance(env.cluster, Links)
+    env.cluster.restore()
+
+
+def counted(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
+    """What the links did to packets, per host."""
+    assert isinstance(env.cluster, Links)
+    counts = {name: asdict(env.cluster.link_counts(name)) for name in names}
+    return {"links": counts} if any(any(each.values()) for each in counts.values()) else {}
+
+
+def _fault(verb: str, quality: Quality, shown: Shown, target: str, timing: Timing) -> Fault:
+    name = f"{verb}:{target}"
+    begin, end = fault_op(verb, name, target, "start"), fault_op(HEAL, name, target, "stop")
+    nemesis = BrokenNodes(target, verb, HEAL, partial(_degrade, quality, shown), _restore, counted, unseen)
+    return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Links,), takes_turns=True)
+
+
+def _verb(name: str, quality: Quality, shown: Shown, summary: str) -> Verb:
+    return Verb(summary, partial(_fault, name, quality, shown), clients=True)
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process"),
+    "loss": _verb(
+        "loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process"
+    ),
+    "flaky": _verb(
+        "flaky",
+        flaky,
+        _delayed_and_dropped,
+        "delay, drop and reorder packets from and to a server, or a client process, in bursts",
+    ),
+    "rate": _verb(
+        "rate", rate, _waited, "let few bits per second through from and to a server, or a client process"
+    ),
+}

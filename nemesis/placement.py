@@ -1,0 +1,96 @@
+"""Where partitions are, and moving them: what the faults of elections and reassignments share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from harness.model.draw import Draw
+from harness.model.protocols import Env
+from nemesis.asked import admin
+from nemesis.effects import EFFECT_TIMEOUT_S, wait_for
+
+SOME: Final = "some"
+ALL: Final = "all"
+
+At: TypeAlias = tuple[str, int]
+Lists: TypeAlias = Mapping[At, Sequence[int]]
+"""Broker ids of partitions, the preferred leader first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A partition as the brokers' metadata has it; brokers are ids."""
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: frozenset[int]
+
+    @property
+    def at(self) -> At:
+        return self.topic, self.number
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+def placed(env: Env, everything: bool = False) -> list[Placed]:
+    """Every partition of the run, or of all topics. Raises ClusterTrouble."""
+    rows: list[dict[str, Any]] = admin(env, "partitions", everything=everything)
+    return [
+        Placed(row["topic"], row["partition"], row["leader"], tuple(row["replicas"]), frozenset(row["isr"]))
+        for row in rows
+    ]
+
+
+def chosen(rows: Sequence[Placed], target: str, draw: Draw) -> list[Placed]:
+    """All, or any half, rounded up."""
+    if target == SOME:
+        rows = draw.shuffled(rows)[: -(-len(rows) // 2)]
+    return sorted(rows, key=lambda row: row.at)
+
+
+def node_of(env: Env, broker: int) -> str:
+    """Broker id n is the n-th node."""
+    return env.cluster.nodes[broker - 1]
+
+
+def broker_of(env: Env, node: str) -> int:
+    return env.cluster.nodes.index(node) + 1
+
+
+def move(env: Env, lists: Lists) -> None:
+    """Ask for these replicas; the brokers are at it when this returns. Raises ClusterTrouble."""
+    if lists:
+        admin(env, "reassign", replicas=[[*at, list(ids)] for at, ids in sorted(lists.items())])
+
+
+def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
+    """How many partitions have exactly these replicas, in this order: all, or those that were in time.
+
+    While replicas are added and removed, the brokers name both kinds. Asked twice: any broker answers, and one
+    may be the first to know.
+    """
+    there = [-1]
+
+    def all_moved() -> bool:
+        before = there[0]
+        now = {row.at: row.replicas for row in placed(env, everything=True)}
+        there[0] = sum(now.get(at) == tuple(ids) for at, ids in lists.items())
+        return before == there[0] == len(lists)
+
+    wait_for(all_moved, timeout_s)
+    return there[0]
+
+
+def moves(env: Env, before: Sequence[Placed], lists: Lists) -> dict[str, list[list[str]]]:
+    """For the history: partition -> [nodes before, nodes asked for]."""
+    return {
+        row.name: [[node_of(env, broker) for broker in ids] for ids in (row.replicas, lists[row.at])]
+        for row in before
+        if row.at in lists
+    }

@@ -1,0 +1,77 @@
+"""reassign: partitions lose the replica that leads them, and get it back later, as a copy made anew.
+
+With more nodes than replicas another node takes its place. Where two replicas are all there are, only their
+order changes: one copy less would break what acks=all promises. Source: KIP-455.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.protocols import Brokers, Env, Fault
+from nemesis.asked import Changed, Kept
+from nemesis.effects import HEALTHY_TIMEOUT_S, hit
+from nemesis.placement import (
+    ALL,
+    SOME,
+    Lists,
+    Placed,
+    chosen,
+    move,
+    moves,
+    placed,
+    wait_moved,
+)
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+COPIES_LEAST: Final = 2
+
+
+def elsewhere(row: Placed, brokers: Sequence[int], draw: Draw) -> tuple[int, ...]:
+    """Other replicas for a partition; the same ones where there is no choice."""
+    first = row.leader if row.leader in row.replicas else row.replicas[0]
+    rest = tuple(broker for broker in row.replicas if broker != first)
+    free = [broker for broker in brokers if broker not in row.replicas]
+    if free:
+        return (draw.choice(free), *rest)
+    return rest if len(rest) >= COPIES_LEAST else (*rest, first)
+
+
+def _reassign(target: str, env: Env, kept: Kept) -> dict[str, Any]:
+    rows = chosen(placed(env), target, env.draw)
+    brokers = range(1, len(env.cluster.nodes) + 1)
+    lists = {row.at: new for row in rows if (new := elsewhere(row, brokers, env.draw)) != row.replicas}
+    if not lists:
+        return hit([], False, why="there is no other place for any partition")
+    kept.append({row.at: row.replicas for row in rows if row.at in lists})
+    move(env, lists)
+    there = wait_moved(env, lists)
+    return hit([], there > 0, moved=there, reassigned=moves(env, rows, lists))
+
+
+def put_back(env: Env, lists: Lists) -> dict[str, Any]:
+    """Have the replicas as they were; how many partitions are not in time."""
+    move(env, lists)
+    missing = len(lists) - wait_moved(env, lists, HEALTHY_TIMEOUT_S)
+    return {"not_back": missing} if missing else {}
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"reassign:{target}"
+    begin, end = fault_op("reassign", name, target, "start"), fault_op("reassign-back", name, target, "stop")
+    nemesis = Changed("reassign", "reassign-back", partial(_reassign, target), put_back)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), takes_turns=True)
+
+
+VERB: Final = Verb(
+    "move partitions away from the nodes that lead them, and back later (AlterPartitionReassignments)",
+    _fault,
+    nodes=False,
+    named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
+    nodes_min=2,
+)

@@ -1,0 +1,59 @@
+"""rebalance: a stranger joins the run's consumer group and leaves it again, every second, until the end.
+
+Each time the group stops and divides its partitions anew (Kafka documentation, Design, 4.5 The Consumer). The
+stranger commits nothing. Of use only where consumers subscribe. Evidence: how often it was given partitions
+while others kept some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.model.protocols import Brokers, Env, Fault
+from nemesis.asked import Changed, Kept, admin
+from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.verb import Verb
+
+PERIOD_S: Final = 1.0
+OFTEN: Final = 2  # visits to a group of others; one is no storm
+GROUP: Final = "group"
+
+
+def _storm(env: Env, kept: Kept) -> dict[str, Any]:
+    kept.append("storm")
+    admin(env, "storm_start", period_s=PERIOD_S)
+    seen: dict[str, Any] = {}
+
+    def stormed() -> bool:
+        seen.update(admin(env, "storm_seen"))
+        return _is_storm(seen)
+
+    wait_for(stormed, EFFECT_TIMEOUT_S)
+    return hit([], _is_storm(seen), **seen)
+
+
+def _is_storm(seen: Mapping[str, Any]) -> bool:
+    return int(seen.get("shared", 0)) >= OFTEN
+
+
+def _calm(env: Env, kept: Any) -> Mapping[str, Any]:
+    seen: dict[str, Any] = admin(env, "storm_stop")
+    return {"took_effect": _is_storm(seen), **seen}
+
+
+def _fault(target: str, timing: Timing) -> Fault:
+    name = f"rebalance:{target}"
+    begin, end = fault_op("rebalance", name, target, "start"), fault_op("calm", name, target, "stop")
+    nemesis = Changed("rebalance", "calm", _storm, _calm)
+    rounds = start_stop(begin, end, timing)
+    return Fault(name, nemesis, rounds, finally_(end), (Brokers,), subscribed=True)
+
+
+VERB: Final = Verb(
+    "have a stranger join and leave the consumer group, every second",
+    _fault,
+    nodes=False,
+    named={GROUP: "The run's consumer group; consumers must subscribe (`--sub-via subscribe`)"},
+)

@@ -1,0 +1,176 @@
+"""Brokers in containers of an engine that the test starts, of an image made here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from harness.clients.table import admin_opener
+from harness.cluster import docker_clean, docker_cluster
+from harness.cluster.docker_cluster import DockerCluster
+from harness.generator import op
+from harness.model.protocols import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes
+from harness.roles import ViewRoles
+from nemesis import table
+from nemesis.schedule import Timing
+from tests.e2e.engine import engine, everything
+from tests.e2e.running import HARNESS, harness, ops, run
+from tests.e2e.test_faults import Clients, Place, _soon
+from tests.e2e.waiting import wait_for_load
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def where() -> Iterator[str]:
+    """DOCKER_HOST, for this process and those that it starts; the engine has an image."""
+    with engine() as host, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", host)
+        made = harness("image", "build")
+        assert made.returncode == 0, made.stderr
+        assert "kafka-log-harness:4.1.1: " in made.stdout
+        yield host
+        assert everything(host) == []
+
+
+@pytest.fixture(scope="module")
+def place(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("docker")
+    cluster = docker_cluster.make("", "4.1.1", "r", folder / "cluster", {})
+    clients = Clients(cluster, folder)  # type: ignore[arg-type]
+    roles = ViewRoles(cluster, "r", "r-group", 2, 3)
+    try:
+        cluster.up(print)
+        clients.start()
+        assert _soon(lambda: len(roles.leaders()) == 8 and bool(roles.holders("group-coordinator")))
+        admin = admin_opener("confluent")(
+            {"bootstrap": cluster.bootstrap, "run": "r", "partitions_per_topic": 8}
+        )
+        yield Place(cluster, roles, clients, admin)  # type: ignore[arg-type]
+    finally:
+        cluster.collect(str(folder / "logs"))
+        cluster.down()
+    cluster.down()
+    for node in cluster.nodes:
+        assert "Kafka Server started" in (folder / "logs" / node / "server.log").read_text()
+
+
+def test_the_main_job(where: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, "--cluster", "docker", "--nemesis", "leader-kill", "--acks", "all",
+              "--time-limit", "20", "--seed", "7")  # fmt: skip
+    kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
+    assert any(kill["took_effect"] and kill["new_leaders"] for kill in kills), kills
+    assert ran.code == 0, ran.out + ran.err
+    assert (ran.folder / "logs" / "n1" / "server.log").stat().st_size > 0
+    assert everything(where) == []
+
+
+def test_it_can_do_what_it_says(where: str) -> None:
+    for capability in (Hosts, Logs, Network, Processes):
+        assert issubclass(DockerCluster, capability)
+    for capability in (Disks, Files, OwnAddresses):
+        assert not issubclass(DockerCluster, capability)
+    for fault, need in (("power-loss:all", "Disks"), ("isolate:client", "OwnAddresses")):
+        refused = harness("run", "--cluster", "docker", "--nemesis", fault)
+        assert refused.returncode == 254
+        assert f"{fault} needs {need}, which containers do not offer" in refused.stderr
+
+
+def _moved(started: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
+    return bool(started["new_leaders"])
+
+
+def _dropped(started: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
+    return sum(ended["dropped_packets"].values()) > 0
+
+
+def _at_n2(started: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
+    return set(ended["dropped_packets"]) == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end", "shown"),
+    [
+        ("isolate:leader", "isolate", "heal-network", _dropped),
+        ("isolate-in:n2", "isolate-in", "heal-network", _at_n2),
+        ("cut-clients:n2", "cut-clients", "heal-network", _at_n2),
+        ("pause:leader", "pause", "resume", _moved),
+        ("restart:leader", "shutdown", "start", _moved),
+    ],
+)
+def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> None:
+    (fault,) = table.faults([name], Timing())
+    assert place.healthy() == ""
+    env = place.env(1)
+    started = fault.nemesis.invoke(env, op(begin)).value
+    try:
+        assert started["took_effect"], started
+        time.sleep(1)
+    finally:
+        ended = fault.nemesis.invoke(env, op(end)).value
+        fault.nemesis.teardown(env)
+    assert "unhealthy" not in ended, ended
+    assert shown is None or shown(started, ended), (started, ended)
+    assert place.healthy() == ""
+
+
+def test_a_node_that_is_started_again_is_cut_off_as_it_was(place: Place) -> None:
+    assert place.healthy() == ""
+    cluster = place.cluster
+    cluster.drop("n1", ["n2", "n3"])
+    cluster.kill("n1")
+    cluster.start("n1")
+    try:
+        assert _soon(lambda: cluster.dropped("n1") > 0, 20)
+        assert cluster.run("n1", ["/bin/sh", "-c", "echo $KAFKA_NODE_ID; exit 3"], 10).code == 3
+    finally:
+        cluster.heal()
+    assert cluster.dropped("n1") == 0
+    assert place.healthy() == ""
+
+
+@pytest.mark.repeat(5, 20)
+def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
+    """By its guard alone, or by cleaning, where the guard was killed with it."""
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", "--time-limit", "60",
+               "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]  # fmt: skip
+    before = set(everything(where))
+    with (tmp_path / "out").open("wb") as out:
+        victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    try:
+        if repetition % 5 == 0:  # while containers are made
+            assert _soon(lambda: len(set(everything(where)) - before) > 1)
+        else:
+            wait_for_load(tmp_path, ops_min=200 * (repetition % 5))
+        guards = _guards(victim.pid)
+        assert len(guards) == 1
+    finally:
+        if repetition % 2:
+            for guard in _guards(victim.pid):
+                os.kill(guard, signal.SIGKILL)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+    if repetition % 2:
+        client = docker.DockerClient(base_url=where, timeout=30)
+        found = docker_clean.leftovers(client)
+        assert {one.kind for one in found} == {"container", "network"} and len(found) == 4
+        for one in (*found, *found):  # safe to repeat
+            docker_clean.remove(one, client)
+    assert _soon(lambda: set(everything(where)) <= before, 30), set(everything(where)) - before
+    for folder in tmp_path.glob("*/history"):
+        assert any(one["type"] == "invoke" for one in ops(folder.parent))
+
+
+def _guards(parent: int) -> list[int]:
+    """Guard processes that a harness started."""
+    children = Path(f"/proc/{parent}/task")
+    numbers = [pid for task in children.glob("*/children") for pid in task.read_text().split()]
+    return [pid for pid in map(int, numbers) if b"docker_clean" in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -1,0 +1,75 @@
+"""Removing a broker where the others can hold all its replicas: it is forgotten, and comes back empty."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clients.api import ClientError
+from harness.clients.table import admin_opener
+from harness.cluster import namespaces
+from harness.cluster.local import LocalCluster
+from harness.generator import op
+from harness.model.draw import Draw
+from harness.model.errors import ClusterTrouble
+from harness.model.protocols import Env
+from harness.roles import ViewRoles
+from nemesis import table
+from nemesis.effects import wait_healthy
+from nemesis.schedule import Timing
+from tests.conftest import absent
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
+
+
+@dataclass(frozen=True)
+class Nobody:
+    """No clients. Satisfies Workers."""
+
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    def signal(self, name: str, number: int) -> bool:
+        return False
+
+
+def test_a_broker_is_forgotten_and_comes_back_empty(tmp_path: Path) -> None:
+    allowed, reason = namespaces.available()
+    if not allowed:
+        absent(f"namespaces are refused: {reason}")
+    cluster = LocalCluster(4, work_dir=tmp_path / "cluster", outside=True)
+    try:
+        cluster.up(print)
+        config = {"bootstrap": cluster.outside_bootstrap, "run": "r", "partitions_per_topic": 8}
+        admin = admin_opener("confluent")(config)
+        admin.create_topics(["r-0"])
+
+        def ask(name: str, within_s: float, **arguments: Any) -> Any:
+            try:
+                return getattr(admin, name)(**arguments)
+            except ClientError as error:
+                raise ClusterTrouble(f"{name}: {error}") from None
+
+        env = Env(cluster, ViewRoles(cluster, "r", "r-group", 1, 3), Nobody(), Draw.of(1, "test", 0), ask)
+        assert wait_healthy(env) == ""
+        (fault,) = table.faults(["remove-broker:n4"], Timing())
+        before = {(row["topic"], row["partition"]): row["replicas"] for row in admin.partitions()}
+        assert any(4 in replicas for replicas in before.values())
+
+        started = fault.nemesis.invoke(env, op("remove-broker")).value
+        assert started["took_effect"] and started["unregistered"], started
+        time.sleep(1)
+        assert {number for number, _ in admin.brokers()} == {1, 2, 3}
+        assert all(len(row["replicas"]) == 3 and 4 not in row["replicas"] for row in admin.partitions())
+
+        ended = fault.nemesis.invoke(env, op("add-broker")).value
+        assert ended == {"nodes": []}
+        after = {(row["topic"], row["partition"]): row["replicas"] for row in admin.partitions()}
+        assert after == before
+        assert all(len(row["isr"]) == 3 for row in admin.partitions())
+    finally:
+        cluster.down()

@@ -1,0 +1,93 @@
+"""Kafka's versions for real: the main job on each, with ZooKeeper and KRaft, and controllers of their own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cluster import namespaces
+from harness.cluster.versions import SERIES, modes
+from tests.conftest import absent
+from tests.e2e.running import HARNESS, Ran, footprint, left_behind, run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
+
+# Both ends of what each kind of metadata runs on; the soak tries all.
+IN_CI = [("2.4", "zookeeper"), ("3.9", "zookeeper"), ("3.4", "kraft"), ("4.3", "kraft")]
+ALL = [(series, metadata) for series, patch in SERIES.items() for metadata in modes(patch)]
+SECONDS = "12"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "version" in metafunc.fixturenames:
+        tried = ALL if metafunc.config.getoption("--soak") else IN_CI
+        metafunc.parametrize(("version", "metadata"), tried, ids=["-".join(each) for each in tried])
+
+
+def need_namespaces() -> None:
+    allowed, reason = namespaces.available()
+    if not allowed:
+        absent(f"namespaces are refused: {reason}")
+
+
+def completed(ran: Ran, f: str) -> list[dict[str, Any]]:
+    return [op["value"] for op in ran.nemesis if op["f"] == f and op["extra"]["phase"] == "complete"]
+
+
+def main_job(runs: Path, version: str, metadata: str) -> None:
+    """A leader is killed, another takes over within seconds, and nothing is lost."""
+    ran = run(
+        runs, "--nemesis", "leader-kill", "--acks", "all", "--kafka-version", version, "--metadata", metadata,
+        "--time-limit", SECONDS, "--seed", "7",
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    kills = completed(ran, "kill")
+    assert kills and all(kill["took_effect"] and kill["new_leaders"] for kill in kills), kills
+    assert f"Kafka {SERIES[version]}" in ran.out
+    keepers = [path.name for path in (ran.folder / "logs").glob("z*")]
+    assert len(keepers) == (3 if metadata == "zookeeper" else 0)
+    assert all((ran.folder / "logs" / name / "server.log").stat().st_size for name in keepers)
+
+
+def test_the_main_job(tmp_path: Path, version: str, metadata: str) -> None:
+    before = footprint()
+    main_job(tmp_path, version, metadata)
+    assert left_behind(before) == {}
+
+
+def test_the_controller_is_a_node_of_its_own(tmp_path: Path) -> None:
+    """It is killed, another controller takes over, and no partition needs a new leader."""
+    need_namespaces()
+    before = footprint()
+    ran = run(
+        tmp_path, "--controllers", "3", "--nemesis", "kill:controller", "--acks", "all",
+        "--time-limit", SECONDS, "--seed", "7",
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    kills = completed(ran, "kill")
+    assert kills, ran.nemesis
+    for kill in kills:
+        assert kill["took_effect"] and "new_leaders" not in kill, kills
+        assert len(kill["nodes"]) == 1 and kill["nodes"][0][0] == kill["controller"][0] == "c", kills
+        assert kill["nodes"] != [kill["controller"]], kills
+    assert left_behind(before) == {}
+
+
+def test_two_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """With the same seed and folder of runs: names, addresses and ports of their own."""
+    need_namespaces()
+    before = footprint()
+    common = [*HARNESS, "run", "--runs", str(tmp_path), "--quiet", "--nodes", "1", "--acks", "all",
+              "--time-limit", "5", "--seed", "7"]  # fmt: skip
+    running = [
+        subprocess.Popen([*common, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for more in (["--network", "loopback"], ["--network", "loopback"], ["--outside"])
+    ]
+    told = [process.communicate(timeout=240)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], told
+    folders = [path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]
+    assert len(folders) == 3
+    assert left_behind(before) == {}

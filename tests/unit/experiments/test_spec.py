@@ -1,0 +1,77 @@
+"""Experiments as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.experiments import spec
+from harness.model.errors import BadInput
+
+HEAD = "title: t\nwhy: w\nsource: s\n"
+
+
+def written(tmp_path: Path, text: str, head: str = HEAD) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(head + text)
+    return path
+
+
+@pytest.mark.parametrize("name", spec.every())
+def test_ours_can_be_read_and_planned(name: str) -> None:
+    found = spec.named(name)
+    assert found.cases
+    for case in found.cases:
+        assert case.test_plan(7).seed == 7
+        assert case.expect.texts
+
+
+def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "plan: {acks: all, broker_config: {a: '1', b: '2'}}\n"
+        "expect: {never: [invalid]}\n"
+        "cases:\n"
+        "  - {name: one, plan: {rate_hz: 5}}\n"
+        "  - {name: two, like: one, plan: {broker_config: {b: '3'}}, expect: {shows: {G1a: 0.5}}, runs: 2}\n"
+        "variants:\n"
+        "  slow: {plan: {rate_hz: 1}, runs: 9, cases: [two]}\n",
+    )
+    one, two, slow = spec.load(path).cases
+    assert (one.plan["rate_hz"], one.plan["acks"], one.runs) == (5, "all", 5)
+    assert (two.plan["rate_hz"], two.plan["broker_config"], two.runs) == (5, {"a": "1", "b": "3"}, 2)
+    assert two.expect.texts == ["G1a in 50% of the runs"]
+    assert (slow.name, slow.variant, slow.plan["rate_hz"], slow.runs) == ("two", "slow", 1, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "plan: {ackz: all}\nexpect: {never: [G1a]}\n",
+            "mine.yaml:4:8: ackz: no such key; did you mean acks",
+        ),
+        ("plan: {rate_hz: -1}\nexpect: {never: [G1a]}\n", "mine.yaml:4:17: rate_hz -1"),
+        ("expekt: {never: [G1a]}\n", "mine.yaml:4:1: expekt: no such key; did you mean expect"),
+        ("expect: {shows: {G1a: 1}, never: [G1a]}\n", "can never be met"),
+        ("expect: {shows: {G1a: 1}, never: [invalid]}\n", "can never be met"),
+        ("expect: {shows: {G1a: 2}}\n", "not a share of the runs"),
+        ("expect: {figures: {lost: many}}\n", "not a comparison"),
+        ("expect: {}\n", "nothing is expected"),
+        ("plan: {}\n", "expects nothing"),
+        ("expect: {never: [G1a]}\ncases: [{name: a}, {name: a}]\n", "there is a case a already"),
+        ("expect: {never: [G1a]}\ncases: [{name: a, like: b}]\n", "no earlier case"),
+        ("expect: {never: [G1a]}\ncases: [{name: a}]\nvariants: {v: {cases: [b]}}\n", "no case b"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadInput) as told:
+        spec.load(written(tmp_path, text))
+    assert said in str(told.value)
+    assert str(told.value).startswith(str(tmp_path / "mine.yaml"))
+
+
+def test_unknown_names_are_told_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="did you mean delivery-study"):
+        spec.named("delivery-studi")
