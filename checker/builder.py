@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -314,8 +315,9 @@ class Builder:
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
         self.held.small["nemesis"].append((index, time_ns, f, *cells))
-        if isinstance(value, dict) and "deleted" in value:
-            self._deletion(index, OK, value["deleted"])
+        if extra.get("fault") and isinstance(value, dict) and isinstance(value.get("deleted"), list):
+            with suppress(_Broken):  # of another form, it excuses nothing
+                self._deletion(index, OK, value["deleted"])
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""

@@ -1,13 +1,13 @@
 """The catalogues of anomalies and faults, made from the tables that the code itself uses.
 
-`python docs/generate.py` (or `make docs`) writes anomalies.md and faults.md beside this file. Nothing here
-knows an anomaly or a fault by name: a new row of a table is a new section. A setting that has no wording
-yet is a KeyError here, so that it gets one.
+`python docs/generate.py` (or `make docs`) writes anomalies.md, faults.md and versions.md beside this file.
+Nothing here knows an anomaly, a fault or a version by name: a new row of a table is a new section, or row. A
+setting that has no wording yet is a KeyError here, so that it gets one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,14 @@ from checker.anomalies.table import ANOMALIES
 from checker.cycle_types import EXISTS, LEVELS, SPECS
 from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
+from harness.cluster import versions as kafka
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.java import MINIMUM as JAVA_MINIMUM
 from harness.cluster.local import LocalCluster
 from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.mock import MockCluster
 from harness.model.options import CheckOptions, Settings
+from harness.model.protocols import Fault
 from harness.plan import TestPlan
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
@@ -183,6 +186,17 @@ def _places(needs: tuple[type, ...]) -> str:
     return ", ".join(place for place, kind in PLACES.items() if all(issubclass(kind, need) for need in needs))
 
 
+def _weaker(faults: Sequence[Fault]) -> list[str]:
+    """What is said of faults that change a run's settings for the verdict, and of those of consumer groups."""
+    said = []
+    for fault in faults:
+        flat = {**fault.settings, **fault.settings.get("broker", {})}
+        flat.pop("broker", None)
+        said += [f"{name.replace('_', ' ')} {value} with `{fault.name}`" for name, value in flat.items()]
+    lines = [f"A run is judged as one with {', '.join(said)}.", ""] if said else []
+    return [*lines, "Consumers must subscribe.", ""] if any(fault.subscribed for fault in faults) else lines
+
+
 def _verb(verb: str) -> list[str]:
     row = nemeses.VERBS[verb]
     nodes = [*NODE_TARGETS, "n1"] if row.nodes else []
@@ -198,6 +212,7 @@ def _verb(verb: str) -> list[str]:
         "",
         sentence(row.summary),
         "",
+        *_weaker([row.fault(target, Timing()) for target in row.named]),
         "| fault | short name | operations in the history | needs | where |",
         "| --- | --- | --- | --- | --- |",
         *rows,
@@ -269,10 +284,63 @@ def faults() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+# --- versions -----------------------------------------------------------------------------------------
+
+
+def _version(series: str, patch: str) -> str:
+    default, *others = (f"`{metadata}`" for metadata in kafka.modes(patch))
+    java = ", ".join(map(str, kafka.JAVA[series]))
+    return f"| {series} | {patch} | {default} | {', '.join(others)} | {java} |"
+
+
+def versions() -> str:
+    """docs/versions.md."""
+    oldest = ".".join(map(str, kafka.OLDEST))
+    lines = [
+        "# Versions of Kafka",
+        "",
+        NOTE,
+        "",
+        "    harness run --kafka-version 2.4 --nemesis leader-kill --acks all",
+        "    harness run --kafka-version 3.9 --metadata zookeeper",
+        "    harness run --controllers 3 --nemesis kill:controller",
+        "",
+        f"The local cluster runs any release from {oldest} on; the jars come from Maven Central, once.",
+        f"Without `--kafka-version` it is {kafka.DEFAULT}. A series alone (`2.4`) means the patch that is",
+        "named here, on which it was tried.",
+        "",
+        "| series | patch | metadata, unless told | or | tried on Java |",
+        "| --- | --- | --- | --- | --- |",
+        *(_version(*row) for row in kafka.SERIES.items()),
+        "",
+        f"The harness itself needs Java {JAVA_MINIMUM} or newer, and runs brokers with the same one.",
+        "",
+        "## Where the metadata is",
+        "",
+        "`--metadata kraft`: the first 1, 3 or 5 brokers (the largest odd number there is) are controllers",
+        "too. With `--controllers N` there are N nodes `c1`, `c2`, ... that only control, and brokers only",
+        "serve. The target `controller` is the node that leads the quorum, whichever kind it is.",
+        "",
+        "`--metadata zookeeper`: three ZooKeepers `z1`, `z2`, `z3` (one for fewer than three brokers), each",
+        "a process on a host of its own. The target `controller` is the broker that controls.",
+        "",
+        "Controllers and ZooKeepers can be named: `kill:c1`, `pause:z2`. All other targets mean brokers.",
+        "Whoever is isolated is cut off from them as well, and the cluster is healthy only when all of them",
+        "answer.",
+        "",
+        "Sessions of brokers end after 3 s, where Kafka's own would after 9 (KRaft) or 18 (ZooKeeper; 6",
+        "before 2.5), so that a leader that is gone is replaced within seconds. To have these back:",
+        "`--broker-config broker.session.timeout.ms=9000`, or `zookeeper.session.timeout.ms=18000`.",
+        "",
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def main() -> None:
-    """Write both."""
+    """Write all."""
     (FOLDER / "anomalies.md").write_text(anomalies())
     (FOLDER / "faults.md").write_text(faults())
+    (FOLDER / "versions.md").write_text(versions())
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from harness import existing, loads, store, timetable
 from harness import plan as plans
 from harness.clients.settings import settings as client_settings
-from harness.cluster import disks, java
+from harness.cluster import jars, java
+from harness.cluster.refusals import reasons
 from harness.crew import AdminLink, Crew
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.interpreter import Interpreter, Limits, fault_of
@@ -29,6 +30,7 @@ from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.protocols import (
+    Clocks,
     Cluster,
     Disks,
     Env,
@@ -38,6 +40,7 @@ from harness.model.protocols import (
     Logs,
     Network,
     Roles,
+    SlowDisks,
     Wire,
     Workload,
 )
@@ -70,6 +73,10 @@ class Outcome:
 
 def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
     """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
+    if plan.cluster_name:
+        from harness.cluster import named
+
+        return named.attach(plan.cluster_name, plan.cluster, plan.run)
     if plan.cluster == "mock":
         from harness.cluster.mock import MockCluster
 
@@ -80,6 +87,8 @@ def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] =
         return SimCluster(work)
     if plan.cluster == "docker":
         return _docker_cluster(plan, work)
+    if plan.cluster == "ssh":
+        return _ssh_cluster(plan, work, needed)
     if plan.cluster == "external":
         return _external_cluster(plan, work)
     from harness.cluster import local
@@ -87,9 +96,20 @@ def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] =
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return local.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
-        outside=plan.outside, notice=say, disks=Disks in needed,
+        outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
         metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
     )  # fmt: skip
+
+
+# What a cluster has only if it was started with it.
+AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
+
+
+def prepared(plan: TestPlan) -> frozenset[type]:
+    """What the faults of a plan need of a cluster, and its options give."""
+    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
+    needed = nemeses.needed(nemeses.faults(names, Timing()))
+    return needed | {Wire} if _proxied(plan, needed) != "nobody" else needed
 
 
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
@@ -104,6 +124,10 @@ def server_names(plan: TestPlan) -> list[str]:
     from harness.cluster import layout
 
     brokers = [f"n{n + 1}" for n in range(plan.nodes)]
+    if plan.cluster == "ssh":
+        from harness.cluster import ssh_hosts
+
+        return [host.name for host in ssh_hosts.load(Path(plan.hosts))]
     if plan.cluster != "local":
         return brokers
     return brokers + layout.beside(plan.nodes, plan.controllers, plan.metadata_kept)
@@ -116,6 +140,14 @@ def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
         return docker_redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
+
+
+def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster:
+    from harness.cluster import ssh_cluster, ssh_hosts
+
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    hosts = ssh_hosts.load(Path(plan.hosts))
+    return ssh_cluster.SshCluster(plan.run, hosts, plan.kafka_version, config, work, Network in needed)
 
 
 def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
@@ -131,7 +163,11 @@ def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
 
 def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
     """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
-    refused: dict[type, str] = {Disks: disks.why_not()} if Disks in needed else {}
+    refused = reasons(needed)
+    if plan.cluster_name:
+        lacking = (needed & AT_START) - prepared(existing.plan_of(plan.cluster_name))
+        again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
+        refused |= dict.fromkeys(lacking, f"the cluster {plan.cluster_name} was started without: {again}")
     if plan.cluster == "docker" and Network in needed:
         from harness.cluster import docker_net
 
@@ -148,6 +184,8 @@ def cannot(plan: TestPlan) -> str:
         )
     if plan.cluster == "docker":
         return "containers do not offer; use --cluster local"
+    if plan.cluster == "ssh":
+        return "brokers on other hosts do not offer; use --cluster local"
     if plan.cluster == "sim":
         return "a simulated log does not have; use --cluster local"
     if plan.cluster == "mock":
@@ -158,12 +196,20 @@ def cannot(plan: TestPlan) -> str:
     )
 
 
+def java_client(plan: TestPlan) -> dict[str, str]:
+    """The Java client's executable and class path; fetched if need be. Raises BadInput, Missing."""
+    found = java.find()
+    fetched = jars.ensure(plan.client_version or plan.kafka_version, found, log.info)
+    return {"path": found.path, "classpath": fetched.client_classpath}
+
+
 def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     """Plain data for the clients in the workers."""
     # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     return {
         "library": plan.library,
+        **({"java": java_client(plan)} if plan.library == "java" else {}),
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
@@ -325,7 +371,7 @@ def _staff(
     direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
     admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
-    stack.callback(existing.remove_topics, plan, admin.call, say)
+    stack.callback(existing.remove_topics, plan, cluster, admin.call, say)
     problem = admin.call("problem", 30.0)
     if problem:
         raise BadInput(str(problem))
@@ -337,6 +383,7 @@ def _staff(
     )
     topics.ensure(plan.key_count - 1)
     existing.check_allowed(plan, admin.call)
+    existing.remove_left(cluster, admin.call)
     crew.start()
     if isinstance(cluster, Viewed):
         group = client_settings(config).group_id

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster import disks, docker_net, namespaces
+from harness.cluster import docker_net, namespaces
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.local import LocalCluster
 from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.mock import MockCluster
+from harness.cluster.refusals import reasons
 from harness.cluster.sim import SimCluster
-from harness.model.protocols import Disks, Network
+from harness.model.protocols import Network
 from nemesis import table
 from nemesis.schedule import Timing
 from nemesis.targets import CLIENT_TARGETS
@@ -47,7 +48,7 @@ class Row:
 def refusals() -> Mapping[type, str]:
     """What this machine does not let a local cluster do, with the reason; empty texts for what it does."""
     allowed, reason = namespaces.available()
-    return {Network: "" if allowed else f"namespaces are refused: {reason}", Disks: disks.why_not()}
+    return {Network: "" if allowed else f"namespaces are refused: {reason}", **reasons()}
 
 
 def rows() -> list[Row]:

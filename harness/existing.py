@@ -13,12 +13,17 @@ from typing import Any, Final
 
 from harness import plan as plans
 from harness.clients import connection
+from harness.cluster import named
 from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.protocols import Cluster
 from harness.plan import TestPlan
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
-# What an external cluster's brokers told of themselves stands in the plan as broker settings.
+OF_CLUSTER: Final = (
+    "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
+    "system", "image", "hosts",
+)  # fmt: skip
 Call = Callable[..., Any]
 log = logging.getLogger("harness")
 
@@ -30,9 +35,43 @@ def connecting(plan: TestPlan) -> dict[str, str]:
 
 def settled(plan: TestPlan) -> TestPlan:
     """The plan with what the cluster says of itself; others as they are. Raises BadInput, Missing."""
+    if plan.cluster_name:
+        return _named(plan)
     if plan.cluster == "external":
         return _external(plan)
+    if plan.cluster == "ssh":
+        return _on_hosts(plan)
     return plan
+
+
+def plan_of(name: str) -> TestPlan:
+    """What a named cluster was started as. Raises BadInput when it is not up."""
+    return plans.load(named.folder(named.find(name).name) / named.PLAN)
+
+
+def _named(plan: TestPlan) -> TestPlan:
+    """What `harness cluster up` decided, and a run on that cluster cannot."""
+    named.find(plan.cluster_name, plan.cluster)
+    kept = plan_of(plan.cluster_name)
+    for field in OF_CLUSTER:
+        asked, there = getattr(plan, field), getattr(kept, field)
+        if field in plan.model_fields_set and asked != there:
+            raise BadInput(
+                f"{plans.option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
+                "out, or start another: harness cluster up NAME"
+            )
+    return plans.settled(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
+
+
+def _on_hosts(plan: TestPlan) -> TestPlan:
+    """As many nodes as there are hosts."""
+    from harness.cluster import ssh_hosts
+
+    path = Path(plan.hosts).expanduser().absolute()
+    count = len(ssh_hosts.load(path))
+    if "nodes" in plan.model_fields_set and plan.nodes != count:
+        raise BadInput(f"--nodes {plan.nodes}: {path} has {count} hosts; leave --nodes out")
+    return plans.settled(plan, {"nodes": count, "hosts": str(path)})
 
 
 def _external(plan: TestPlan) -> TestPlan:
@@ -61,21 +100,37 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
     """Before the load: whether an external cluster lets the run do what it must. Raises BadInput."""
     if plan.cluster != "external":
         return
-    missing = call("forbidden", ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
+    missing = call("forbidden", 3 * ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
     if missing:
         raise BadInput(f"--bootstrap {plan.bootstrap}: no permission: {', '.join(missing)}; allow it")
 
 
-def remove_topics(plan: TestPlan, call: Call, say: Callable[[str], None]) -> None:
+def remove_left(cluster: Cluster, call: Call) -> None:
+    """Before the load: delete the topics that killed runs have left on a named cluster."""
+    if isinstance(cluster, named.NamedCluster) and cluster.left_runs:
+        gone = call("delete_runs", DELETE_S + 5.0, runs=cluster.left_runs, timeout_s=DELETE_S)
+        log.info("deleted %d topics of earlier runs", len(gone))
+        cluster.forget(cluster.left_runs)
+
+
+def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[str], None]) -> None:
     """After the run: delete its topics and its group, unless it is to leave them."""
     if not plan.attached:
         return
     if plan.keep_topics:
         say(f"the topics {plan.run}-* are left, with --keep-topics")
+        _forget(cluster, plan.run)
         return
     try:
         gone = call("delete_runs", DELETE_S + 5.0, runs=[plan.run], timeout_s=DELETE_S)
         log.info("deleted %d topics", len(gone))
+        _forget(cluster, plan.run)
     except ClusterTrouble as error:
         log.error("topics were not deleted: %s", error)
         say(f"the topics {plan.run}-* are left on the cluster ({error}): delete them")
+
+
+def _forget(cluster: Cluster, run: str) -> None:
+    """A named cluster need not remember the run's topics."""
+    if isinstance(cluster, named.NamedCluster):
+        cluster.forget([run])

@@ -46,11 +46,12 @@ class TestPlan(BaseModel):
     git_commit: str | None = None
 
     # the cluster
-    cluster: Literal["local", "docker", "external", "mock", "sim"] = "local"
+    cluster: Literal["local", "docker", "ssh", "external", "mock", "sim"] = "local"
     cluster_name: str = ""
     bootstrap: str = ""
     client_config: str = ""
     keep_topics: bool = False
+    hosts: str = ""  # path of the file that describes them
     system: Literal["kafka", "redpanda"] = "kafka"
     image: str = ""
     kafka_version: str = kafka.DEFAULT
@@ -92,7 +93,8 @@ class TestPlan(BaseModel):
     settle_s: float = Field(2.0, gt=0, le=3600)
 
     # the clients
-    client: Literal["confluent", "noop"] = "confluent"
+    client: Literal["confluent", "java", "noop"] = "confluent"
+    client_version: str = ""
     acks: Literal["0", "1", "all"] = "all"
     retries: int | None = Field(None, ge=0)
     idempotence: bool | None = None  # None: as Kafka's own producers since 3.0, see `idempotent`
@@ -175,6 +177,8 @@ class TestPlan(BaseModel):
         for field in ("bootstrap", "client_config"):
             if getattr(self, field) and not external:
                 raise ValueError(f"{option_name(field)} goes with --cluster external")
+        if (self.cluster == "ssh") != bool(self.hosts):
+            raise ValueError("--hosts FILE, which describes the hosts, and --cluster ssh go together")
         if external and not self.bootstrap:
             raise ValueError("--cluster external needs --bootstrap host:port,...")
         for address in self.bootstrap.split(",") if external else ():
@@ -230,7 +234,7 @@ class TestPlan(BaseModel):
                 f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout "
                 f"{self.op_timeout_s:g}: a send would outlive its op"
             )
-        known = not self.attached or "nodes" in self.model_fields_set
+        known = not (self.attached or self.hosts) or "nodes" in self.model_fields_set
         if "replication" in self.model_fields_set and self.replication > self.nodes and known:
             raise ValueError(f"--replication {self.replication} needs as many --nodes (it is {self.nodes})")
         if (

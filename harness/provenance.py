@@ -17,7 +17,7 @@ PACKAGES = ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy
 def versions(plan: TestPlan) -> dict[str, str]:
     """Of the system under test, the libraries, Python and Java."""
     kafka = plan.image or (plan.kafka_version if plan.system == "kafka" else plan.system)
-    found = {"kafka": kafka if plan.cluster in ("local", "docker") else plan.cluster}
+    found = {"kafka": kafka if plan.cluster in ("local", "docker", "ssh") else plan.cluster}
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)

@@ -7,7 +7,7 @@ are given as text, mappings as repeated key=value.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -28,8 +28,10 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
      "none, or VERB:TARGET such as kill:follower."),
     ("nemesis_interval_s", FAULTS, "Seconds between faults: on for one half, off for the other."),
     ("nemesis_first_s", FAULTS, "Seconds before the first fault."),
-    ("cluster", CLUSTER, "local (brokers on this machine), docker (those of docker-compose.yml), mock "
-     "(librdkafka's mock cluster, known to be wrong about transactions) or sim (a simulated log)."),
+   ("cluster", CLUSTER, "local (brokers on this machine), docker (those of docker-compose.yml), ssh (on "
+     "the hosts of --hosts), external (others run it), mock (librdkafka's mock cluster, known to be wrong "
+     "about transactions) or sim (a simulated log)."),
+    ("hosts", CLUSTER, "With --cluster ssh: a YAML file that lists the hosts; see docs/ssh.md."),
     ("system", CLUSTER, "With --cluster docker: kafka or redpanda."),
     ("image", CLUSTER, "The image for --cluster docker. [default: apache/kafka:VERSION, or one made here]"),
     ("bootstrap", CLUSTER, "With --cluster external: addresses of a cluster that others run, host:port,..."),
@@ -73,7 +75,8 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("key_dist_base", KEYS, "exponential: how much likelier each key is than the one before."),
     ("sub_p", KEYS, "Probability that an op is an assign or a subscribe."),
     ("sub_via", KEYS, "assign, subscribe, or assign,subscribe."),
-    ("client", CLIENTS, "Client library: confluent."),
+    ("client", CLIENTS, "Client library: confluent (librdkafka) or java (Kafka's own; a JVM for each)."),
+    ("client_version", CLIENTS, "java: version of the client. [default: that of the brokers]"),
     ("acks", CLIENTS, "0, 1 or all."),
     ("retries", CLIENTS, "Producer retries. [default: the library's]"),
     ("idempotence", CLIENTS, "Idempotent producer. [default: on with acks=all and retries]"),
@@ -123,9 +126,12 @@ def _parameter(field: str, panel: str, text: str) -> inspect.Parameter:
     )
 
 
-def with_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the table's options, before its own keyword parameters; it receives them by name."""
-    table = [_parameter(*row) for row in OPTIONS]
+def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> Callable[..., int]:
+    """Give a command the table's options, before its own keyword parameters; it receives them by name.
+
+    fields  only those; none for all
+    """
+    table = [_parameter(*row) for row in OPTIONS if not fields or row[0] in fields]
     own = [
         parameter
         for parameter in inspect.signature(command, eval_str=True).parameters.values()

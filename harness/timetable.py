@@ -175,21 +175,20 @@ def checked(
     made, wrong = [], []
     for n, line in enumerate(lines):
         try:
-            (name,) = nemeses.canonical(line.fault, nodes) or ("",)
-        except (BadInput, ValueError) as error:
-            text = str(error).removeprefix("--nemesis ") if isinstance(error, BadInput) else "name one fault"
-            wrong.append(f"{at(n, 'fault')}: {text}")
+            names = nemeses.canonical(line.fault, nodes)
+        except BadInput as error:
+            wrong.append(f"{at(n, 'fault')}: {str(error).removeprefix('--nemesis ')}")
             continue
-        if not name:
-            wrong.append(f"{at(n, 'fault')}: name a fault, or leave the entry out")
-        elif name in listed:
-            wrong.append(f"{at(n, 'fault')}: {name} is in --nemesis too; it can have one rhythm")
+        if len(names) != 1:
+            wrong.append(f"{at(n, 'fault')}: name one fault in each entry")
+        elif names[0] in listed:
+            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; it can have one rhythm")
         else:
             wrong += [f"{at(n, *keys)}: {text}" for keys, text in _untold(line, nodes, txn)]
-            made.append(line.model_copy(update={"fault": name}))
+            made.append(line.model_copy(update={"fault": names[0]}))
     if not wrong:
-        names = dict.fromkeys(line.fault for line in made)
-        faults = {fault.name: fault for fault in nemeses.faults(tuple(names), Timing())}
+        chosen = tuple(dict.fromkeys(line.fault for line in made))
+        faults = {fault.name: fault for fault in nemeses.faults(chosen, Timing())}
         wrong = [
             f"{at(problem.entry, problem.key)}: {problem.key}: {problem.text}"
             for problem in timed.problems(entries(made), faults, limit_s)

@@ -134,16 +134,29 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
     known  the keys that a mapping at a place may have
     """
     place: Place = tuple(one["loc"])
-    message = str(one["msg"]).removeprefix("Value error, ")
     if not place:
-        return f"{where((), False)}: {message}"
-    name = ".".join(str(part) for part in place if isinstance(part, str)) or f"item {int(place[-1]) + 1}"
+        return f"{where((), False)}: {_said(one)}"
     if one["type"] == "extra_forbidden":
-        keys = known(place[:-1])
-        hint = did_you_mean(str(place[-1]), keys) or f"there are {', '.join(keys)}"
+        fitting = known(place[:-1])
+        hint = did_you_mean(str(place[-1]), fitting) or f"there are {', '.join(fitting)}"
         return f"{where(place, False)}: {place[-1]}: no such key; {hint.strip()}"
     if one["type"] == "missing":
         return f"{where(place, False)}: {place[-1]} is missing"
-    if isinstance(one["input"], dict | list) or one["type"] == "value_error":
-        return f"{where(place, True)}: {name}: {message[:1].lower()}{message[1:]}"
-    return f"{where(place, True)}: {name} {one['input']}: {message[:1].lower()}{message[1:]}"
+    got = one["input"]
+    shown = "" if one["type"] == "value_error" or isinstance(got, dict | list) else f" {got}"
+    return f"{where(place, True)}: {_name(place)}{shown}: {_said(one)}"
+
+
+def _name(place: Place) -> str:
+    """schedule[2].for, with items counted from 1."""
+    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place]
+    return "".join(parts).removeprefix(".")
+
+
+def _said(one: Any) -> str:
+    message = str(one["msg"])
+    if one["type"] == "value_error":
+        return message.removeprefix("Value error, ")
+    if one["type"] in ("model_type", "dict_type"):
+        return "write it as keys and values"
+    return f"{message[:1].lower()}{message[1:]}"

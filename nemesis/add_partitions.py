@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.protocols import Brokers, Env, Fault
 from nemesis.asked import Requested, admin
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.placement import ALL, SOME, placed
 from nemesis.schedule import Timing, fault_op, repeated
 from nemesis.verb import Verb
@@ -35,7 +35,7 @@ def _add(target: str, env: Env) -> dict[str, Any]:
         grown.update({topic: now[topic] for topic, total in totals.items() if now[topic] >= total})
         return len(grown) == len(totals)
 
-    wait_for(all_grown, EFFECT_TIMEOUT_S)
+    wait_for(all_grown, effect_s(env))
     return hit([], bool(grown), partitions=grown)
 
 

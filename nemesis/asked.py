@@ -49,16 +49,16 @@ class Requested:
 
 
 class Changed:
-    """`begin` changes something, `end` changes it back and waits for a healthy cluster.
+    """`begin` changes something, `end` changes it back and, with `whole`, waits for a healthy cluster.
 
     `change` gives the value of the op and puts into the list, before each of its steps, what `undo` needs to
     take that step back; `undo` gets these one by one, the last first, and what it gives is in the value of
     the end. What could not be undone is tried again by the next healing.
     """
 
-    def __init__(self, begin: str, end: str, change: Change, undo: Undo) -> None:
+    def __init__(self, begin: str, end: str, change: Change, undo: Undo, whole: bool = True) -> None:
         self.fs = frozenset({begin, end})
-        self._begin, self._change, self._undo = begin, change, undo
+        self._begin, self._change, self._undo, self._whole = begin, change, undo, whole
         self._kept: Kept = []
 
     def setup(self, env: Env) -> None:
@@ -70,7 +70,7 @@ class Changed:
         if not self._kept:
             return op.with_(value={"nodes": []})
         said = self._back(env)
-        still = wait_healthy(env)
+        still = wait_healthy(env) if self._whole else ""
         return op.with_(value={"nodes": [], **said, **({"unhealthy": still} if still else {})})
 
     def _back(self, env: Env) -> dict[str, Any]:

@@ -5,7 +5,10 @@ A verb gives functions that break and mend; aiming, remembering what was hit, an
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from harness.model.errors import HarnessError
@@ -73,6 +76,8 @@ class BrokenNodes:
         self._target, self._begin = target, begin
         self._break, self._mend, self._evidence, self._effect = break_, mend, evidence, effect
         self._broken: list[str] = []
+        self._acts: list[tuple[Env, list[str]]] = []  # what `break_` was called with
+        self._lock = threading.Lock()  # `again` comes from another fault's thread
 
     def setup(self, env: Env) -> None:
         """Nothing to prepare."""
@@ -87,8 +92,10 @@ class BrokenNodes:
         names = [name for name in aimed if name in (*before.nodes, *before.beside, *before.clients)]
         if not names:
             return hit([], False, why=f"nothing to hit: no {self._target} just now")
-        self._broken += [name for name in names if name not in self._broken]
-        done = dict(self._break(env, names) or {})
+        with self._lock:
+            self._broken += [name for name in names if name not in self._broken]
+            self._acts.append((replace(env, draw=copy(env.draw), effect_s=0.0), names))
+            done = dict(self._break(env, names) or {})
         return {**self._effect(env, before, names), **done}
 
     def _stop(self, env: Env) -> dict[str, Any]:
@@ -96,10 +103,20 @@ class BrokenNodes:
         if not nodes:
             return {"nodes": []}
         seen = self._seen(env, nodes)
-        self._mend(env, nodes)
-        self._broken = []  # only now: what could not be mended is tried again by the next healing
+        with self._lock:
+            self._mend(env, nodes)
+            self._forget()  # only now: what could not be mended is tried again by the next healing
         still = wait_healthy(env)
         return {"nodes": nodes, **seen, **({"unhealthy": still} if still else {})}
+
+    def again(self) -> None:
+        """Break the same again, if it is still on: another fault's mending has mended this one too."""
+        with self._lock:
+            for env, names in self._acts:
+                self._break(replace(env, draw=copy(env.draw)), names)
+
+    def _forget(self) -> None:
+        self._broken, self._acts = [], []
 
     def _seen(self, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
         """The evidence; failing to get it must not keep anything from being mended."""
@@ -114,7 +131,7 @@ class BrokenNodes:
     def teardown(self, env: Env) -> None:
         if self._broken:
             self._mend(env, list(self._broken))
-            self._broken = []
+            self._forget()
 
 
 class BrokenClients:

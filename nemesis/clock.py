@@ -6,9 +6,10 @@ Jepsen's clock nemesis does. Evidence: what the server itself takes the time to 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from harness.model.draw import Draw
 from harness.model.protocols import Clocks, Env, Fault
@@ -22,9 +23,12 @@ _BUMP: Final = (-2, 8)
 # 0.25 s to 16 s, every 64 ms to 512 ms.
 _STROBE: Final = (-2, 4)
 _EVERY: Final = (6, 9)
-_READINGS: Final = 8
-# A reading takes some ms, and more on a busy machine.
-_TOLERANCE_S: Final = 0.15
+_READINGS: Final = 20
+# Of the log's times, and of clocks that are read one after the other.
+_TOLERANCE_S: Final = 0.01
+
+# At least, at most: the time that a reading takes is in between.
+Reading: TypeAlias = tuple[float, float]
 
 
 def _step_s(draw: Draw, powers: tuple[int, int]) -> float:
@@ -38,7 +42,7 @@ def _bump(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     for node, ahead_s in steps.items():
         env.cluster.set_clock(node, ahead_s)
     seen = {node: env.cluster.clock_ahead_s(node) for node in nodes}
-    right = [_near(seen[node], steps[node]) for node in nodes]
+    right = [_shows(seen[node], steps[node], 0) for node in nodes]
     return {"ahead_s": steps, "seen_ahead_s": seen, "took_effect": all(right)}
 
 
@@ -48,7 +52,7 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     every_s = 2.0 ** env.draw.between(*_EVERY) / 1000
     for node, ahead_s in steps.items():
         env.cluster.strobe_clock(node, ahead_s, every_s)
-    seen = {node: _readings(env.cluster, node, steps[node]) for node in nodes}
+    seen = {node: _readings(env.cluster, node, steps[node], every_s) for node in nodes}
     return {
         "ahead_s": steps,
         "every_s": every_s,
@@ -57,25 +61,32 @@ def _strobe(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
-def _readings(clocks: Clocks, node: str, step_s: float) -> list[float]:
+def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[Reading]:
     """What a server takes the time to be, until both were seen, or often enough."""
-    found: list[float] = []
+    found: list[Reading] = []
     for _ in range(_READINGS):
         said = clocks.clock_ahead_s(node)
         if said is not None:
             found.append(said)
         if _both(found, step_s):
             break
+        time.sleep(0.4 * every_s)  # not in step with the clock
     return found
 
 
-def _near(seen_s: float | None, asked_s: float) -> bool:
-    return seen_s is not None and abs(seen_s - asked_s) < _TOLERANCE_S
+def _shows(seen: Reading | None, ahead_s: float, other_s: float) -> bool:
+    """Whether a reading can be of a clock that is so far ahead, and not of one that is `other_s` ahead."""
+    return seen is not None and _can_be(seen, ahead_s) and not _can_be(seen, other_s)
 
 
-def _both(seen: Sequence[float], step_s: float) -> bool:
+def _can_be(seen: Reading, ahead_s: float) -> bool:
+    return seen[0] - _TOLERANCE_S <= ahead_s <= seen[1] + _TOLERANCE_S
+
+
+def _both(seen: Sequence[Reading], step_s: float) -> bool:
     """Whether the clock was seen to be right, and to be off."""
-    return any(_near(each, 0) for each in seen) and any(_near(each, step_s) for each in seen)
+    right = any(_shows(each, 0, step_s) for each in seen)
+    return right and any(_shows(each, step_s, 0) for each in seen)
 
 
 def _reset(env: Env, nodes: Sequence[str]) -> None:

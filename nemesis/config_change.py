@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from harness.model.protocols import Brokers, Env, Fault
 from nemesis.asked import Changed, Kept, admin
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.placement import placed
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.verb import Verb
@@ -88,7 +88,7 @@ def _in_force(env: Env, topics: Sequence[str], configs: Mapping[str, str]) -> bo
         told: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=list(configs))
         return all(dict(told.get(topic, {})) == configs for topic in topics)
 
-    return bool(wait_for(everywhere, EFFECT_TIMEOUT_S))
+    return bool(wait_for(everywhere, effect_s(env)))
 
 
 def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
     admin(env, "change_configs", topics=topics, changes=configs)
     done = _in_force(env, topics, configs)
     if done and change.deletes:
-        done = bool(wait_for(lambda: begun_later(starts, _starts(env)), EFFECT_TIMEOUT_S))
+        done = bool(wait_for(lambda: begun_later(starts, _starts(env)), effect_s(env)))
     return hit([], done, topics=len(topics), settings=configs)
 
 
@@ -121,7 +121,8 @@ def _fault(target: str, timing: Timing) -> Fault:
         fault_op("config-change", name, target, "start"),
         fault_op("config-back", name, target, "stop"),
     )
-    nemesis = Changed("config-change", "config-back", partial(_change, change), partial(_undo, change))
+    begun, ended = partial(_change, change), partial(_undo, change)
+    nemesis = Changed("config-change", "config-back", begun, ended, whole=False)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), settings=change.settings)
 

@@ -1,7 +1,7 @@
 """disk-slow: a server's disk takes no writes for a while, then takes all, again and again.
 
-As a stalling disk does: whoever writes waits, reading goes on. What was written before is on disk each time, so
-beside a power cut this fault saves records. Evidence: how long small synced writes to that disk take.
+As a stalling disk does: whoever writes waits, reading goes on. What was written before is on disk each time,
+so beside a power cut this fault saves records. Evidence: how long small synced writes to that disk take.
 """
 
 from __future__ import annotations

@@ -90,13 +90,14 @@ def heal(env: Env) -> tuple[str, list[str]]:
     """
     started: list[str] = []
     last = ["nobody answered"]
-    servers = env.cluster if isinstance(env.cluster, Processes) else None
+    startable = env.cluster if isinstance(env.cluster, Processes) else None
+    names = servers(env.cluster) if startable else ()
 
     def healthy() -> bool:
-        for node in env.cluster.nodes if servers else ():
-            if servers and node not in started and not servers.running(node):
-                started.append(node)
-                servers.start(node)
+        for name in names:
+            if startable and name not in started and not startable.running(name):
+                started.append(name)
+                startable.start(name)
         last[0] = env.roles.unhealthy()
         return not last[0]
 

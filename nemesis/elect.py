@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.protocols import Brokers, Env, Fault
 from nemesis.asked import Requested, admin
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.placement import ALL, SOME, Placed, chosen, move, node_of, placed, wait_moved
 from nemesis.schedule import Timing, fault_op, repeated
 from nemesis.verb import Verb
@@ -47,7 +47,7 @@ def _elect(target: str, env: Env) -> dict[str, Any]:
                 moved[row.name] = node_of(env, row.leader)
         return len(moved) >= len(heirs)
 
-    wait_for(all_moved, EFFECT_TIMEOUT_S)
+    wait_for(all_moved, effect_s(env))
     return hit([], bool(moved), new_leaders=moved, **({"errors": errors} if errors else {}))
 
 

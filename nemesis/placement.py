@@ -72,8 +72,8 @@ def move(env: Env, lists: Lists) -> None:
 def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> int:
     """How many partitions have exactly these replicas, in this order: all, or those that were in time.
 
-    While replicas are added and removed, the brokers name both kinds. Asked twice: any broker answers, and one
-    may be the first to know.
+    While replicas are added and removed, the brokers name both kinds. Asked twice: any broker answers, and
+    one may be the first to know.
     """
     there = [-1]
 

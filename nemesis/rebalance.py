@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.model.protocols import Brokers, Env, Fault
 from nemesis.asked import Changed, Kept, admin
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.verb import Verb
 
@@ -30,8 +30,8 @@ def _storm(env: Env, kept: Kept) -> dict[str, Any]:
         seen.update(admin(env, "storm_seen"))
         return _is_storm(seen)
 
-    wait_for(stormed, EFFECT_TIMEOUT_S)
-    return hit([], _is_storm(seen), **seen)
+    wait_for(stormed, effect_s(env))
+    return hit([], _is_storm(seen), joined=seen.get("joined", 0))
 
 
 def _is_storm(seen: Mapping[str, Any]) -> bool:
@@ -46,7 +46,7 @@ def _calm(env: Env, kept: Any) -> Mapping[str, Any]:
 def _fault(target: str, timing: Timing) -> Fault:
     name = f"rebalance:{target}"
     begin, end = fault_op("rebalance", name, target, "start"), fault_op("calm", name, target, "stop")
-    nemesis = Changed("rebalance", "calm", _storm, _calm)
+    nemesis = Changed("rebalance", "calm", _storm, _calm, whole=False)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), subscribed=True)
 

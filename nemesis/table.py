@@ -17,7 +17,7 @@ from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.options import Settings
-from harness.model.protocols import Cluster, Env, Fault, Generator
+from harness.model.protocols import Cluster, Env, Fault, Generator, Links, Network
 from nemesis import (
     add_partitions,
     clock,
@@ -39,6 +39,7 @@ from nemesis import (
     restart,
     wire,
 )
+from nemesis.broken import BrokenNodes
 from nemesis.effects import heal
 from nemesis.entries import Entry
 from nemesis.rhythm import Rhythm
@@ -68,6 +69,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "wire": wire.VERB,
 }
 FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
+# Of these a cluster mends everything at once.
+MENDED_TOGETHER: Final = (Links, Network)
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
 ALIASES: Final[Mapping[str, str]] = {
     "leader-kill": "kill:leader",
@@ -122,7 +125,11 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
                        f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
     targets = [*VERBS[verb].targets, *(nodes if VERBS[verb].nodes else ())]
     if target not in targets:
-        raise BadInput(f"--nemesis {name}: {verb} has no target {target!r}; one of {', '.join(targets)}")
+        close = difflib.get_close_matches(target, targets, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise BadInput(
+            f"--nemesis {name}: {verb} has no target {target!r}; {hint}one of {', '.join(targets)}"
+        )
     return f"{verb}:{target}"
 
 
@@ -221,6 +228,15 @@ def mark(f: str) -> Generator:
     return ForNemesis(Once(Op(-1, -1, NEMESIS, INFO, f, None, None, {"span": ""})))
 
 
+def _again(chosen: Sequence[Fault], mended: Fault) -> None:
+    """Break anew what was mended with another fault although it is still on."""
+    shared = [need for need in mended.needs if need in MENDED_TOGETHER]
+    others = [fault for fault in chosen if fault is not mended and set(shared) & set(fault.needs)]
+    for fault in others:
+        if isinstance(fault.nemesis, BrokenNodes):
+            fault.nemesis.again()
+
+
 def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     """Apply a nemesis op: to the fault that it names, or the wait for a healthy cluster, or a mark."""
     if op.f in MARKS:
@@ -232,6 +248,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     for fault in chosen:
         if fault.name == op.extra.get("fault"):
             done = fault.nemesis.invoke(patience(env, op), op)
+            if op.extra.get("span") == "stop":
+                _again(chosen, fault)
             why = op.value.get("trigger") if isinstance(op.value, dict) else None
             return done.with_(value={**done.value, "trigger": why}) if why else done
     raise BadInput(f"a nemesis op names no fault of this run: {op.f} {dict(op.extra)}")

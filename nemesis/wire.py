@@ -1,9 +1,9 @@
 """wire: requests are held, lost, repeated or cut off on their way, by what they ask for.
 
 A proxy that understands Kafka's protocol stands between clients and brokers (`harness.cluster.wireproxy`).
-A packet filter cannot choose the end of a transaction among the packets of a connection; this can. Each target
-is a set of rules with a name; `fault_of_rule` makes a fault of a rule of one's own. Evidence: how often the
-rules were applied.
+A packet filter cannot choose the end of a transaction among the packets of a connection; this can. Each
+target is a set of rules with a name; `fault_of_rule` makes a fault of a rule of one's own. Evidence: how
+often the rules were applied.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "late-endtxn": Preset(
-        "Ends of transactions, which arrive in the next one: the connection is cut, the client asks again, and "
-        "the first request goes on once the next transaction has written (KAFKA-17754)",
+        "Ends of transactions, which arrive in the next one: the connection is cut, the client asks again, "
+        "and the first request goes on once the next transaction has written (KAFKA-17754)",
         (_LATE,),
     ),
     "hold-endtxn": Preset(
@@ -115,12 +115,13 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def _begin(name: str, rules: Sequence[Rule], env: Env, kept: Kept) -> dict[str, Any]:
-    cluster = env.cluster
+    nodes, cluster = env.cluster.nodes, env.cluster
     assert isinstance(cluster, Wire)
     kept.append(name)
     cluster.apply_rules(name, rules, env.draw.bits())
     seen = wait_for(lambda: _applied(cluster.rule_counts(name)), effect_s(env))
-    return hit([], seen is not None)
+    named = {rule.node for rule in rules if rule.node}
+    return hit(sorted(named) or list(nodes), seen is not None)
 
 
 def _applied(counts: Sequence[RuleCounts]) -> int:

@@ -19,6 +19,7 @@ from harness.clients.confluent_config import converted
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 GONE_PERIOD_S: Final = 0.1
+GROUP_S: Final = 3.0
 _GONE: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND"})
 _TOPIC: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.DESCRIBE)
 _GROUP: Final = (AclOperation.READ,)
@@ -82,17 +83,20 @@ def forbidden(admin: Any, topic: str, group: str, timeout_s: float) -> list[str]
     deadline = time.monotonic() + timeout_s
     while True:
         futures = admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=timeout_s
+            [group], include_authorized_operations=True, request_timeout=GROUP_S
         )
         try:
-            told = _each(futures, timeout_s, "describing group")
+            told = _each(futures, GROUP_S, "describing group")
             return missing + _lacking(told.get(group), _GROUP, "groups")
         except ClientError as error:
             if error.code == "GROUP_AUTHORIZATION_FAILED":
                 return [*missing, "Read on groups"]
-            # A cluster's first group makes the topic of groups, which takes a moment.
-            if "COORDINATOR" not in error.code or time.monotonic() > deadline:
+            # A cluster's first group makes the topic of groups, which takes a moment. Not known is not
+            # forbidden.
+            if "COORDINATOR" not in error.code and error.code != "_TIMED_OUT":
                 raise
+            if time.monotonic() > deadline:
+                return missing
         time.sleep(GONE_PERIOD_S)
 
 

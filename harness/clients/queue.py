@@ -44,8 +44,11 @@ class Stopped(Exception):
 class QueueClient:
     """The client of one process. Not thread-safe; after an `info` completion, only `close` makes sense."""
 
-    def __init__(self, settings: Settings, library: Library) -> None:
-        self._settings, self._library = settings, library
+    def __init__(
+        self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        """`ended` is called when both halves are closed."""
+        self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
         self._producer: Transactions | None = None
         self._admin: Admin | None = None
@@ -83,6 +86,7 @@ class QueueClient:
         self.broken = True
         self._drop_producer()
         self._reader.close(leave=False)
+        self._ended_with()
 
     def close(self) -> None:
         """Close both halves, leaving the group. Safe to repeat."""
@@ -92,6 +96,7 @@ class QueueClient:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+        self._ended_with()
 
     def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None

@@ -15,6 +15,7 @@ from harness.model.errors import BadInput
 # name -> opens a client of one process: an object with invoke(op) -> op, crash() and close()
 CLIENTS: Final[dict[str, str]] = {
     "confluent": "harness.clients.confluent:open_client",
+    "java": "harness.clients.java:open_client",
     "noop": "harness.clients.noop:open_client",
     "sim": "harness.sim.client:open_client",
 }
@@ -22,6 +23,7 @@ CLIENTS: Final[dict[str, str]] = {
 # name -> opens the admin role: see `admin.AdminRole` for what it answers
 ADMINS: Final[dict[str, str]] = {
     "confluent": "harness.clients.confluent:open_admin",
+    "java": "harness.clients.confluent:open_admin",
     "noop": "harness.clients.noop:open_admin",
     "sim": "harness.sim.client:open_admin",
 }

@@ -63,8 +63,9 @@ class Clocks:
             for name in list(self._strobes):
                 self._still(name)
 
-    def ahead_s(self, name: str) -> float | None:
-        """How far ahead the server's own clock is, within some 10 ms; None where it says nothing in time."""
+    def ahead_s(self, name: str) -> tuple[float, float] | None:
+        """How far ahead the server's own clock is, at least and at most; None where it says nothing."""
+        asked = time.time()
         log = self._home(name) / "server.log"
         at = log.stat().st_size if log.exists() else 0
         with suppress(OSError):  # a server that is down is one that says nothing
@@ -73,7 +74,7 @@ class Clocks:
         while time.monotonic() < deadline:
             said = _said(log, at)
             if said is not None:
-                return round(said - time.time(), 3)
+                return round(said - time.time(), 3), round(said - asked, 3)
             time.sleep(_LOOK_AGAIN_S)
         return None
 

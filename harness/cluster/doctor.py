@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache, disks, jars, java, namespaces
+from harness.cluster import cache, clockshim, disks, jars, java, links, namespaces
 from harness.model.errors import HarnessError
 
 _DISK_BYTES = 2 << 30
@@ -46,7 +46,13 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
         if folder.ok
         else Check("broker jars", False, "there is no cache to look in", "mend the cache directory first"),
         networks(*namespaces.available()),
-        disk_faults(disks.why_not()),
+        fault("link faults", links.why_not(), "packet queues work: slow, loss, flaky, rate"),
+        fault(
+            "clock faults",
+            clockshim.why_not(),
+            "processes take clocks of their own: clock-bump, clock-strobe",
+        ),
+        fault("disk faults", disks.why_not(), "loop mounts work: power-loss, disk-full, disk-slow"),
         disk(work_dir, shutil.disk_usage(work_dir).free),
         memory(_meminfo()),
     ]
@@ -105,12 +111,12 @@ def networks(allowed: bool, reason: str) -> Check:
     )
 
 
-def disk_faults(refused: str) -> Check:
-    """Disks of their own for nodes: power loss, full disks."""
+def fault(name: str, refused: str, found: str) -> Check:
+    """A kind of faults of the local cluster. `found`: "what works: the faults" where nothing is refused."""
     if not refused:
-        return Check("disk faults", True, "loop mounts work: power-loss, disk-full", required=False)
-    why, _, fix = refused.partition(": ")
-    return Check("disk faults", False, f"{why}; no power-loss, no disk-full", fix, required=False)
+        return Check(name, True, found, required=False)
+    why, _, fix = refused.rpartition(": ")
+    return Check(name, False, f"{why}; no {found.partition(': ')[2]}", fix, required=False)
 
 
 def disk(folder: Path, free_bytes: int) -> Check:

@@ -28,6 +28,7 @@ from harness.cluster.versions import parse_version
 from harness.model.errors import BadInput, HarnessError, Missing
 
 DEFAULT_VERSION = versions.DEFAULT
+CLIENT_JARS = ("kafka-clients-", "slf4j-api-", "lz4-java-", "snappy-java-", "zstd-jni-")
 _TIMEOUT_S = 900.0
 _NOT_FOUND = re.compile(r":: (\S+)#(\S+);(\S+): not found")
 
@@ -43,6 +44,11 @@ class Jars:
     @property
     def classpath(self) -> str:
         return ":".join(str(self.folder / name) for name in self.files)
+
+    @property
+    def client_classpath(self) -> str:
+        """What Kafka's own client needs of them."""
+        return ":".join(str(self.folder / name) for name in self.files if name.startswith(CLIENT_JARS))
 
 
 def ensure(version: str, java: Java, progress: Progress) -> Jars:

@@ -67,7 +67,9 @@ def make(
         notice(
             f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults"
         )
-    return LoopbackCluster(nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy)
+    return LoopbackCluster(
+        nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy, clocks=clocks
+    )
 
 
 class LocalCluster(LoopbackCluster):
@@ -75,6 +77,7 @@ class LocalCluster(LoopbackCluster):
 
     outside  brokers get a second listener each, forwarded from a port of 127.0.0.1
     disks    every server's data is on a disk of its own (harness.cluster.disks)
+    clocks   every server has a clock of its own (harness.cluster.clocks)
     """
 
     isolated: ClassVar = True

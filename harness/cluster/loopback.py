@@ -51,6 +51,7 @@ from harness.model.wire import Rule, RuleCounts, Traffic
 Progress = Callable[[str], None]
 
 _WIRE_LOG = "wire.log"
+_NO_LOGS = (".img", ".so")  # disks, and libraries of clocks
 _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
@@ -332,7 +333,7 @@ class LoopbackCluster:
     def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
         self.clocks.strobe(self._known(node), ahead_s, every_s)
 
-    def clock_ahead_s(self, node: str) -> float | None:
+    def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
         return self.clocks.ahead_s(self._known(node))
 
     # --- files and logs -------------------------------------------------------------------------------
@@ -370,7 +371,7 @@ class LoopbackCluster:
         for place in self.layout.places:
             home = self.work_dir / "nodes" / place.name
             for path in sorted(home.iterdir()) if home.is_dir() else ():
-                if path.is_file():
+                if path.is_file() and path.suffix not in _NO_LOGS:
                     (target / place.name).mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, target / place.name / path.name)
 

@@ -65,7 +65,8 @@ class _Running:
 class SshCluster:
     """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe once up; before, `bootstrap` is empty.
 
-    filters  whether faults need packet filters: then `up` refuses hosts where none can be had
+    filters    whether faults need packet filters: then `up` refuses hosts where none can be had
+    silence_s  without a sign of life for so long, the hosts take the harness for gone
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class SshCluster:
         broker_config: Mapping[str, str] | None = None,
         work_dir: Path = Path("cluster"),
         filters: bool = False,
+        silence_s: int = SILENCE_S,
     ) -> None:
         self.nodes = tuple(host.name for host in hosts)
         self.bootstrap = ""
@@ -84,7 +86,7 @@ class SshCluster:
         self._overrides = dict(broker_config or {})
         broker.check_overrides(self._overrides)
         self._token = secrets.token_hex(4)
-        self._run, self._work_dir, self._filters = run, work_dir, filters
+        self._run, self._work_dir, self._filters, self._silence_s = run, work_dir, filters, silence_s
         self._links = {host.name: Link(host) for host in hosts}
         self._state: _Running | None = None
 
@@ -147,7 +149,7 @@ class SshCluster:
                     f"{name} ({link.host.at}) has no Java, and this machine's does not run there "
                     f"({(done.err or done.out).strip()[:300]}): install Java {java.MINIMUM} or newer there"
                 )
-        self._ask(name, "guard", _ASK_S, str(SILENCE_S))
+        self._ask(name, "guard", _ASK_S, str(self._silence_s))
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
     def _renew(self, name: str) -> None:
@@ -197,8 +199,8 @@ class SshCluster:
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
                     f"{', '.join(waiting)} did not see every broker registered in {_UP_S:.0f} s. Do the "
-                    f"hosts reach each other, and this machine them, at the brokers' ports? {waiting[0]} says: "
-                    f"{self._last_words(waiting[0])}"
+                    f"hosts reach each other, and this machine them, at the brokers' ports? "
+                    f"{waiting[0]} says: {self._last_words(waiting[0])}"
                 )
             if waiting:
                 time.sleep(0.2)
@@ -280,7 +282,7 @@ class SshCluster:
         return remote.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
-        """Copy each node's logs and configuration into `folder`/<node>/, as they are now; say what is missing."""
+        """Copy each node's logs and configuration into `folder`/<node>/, as they are now."""
         state = self._state
         if state is None:
             return
@@ -295,6 +297,17 @@ class SshCluster:
         missing = [text for text in _each(self.nodes, fetch) if text]
         if missing:
             state.say(f"logs were not collected: {'; '.join(missing)}")
+
+    def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
+        """At most 1 MiB of a node's server log from a byte offset (None: from its end); the offset after it.
+
+        Raises ClusterTrouble.
+        """
+        if offset is None:
+            return b"", int(self._ask(node, "size", _ASK_S))
+        state = self._up()
+        data = ssh_logs.read(state.hosts[self._known(node)].link, state.folders[node], offset, _ASK_S)
+        return data, offset + len(data)
 
     # --- asking ---------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ look() {
     rmdir "$folder" 2>/dev/null
     section memory; grep MemAvailable /proc/meminfo
     section tools
-    for tool in setsid nohup tar tr grep mv tail; do
+    for tool in setsid nohup tar tr grep mv tail head wc; do
         command -v "$tool" >/dev/null || echo "$tool"
     done
     for java in "${JAVA_HOME:-/nowhere}/bin/java" "$(command -v java)"; do
@@ -138,6 +138,7 @@ look() {
         section "filter $tool"
         filter "$tool" "$1" 1 2 in 192.0.2.1 out 192.0.2.1 2>&1 && tried=yes || tried=no
         unfilter "$tool" "$1" 2>&1 && echo $tried
+        [ $tried = no ] || break
     done
     section sockets; cat /proc/net/tcp /proc/net/tcp6 2>/dev/null
     section addresses; cat /proc/net/fib_trie
@@ -214,10 +215,12 @@ main() {
         done
         [ $# -eq 0 ] || tar -cf - "$@"
         ;;
+    size) wc -c <"$folder/server.log" 2>/dev/null || echo 0 ;;
+    from) tail -c "+$1" "$folder/server.log" 2>/dev/null | head -c "$2" ;;
     words) cd "$folder" && tail -qn 200 broker.log server.log 2>/dev/null ;;
     remove)
         if alive guard; then kill -s KILL -- "-$pid" 2>/dev/null || kill -s KILL "$pid"; fi
-        halt && rm -rf "$folder"
+        halt && { rm -rf "$folder" 2>/dev/null || rm -rf "$folder"; } # a sign of life may come in between
         code=$?
         rmdir "${folder%/*}" 2>/dev/null
         exit $code

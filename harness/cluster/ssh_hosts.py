@@ -17,6 +17,7 @@ Paths of key and known_hosts count from the file's folder.
 from __future__ import annotations
 
 import getpass
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -30,7 +31,8 @@ from harness.yaml_data import Loaded, Place
 HOSTS_MAX: Final = 15
 PORTS: Final = 3  # of each broker: for brokers, controllers, clients elsewhere
 _WHAT: Final = "a list of hosts"
-_NAME: Final = r"^(?!w\d+$|admin$)[a-z][a-z0-9-]{0,30}$"  # w0, w1, ... and admin are the clients'
+_NAME: Final = r"^[a-z][a-z0-9-]{0,30}$"
+_CLIENTS: Final = re.compile(r"w\d+|admin")  # names of worker hosts
 _ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
 
@@ -99,6 +101,9 @@ def _completed(host: Host, number: int, folder: Path) -> Host:
 def _check_apart(hosts: Sequence[Host], loaded: Loaded) -> None:
     """No name twice, and no port of one address. Raises BadInput."""
     for number, host in enumerate(hosts):
+        if _CLIENTS.fullmatch(host.name):
+            at = loaded.where((number, "name"), True)
+            raise BadInput(f"{at}: name {host.name}: w0, w1, ... and admin are the clients; take another")
         for other in hosts[:number]:
             if host.name == other.name:
                 raise BadInput(f"{loaded.where((number, 'name'), True)}: the name {host.name} stands twice")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.cluster import ssh_look
 from harness.cluster.ssh_link import Link, Sink
 from harness.model.errors import ClusterTrouble
 
+READ_BYTES: Final = 1 << 20
+
 
 def fetch(link: Link, source: str, target: Path, timeout_s: float) -> None:
     """Copy them from a run's folder there into `target`. Raises ClusterTrouble."""
-    host = link.host
     with tempfile.TemporaryFile() as packed:
-
-        def give(sink: Sink) -> None:
-            sink(ssh_look.script())
 
         def take(data: bytes) -> None:
             packed.write(data)
@@ -28,10 +27,29 @@ def fetch(link: Link, source: str, target: Path, timeout_s: float) -> None:
             packed.seek(0)
             packed.truncate()
 
-        code, said = link.stream(ssh_look.command(host, "logs", source), timeout_s, give, take, anew)
-        if code not in (0, 1):  # tar says 1 when a file grew meanwhile
-            raise ClusterTrouble(f"{host.name} ({host.at}): tar: {said or f'exit code {code}'}")
+        _stream(link, timeout_s, take, anew, "logs", source)
         unpack(packed, target)
+
+
+def read(link: Link, source: str, offset: int, timeout_s: float) -> bytes:
+    """At most 1 MiB of the server's log from a byte offset. Raises ClusterTrouble."""
+    found = bytearray()
+    _stream(link, timeout_s, found.extend, found.clear, "from", source, str(offset + 1), str(READ_BYTES))
+    return bytes(found)
+
+
+def _stream(
+    link: Link, timeout_s: float, take: Sink, anew: Callable[[], None], name: str, folder: str, *more: str
+) -> None:
+    """What a command of ssh_host.sh prints, byte for byte. Raises ClusterTrouble."""
+
+    def give(sink: Sink) -> None:
+        sink(ssh_look.script())
+
+    host = link.host
+    code, said = link.stream(ssh_look.command(host, name, folder, *more), timeout_s, give, take, anew)
+    if code not in (0, 1):  # tar says 1 when a file grew meanwhile
+        raise ClusterTrouble(f"{host.name} ({host.at}): {name}: {said or f'exit code {code}'}")
 
 
 def unpack(packed: Any, folder: Path) -> None:

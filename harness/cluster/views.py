@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _CLIENT = b"harness"
 _MAX_BYTES = 64 << 20
@@ -26,11 +26,12 @@ REQUEST = struct.pack(">hhih", 3, 7, 1, len(_CLIENT)) + _CLIENT + struct.pack(">
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """leader: broker id or None; isr: broker ids in sync."""
+    """leader: broker id or None; isr: broker ids in sync; replicas: how many there should be."""
 
     leader: int | None
     epoch: int
     isr: frozenset[int]
+    replicas: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,11 @@ def parse(answer: bytes) -> View:
             for _ in range(cursor.take("i")):
                 cursor.take("h")
                 number, leader, epoch = cursor.take("i"), cursor.take("i"), cursor.take("i")
-                cursor.ints()
+                replicas = len(cursor.ints())
                 isr = cursor.ints()
                 cursor.ints()
-                partitions[(topic, number)] = PartitionView(leader if leader >= 0 else None, epoch, isr)
+                led_by = leader if leader >= 0 else None
+                partitions[(topic, number)] = PartitionView(led_by, epoch, isr, replicas)
         return View(frozenset(brokers), partitions, controller if controller >= 0 else None)
     except (struct.error, UnicodeDecodeError) as error:
         raise ValueError("a Metadata answer was cut short") from error

@@ -15,6 +15,7 @@ FLAGS: Final = ("-Xmx160m",)  # it holds no more than the names of a few topics
 # One of the "four letter words" (ZooKeeper Administrator's Guide).
 STATUS: Final = b"srvr"
 _TICK_MS: Final = 500
+_SESSION_MAX_MS: Final = 60_000  # else 20 ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def config(keeper: Keeper, keepers: Sequence[Keeper], data: str) -> str:
     """The text of a ZooKeeper's configuration file. `data` is its directory, which holds `myid` too."""
     settings = {
         "tickTime": str(_TICK_MS),
+        "maxSessionTimeout": str(_SESSION_MAX_MS),
         "initLimit": "20",
         "syncLimit": "10",
         "dataDir": data,

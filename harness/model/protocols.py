@@ -258,8 +258,11 @@ class Clocks(Protocol):
     def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
         """From now on it changes between right and `ahead_s` ahead, every `every_s`."""
 
-    def clock_ahead_s(self, node: str) -> float | None:
-        """How far ahead the node's server itself takes the time to be; None where it does not say."""
+    def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
+        """How far ahead the node's clock is by what its server itself says, at least and at most.
+
+        The time that asking takes is in between. None where it does not say.
+        """
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from harness.report.spans import Span
 
 # Tints per fault: told apart by their lane and label too, so they may be faint.
 COLOURS: Final = ("#B0455A", "#3E7CB1", "#6B8E23", "#8E5EA2", "#C98A1B", "#4C9A8F")
-LANES_MAX: Final = 4
+LANES_MAX: Final = 6
 LANE: Final = 0.044  # of the figure's height
 CHARACTER: Final = 0.0067  # of the axes' width: how wide a character of a label is, generously
 SHORTEST: Final = 0.0015  # of the axes' width: a moment must be seen

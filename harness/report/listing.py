@@ -106,6 +106,15 @@ def _entries(runs: Path) -> list[Path]:
         raise BadInput(f"{runs}: not a folder of runs ({error.strerror}); name one with --runs") from None
 
 
+def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """The faults that a plan names, in its list and in its schedule."""
+    listed, schedule = plan.get("nemesis"), plan.get("schedule")
+    names = [str(name) for name in listed] if isinstance(listed, list) else []
+    lines = schedule if isinstance(schedule, list) else []
+    names += [str(line["fault"]) for line in lines if isinstance(line, dict) and "fault" in line]
+    return tuple(dict.fromkeys(names))
+
+
 def _row(folder: Path) -> RunRow:
     plan = plan_of(folder)
     try:
@@ -113,7 +122,6 @@ def _row(folder: Path) -> RunRow:
         verdict: str = "not judged" if result is None else result.valid
     except BadInput:
         result, verdict = None, "unreadable"
-    nemesis = plan.get("nemesis")
     seconds = plan.get("time_limit_s")
     return RunRow(
         id=folder.name,
@@ -121,7 +129,7 @@ def _row(folder: Path) -> RunRow:
         started=str(plan.get("started") or ""),
         verdict=verdict,
         workload=str(plan.get("workload") or ""),
-        nemesis=tuple(map(str, nemesis)) if isinstance(nemesis, list) else (),
+        nemesis=faults_of(plan),
         acks=str(plan.get("acks") or ""),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
         anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad)

@@ -94,13 +94,13 @@ def _verdict(result: Result, plan: Mapping[str, Any]) -> str:
 def _about(run: Path, plan: Mapping[str, Any]) -> str:
     if not plan:
         return f"history {run}"
-    nemesis = plan.get("nemesis")
+    nemesis = listing.faults_of(plan)
     limit = plan.get("time_limit_s")
     versions = plan.get("versions")
     kafka = versions.get("kafka") if isinstance(versions, dict) else None
     said = [
         str(plan.get("workload") or ""),
-        f"nemesis {', '.join(map(str, nemesis))}" if isinstance(nemesis, list) and nemesis else "no nemesis",
+        f"nemesis {', '.join(nemesis)}" if nemesis else "no nemesis",
         _settings(plan),
         f"{limit:g} s of load" if isinstance(limit, int | float) else "",
         "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
@@ -172,7 +172,7 @@ def _faults(found: Sequence[spans.Span]) -> list[str]:
 def _span(span: spans.Span) -> str:
     begin = f"{span.begin_ns / 1e9:.1f}"
     when = f"{begin} s to the end" if span.end_ns is None else f"{begin}-{span.end_ns / 1e9:.1f} s"
-    what = "no node" if span.detail else "nothing was hit"
+    what = "no node" if span.detail or span.new_leaders else "nothing was hit"
     text = f"{when}  {', '.join(span.hit) or what}"
     if span.took_effect is False:
         return f"{text}: no effect"

@@ -122,6 +122,10 @@ def _detail(data: Mapping[str, Any]) -> str:
         said.append(", ".join(f"{name}={value}" for name, value in settings.items()))
     if isinstance(data.get("shared"), int):
         said.append(f"the group took in a stranger {data['shared']} times")
+    rules = data.get("rules")
+    if isinstance(rules, list):
+        applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
+        said.append(f"rules were applied {applied:,} times")
     return "; ".join(filter(None, said))
 
 

@@ -1,8 +1,8 @@
-"""Hosts to reach by ssh, made of namespaces: each has a network, processes and mounts of its own, and an sshd.
+"""Hosts to reach by ssh, made of namespaces: each has its own network, processes and mounts, and an sshd.
 
-n1 is entered as root and is an ordinary machine. n2 is entered as an ordinary user with sudo, and has iptables
-but no nft. n3 has no Java. They hang on a bridge in a namespace of its own, away from what other tests (and a
-Docker engine) do to this machine's packet filters.
+n1 is entered as root and is an ordinary machine. n2 is entered as an ordinary user with sudo, and has
+iptables but no nft. n3 has no Java. They hang on a bridge in a namespace of its own, away from what other
+tests (and a Docker engine) do to this machine's packet filters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ mount -t tmpfs none /root
 mount -t tmpfs none /home
 mount -t tmpfs none /run
 mkdir -p /run/sshd /run/sudo /home/{user}
+cp {keys} /run/authorized_keys
+chmod 644 /run/authorized_keys
 chown {uid} /home/{user}
 for name in passwd shadow group sudoers; do mount --bind {folder}/$name /etc/$name; done
 {more}
@@ -42,7 +45,7 @@ exec {sshd} -D -e -f {folder}/sshd_config
 """
 _SSHD = """
 HostKey {folder}/host_key
-AuthorizedKeysFile {keys}
+AuthorizedKeysFile /run/authorized_keys
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
@@ -90,8 +93,22 @@ class Hosts:
 
     def inside(self, name: str, *argv: str) -> str:
         """Run a command on a host, not by ssh."""
-        (child,) = Path(f"/proc/{self.processes[name].pid}/task/{self.processes[name].pid}/children").read_text().split()
-        return _do("nsenter", "-t", child, "-n", "-p", "-m", *argv)
+        (first,) = _children(self.processes[name].pid)
+        return _do("nsenter", "-t", str(first), "-n", "-p", "-m", *argv)
+
+    @contextmanager
+    def listening(self, name: str, port: int) -> Iterator[None]:
+        """Something listens at a port of a host while the block lasts."""
+        listen = f"import socket; s = socket.create_server(('', {port})); print(flush=True); s.accept()"
+        enter = ["nsenter", "-t", str(self.processes[name].pid), "-n"]
+        program = subprocess.Popen([*enter, sys.executable, "-c", listen], stdout=subprocess.PIPE)
+        try:
+            assert program.stdout is not None
+            program.stdout.readline()
+            yield
+        finally:
+            program.kill()
+            program.wait(10)
 
     def entries(self) -> list[dict[str, object]]:
         """What stands in the file."""
@@ -113,10 +130,8 @@ class Hosts:
 def running(folder: Path) -> Iterator[Hosts]:
     """Three hosts, while the block lasts."""
     hosts = Hosts(folder, f"10.97.{os.getpid() % 250}")
-    folder.chmod(0o755)
     for name in ("user_key", "other_key"):
         _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
-    shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     try:
         _start(hosts)
         yield hosts
@@ -161,9 +176,9 @@ def _boot(hosts: Hosts, name: str, switch: int) -> str:
             out.write(f"{line}\n")
     (folder / "sudoers").write_text(f"root ALL=(ALL) ALL\n{USER} ALL=(ALL) NOPASSWD: ALL\n")
     (folder / "sudoers").chmod(0o440)
-    (folder / "sshd_config").write_text(_SSHD.format(folder=folder, keys=hosts.folder / "authorized_keys"))
+    (folder / "sshd_config").write_text(_SSHD.format(folder=folder))
     script = _HOST.format(
-        folder=folder, name=name, address=hosts.address(name), user=USER, uid=_UID,
+        folder=folder, keys=hosts.folder / "user_key.pub", name=name, address=hosts.address(name), user=USER, uid=_UID,
         sshd=_which("sshd"), more=_MORE[name],
     )  # fmt: skip
     with (folder / "log").open("wb") as log:
@@ -178,6 +193,10 @@ def _boot(hosts: Hosts, name: str, switch: int) -> str:
     _in(switch, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(process.pid))
     _in(switch, "ip", "link", "set", port, "master", "bridge0", "up")
     return f"{hosts.address(name)} {(folder / 'host_key.pub').read_text()}"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _in(pid: int, *argv: str) -> None:

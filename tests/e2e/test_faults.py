@@ -15,12 +15,13 @@ import pytest
 from harness.clients.admin import AdminRole
 from harness.clients.api import ClientError
 from harness.clients.table import admin_opener
-from harness.cluster import disks, namespaces
+from harness.cluster import clockshim, disks, namespaces
 from harness.cluster.local import LocalCluster
+from harness.cluster.refusals import reasons
 from harness.generator import op
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import Disks, Env
+from harness.model.protocols import Env
 from harness.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule import Timing
@@ -116,7 +117,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         absent(f"namespaces are refused: {reason}")
     before, loops = footprint(), _loop_devices()
     folder = tmp_path_factory.mktemp("faults")
-    cluster = LocalCluster(work_dir=folder / "cluster", disks=not disks.why_not(), outside=True)
+    cluster = LocalCluster(
+        work_dir=folder / "cluster",
+        disks=not disks.why_not(),
+        clocks=not clockshim.why_not(),
+        outside=True,
+        proxy="clients",
+    )
     clients = Clients(cluster, folder)
     roles = ViewRoles(cluster, "r", "r-group", 2, 3)
     try:
@@ -231,10 +238,53 @@ def _unclean(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
 
 
 def _stormed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    return ended["joined"] >= ended["shared"] >= started["shared"] >= 2
+    return bool(ended["joined"] >= ended["shared"] >= 2)
+
+
+def _slowed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Connections took twice the delay, there and back, and packets were held for as long as was asked."""
+    delay_ms = started["quality"]["delay_ms"]
+    held = [counts["held_ms"] for counts in ended["links"].values()]
+    times = started["round_trip_ms"].values()
+    return all(now > before + 1.4 * delay_ms for before, now in times) and min(held) > 0.7 * delay_ms
+
+
+def _lossy(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """About the share that was asked for."""
+    (counts,) = ended["links"].values()
+    return 0.3 < counts["dropped"] / counts["packets"] / started["quality"]["loss"] < 3
+
+
+def _flaky(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    (counts,) = ended["links"].values()
+    return counts["packets"] > counts["delayed"] > 0 and counts["overtook"] > 0 and counts["dropped"] > 0
+
+
+def _narrow(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    (counts,) = ended["links"].values()
+    return counts["waited"] > 10 and counts["held_ms"] > 1
+
+
+def _bumped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """The servers' logs said so, and now say that the time is right."""
+    off = [abs(ahead_s) > 0.2 for ahead_s in started["ahead_s"].values()]
+    now = [place.cluster.clock_ahead_s(node) for node in started["nodes"]]
+    return all(off) and all(seen is not None and seen[0] < 0.01 and seen[1] > -0.01 for seen in now)
+
+
+def _stalled(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """Writes waited as long as was asked for, and do not any more."""
+    waited = [now > 600 * started["stall_s"] for _, now in started["slowest_write_ms"].values()]
+    return all(waited) and all(max(place.cluster.write_ms(node)) < 200 for node in started["nodes"])
+
+
+def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """A rule was applied, and all that passed the proxy was understood."""
+    return ended["rules"][0]["released"] > 0 and "untouched" not in ended
 
 
 HEAL = "heal-network"
+WELL = "heal-links"
 # fault, the op that starts it, the op that ends it, what shows its effect
 CASES = [
     ("kill:leader", "kill", "restart", _moved),
@@ -253,6 +303,15 @@ CASES = [
     ("ring:all", "ring", HEAL, _dropped),
     ("cut-clients:n2", "cut-clients", HEAL, _at("n2", "w0", "w1")),
     ("lose-acks:leader", "lose-acks", HEAL, _at("w0", "w1")),
+    ("slow:leader", "slow", WELL, _slowed),
+    ("slow:all", "slow", WELL, _slowed),
+    ("slow:client", "slow", WELL, _slowed),
+    ("loss:leader", "loss", WELL, _lossy),
+    ("flaky:one", "flaky", WELL, _flaky),
+    ("rate:leader", "rate", WELL, _narrow),
+    ("clock-bump:all", "clock-bump", "clock-reset", _bumped),
+    ("clock-strobe:leader", "clock-strobe", "clock-reset", _bumped),
+    ("disk-slow:leader", "disk-slow", "disk-well", _stalled),
     ("power-loss:leader", "power-loss", "power-on", _moved),
     ("power-loss:all", "power-loss", "power-on", _lost_bytes),
     ("disk-full:leader", "disk-full", "disk-free", _ended),
@@ -270,14 +329,15 @@ CASES = [
     ("config-change:min-isr-up", "config-change", "config-back", _min_isr),
     ("config-change:retention", "config-change", "config-back", _expired),
     ("rebalance:group", "rebalance", "calm", _stormed),
+    ("wire:delay-all", "wire", "wire-clear", _applied),
 ]
 
 
 @pytest.mark.parametrize(("name", "begin", "end", "shown"), CASES, ids=[case[0] for case in CASES])
 def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> None:
     (fault,) = table.faults([name], Timing())
-    if Disks in fault.needs and disks.why_not():
-        absent(disks.why_not())
+    if refused := "; ".join(filter(None, reasons(fault.needs).values())):
+        absent(refused)
     assert place.healthy() == ""
     assert _soon(place.holds_records)
     env = place.env(CASES.index((name, begin, end, shown)))

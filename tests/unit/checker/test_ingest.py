@@ -131,6 +131,19 @@ def test_small_tables(tmp_path: Path) -> None:
     assert tables.meta["final_processes"] == {"1": "ok"}
 
 
+def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
+    told = {"fault": "config-change:retention", "span": "stop", "phase": "complete"}
+    lines = [
+        *SEND,
+        op(2, "nemesis", "info", "config-back", {"deleted": [[1, 3]]}, **told),
+        op(3, "nemesis", "info", "config-back", {"deleted": ["a file"]}, **told),
+        op(4, "nemesis", "info", "config-back", {"deleted": 5}, **told),
+        op(5, "nemesis", "info", "someone-elses", {"deleted": [[1, 9]]}),
+    ]
+    tables = ingest.collect(written(tmp_path, text(*lines)))
+    assert tables.small["deletions"].to_pylist() == [{"op": 2, "type": 0, "key": 1, "before": 3}]
+
+
 TORN = text(HEADER, *SEND, *POLL) + '{"index":4,"time_ns":40,"proc'
 
 

@@ -54,3 +54,8 @@ def test_nulls_mean_defaults() -> None:
 def test_nonsense_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(wrong))):
         made(**wrong)
+
+
+def test_partitions_that_were_added_hold_no_key() -> None:
+    found = made(run="r", partitions_per_topic=4)
+    assert [found.key("r-1", number) for number in (0, 3, 4, 9)] == [4, 7, None, None]

@@ -16,7 +16,8 @@ from harness.clients.table import ADMINS, CLIENTS, admin_opener, opener
 from harness.model.errors import BadInput
 from harness.model.op import Op, invoke
 
-CONFIG = {"bootstrap": "127.0.0.1:1", "run": "table", "process": 0}
+JAVA = {"path": "java", "classpath": ""}  # started when first needed
+CONFIG = {"bootstrap": "127.0.0.1:1", "run": "table", "process": 0, "java": JAVA}
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -33,7 +34,7 @@ def test_every_library_has_an_admin_role() -> None:
 
 
 def test_an_unknown_library_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="confluent, noop, sim"):
+    with pytest.raises(BadInput, match="confluent, java, noop, sim"):
         open_client({**CONFIG, "library": "kafkajs"})
 
 

@@ -57,3 +57,12 @@ def test_every_flip_is_one_bit_behind_the_head_of_the_first_batch(data: Path) ->
 @pytest.mark.parametrize("kind", damage.KINDS)
 def test_where_there_is_nothing_nothing_is_done(tmp_path: Path, kind: str) -> None:
     assert damage.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
+
+
+def test_what_is_erased_is_as_empty_as_after_formatting(data: Path) -> None:
+    for name in damage.FORMATTED[:2]:
+        (data / name).write_text("kept")
+    (data / "lost+found").mkdir()
+    count = len(list(data.iterdir()))
+    assert damage.erase(data, "r-", random.Random(1)) == {"erased": count - 3}
+    assert {path.name for path in data.iterdir()} == set(damage.FORMATTED)

@@ -21,6 +21,9 @@ from harness.model.errors import ClusterTrouble
 from harness.model.history import history
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import Generator
+from nemesis import rhythm, table
+from nemesis.entries import LOG, Entry, Trigger
+from nemesis.schedule import Timing
 
 CONCURRENCY = 4
 SECOND = 1_000_000_000
@@ -155,6 +158,51 @@ def test_a_nemesis_that_hangs_is_given_up(run: Run) -> None:
 
     events = run(ForNemesis(Once(op("kill"))), slow, Limits(nemesis_timeout_s=0.3))
     assert events[-1].error == "no answer in 0 s"
+
+
+def fault_op(f: str, fault: str) -> Op:
+    return Op(-1, -1, NEMESIS, INFO, f, {}, None, {"fault": fault})
+
+
+def test_each_fault_has_its_own_thread_and_does_one_op_at_a_time(run: Run) -> None:
+    both, ended = threading.Barrier(2), threading.Event()
+
+    def invoke(fault: Op) -> Op:
+        if fault.f == "begin":
+            both.wait(10)  # neither could go on if they came one after another
+        if fault.extra["fault"] == "a":
+            assert ended.is_set() == (fault.f == "end")
+            ended.set()
+        return fault
+
+    def of(name: str) -> Generator:
+        ops = [Once(fault_op("begin", name)), Once(fault_op("end", name))]
+        return ForNemesis(Then(tuple(ops)), frozenset({name}))
+
+    events = run(Then((any_(of("a"), of("b")), ForNemesis(Once(op("heal"))))), invoke)
+    told = [(event.f, event.extra.get("fault"), event.extra["phase"]) for event in events]
+    assert told[:2] == [("begin", "a", "invoke"), ("begin", "b", "invoke")]
+    assert told[-2:] == [("heal", None, "invoke"), ("heal", None, "complete")]
+    assert len(told) == 10 and not any(event.error for event in events)
+
+
+def test_a_notice_reaches_the_generator_and_not_the_history(run: Run) -> None:
+    entry = Entry("kill:leader", for_s=0.1, when=Trigger(LOG, "x"))
+    (fault,) = table.faults(["kill:leader"], Timing())
+    trigger = entry.when
+    assert trigger is not None
+
+    def tell() -> None:
+        assert run.interpreter is not None
+        run.interpreter.notice(rhythm.notice(trigger, "n1 logged: x"))
+
+    threading.Timer(1.0, tell).start()
+    load = TimeLimit(any_(rhythm.Rhythm(entry, fault, 0), Clients(Rate(SENDS, SECOND // 100))), 3 * SECOND)
+    events = run(load)
+    faults = [event for event in events if event.process == NEMESIS]
+    assert [event.f for event in faults] == ["kill", "kill", "restart", "restart"]
+    assert faults[0].value == {"target": "leader", "trigger": "n1 logged: x"}
+    assert faults[0].time_ns >= 0.5 * SECOND
 
 
 def test_divert_cuts_the_load_short(run: Run) -> None:

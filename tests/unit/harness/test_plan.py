@@ -125,7 +125,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--nemesis", "leader-kil"], "did you mean leader-kill"),
         (["run", "--workload", "knapsack"], "--workload knapsack"),
         (["run", "--kafka-version", "four"], "four"),
-        (["run", "--kafka-version", "2.8.0"], "KRaft only"),
+        (["run", "--kafka-version", "2.3.1"], "give 2.4.0 or newer"),
         (["run", "--nodes", "99"], "--nodes 99"),
         (["run", "--cluster", "cloud"], "--cluster cloud"),
         (["run", "--client", "java"], "--client java"),

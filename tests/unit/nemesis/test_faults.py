@@ -13,7 +13,7 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import CommandResult, Env
-from nemesis import cuts, table, targets
+from nemesis import cuts, schedule, table, targets
 from nemesis.schedule import Timing
 from tests.unit.harness.simulated_time import simulate
 
@@ -260,6 +260,22 @@ def test_heal_says_what_is_still_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(cut={"n1"})
     healed: Op = table.invoke((), env_of(cluster), op("heal"))
     assert healed.error == "somebody is missing"
+
+
+def test_mending_one_partition_leaves_the_other_one_that_is_on() -> None:
+    cluster = FakeCluster()
+    chosen = table.faults(["isolate-in:n1", "isolate-in:n3"], Timing())
+    for fault in chosen:
+        table.invoke(chosen, env_of(cluster), fault.rounds.start)
+    stop = chosen[0].rounds.stop
+    assert stop is not None
+    cluster.done.clear()
+    table.invoke(chosen, env_of(cluster), schedule.patient(stop, healthy_s=0))
+    assert cluster.done == [("heal",), ("drop", "n3", "n1", "n2")]
+    table.invoke(chosen, env_of(cluster), chosen[0].rounds.start)
+    cluster.done.clear()
+    table.teardown(chosen, env_of(cluster))
+    assert cluster.done == [("heal",), ("heal",)]
 
 
 def test_heal_starts_what_has_ended_meanwhile() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness.report import spans
 from tests.unit.report.folders import S, judged, killed, nemesis, recorded, woven
@@ -69,3 +72,24 @@ def test_a_second_start_ends_the_first_and_foreign_values_do_no_harm() -> None:
 
 def test_no_table_no_faults(tmp_path: Path) -> None:
     assert spans.of_run(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("started", "stopped", "said"),
+    [
+        ({"moved": 3}, {}, "3 partitions moved to other replicas"),
+        ({"partitions": {"t": 5}}, {}, "1 topics got one more partition"),
+        ({"settings": {"a": "1"}}, {"deleted": [[1, 2]]}, "a=1; the beginnings of 1 logs were deleted"),
+        ({"joined": 2}, {"joined": 3, "shared": 3}, "the group took in a stranger 3 times"),
+    ],
+)  # fmt: skip
+def test_what_administration_did_is_told(
+    started: dict[str, object], stopped: dict[str, object], said: str
+) -> None:
+    (span,) = spans.of_rows(
+        [
+            row(1, "start", "invoke"), row(2, "start", "complete", json.dumps(started)),
+            row(3, "stop", "complete", json.dumps(stopped)),
+        ]
+    )  # fmt: skip
+    assert span.detail == said

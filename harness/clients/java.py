@@ -1,0 +1,326 @@
+"""Adapter for Kafka's own Java client, of any version, through py4j.
+
+Every client has a JVM of its own (`java_machine`), so that one which crashes vanishes as a process does.
+How the Java client behaves where it matters here (its own documentation, and seen on brokers):
+- `poll` hands over a list; its text names every record with its offset and the size of its value, so one call
+  brings them all.
+- There is no event for the end of a partition; the position is beyond transaction markers by itself.
+- Rebalance listeners are called on the thread that polls. They only note what happened, as the consumer may
+  not be called from another thread meanwhile; what the group has committed is asked for after the poll.
+- `close` of a producer without time leaves its transaction open.
+- Administration and metadata are librdkafka's, as for every client.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from harness.clients import java_config
+from harness.clients.api import (
+    BEGINNING,
+    END,
+    Batch,
+    ClientError,
+    Consumer,
+    Delivery,
+    Rebalanced,
+    Record,
+    TopicPartition,
+)
+from harness.clients.bounded import bounded
+from harness.clients.java_machine import Machine
+from harness.clients.settings import Settings, settings
+
+CLOSE_TIMEOUT_S: Final = 5.0
+POSITION_TIMEOUT_S: Final = 0.5
+GRACE_S: Final = 0.5
+_RECORD: Final = re.compile(
+    r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "
+    r"(?:deliveryCount = [^,]*, )?serialized key size = -?\d+, serialized value size = (-?\d+), "
+    r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = null, value = "
+)
+
+
+def parsed(text: str) -> list[Record]:
+    """The records in the text of a Java list of ConsumerRecords whose values are ISO 8859-1.
+
+    The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
+    """
+    found = []
+    at = 1
+    while at < len(text) - 1:
+        matched = _RECORD.match(text, at)
+        if matched is None:
+            raise ValueError(f"not a record: {text[at : at + 80]!r}")
+        size = int(matched[4])
+        end = matched.end() + (len("null") if size < 0 else size)
+        value = None if size < 0 else text[matched.end() : end].encode("latin-1")
+        found.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
+        at = end + len("), ")
+    return found
+
+
+class JavaProducer:
+    """`api.Transactions` over KafkaProducer."""
+
+    def __init__(self, machine: Machine, made: Settings) -> None:
+        self._machine, self._futures = machine, {}  # type: tuple[Machine, dict[int, Any]]
+        try:
+            self._producer = machine.KafkaProducer(machine.properties(java_config.producer(made)))
+        except Exception as raised:
+            raise machine.converted(raised) from None
+
+    def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
+        record = self._machine.ProducerRecord(partition[0], partition[1], None, payload)
+        delivery = Delivery()
+        try:
+            self._futures[id(delivery)] = self._producer.send(record)
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+        return delivery
+
+    def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        for delivery in deliveries:
+            future = self._futures.pop(id(delivery), None)
+            if future is None or delivery.done:
+                continue
+            left_ms = max(0, int((deadline - time.monotonic()) * 1000))
+            try:
+                told = future.get(left_ms, self._machine.TimeUnit.MILLISECONDS)
+            except Exception as raised:
+                found = self._machine.converted(raised)
+                if found.code == "_TimeoutException":  # of the future, not of the client
+                    raise ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s") from None
+                delivery.error = found
+            else:
+                offset = int(told.offset())
+                delivery.offset = offset if offset >= 0 else None
+            delivery.done = True
+
+    def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
+        """A transactional call; it keeps `max.block.ms`, and the bound is for what does not."""
+        try:
+            bounded(call, max(timeout_s, java_config.MAX_BLOCK_MS / 1000) + GRACE_S, what)
+        except ClientError:
+            raise
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+
+    def init(self, timeout_s: float) -> None:
+        self._within(self._producer.initTransactions, timeout_s, "initTransactions")
+
+    def begin(self) -> None:
+        self._within(self._producer.beginTransaction, 0.0, "beginTransaction")
+
+    def send_offsets(
+        self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
+    ) -> None:
+        assert isinstance(consumer, JavaConsumer)
+        offsets, group = consumer.offsets(positions), consumer.group()
+        self._within(
+            lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets"
+        )
+
+    def commit(self, timeout_s: float) -> None:
+        self._within(self._producer.commitTransaction, timeout_s, "commitTransaction")
+
+    def abort(self, timeout_s: float) -> None:
+        self._within(self._producer.abortTransaction, timeout_s, "abortTransaction")
+
+    def close(self) -> None:
+        try:
+            bounded(lambda: self._producer.close(self._machine.millis(0)), CLOSE_TIMEOUT_S, "close")
+        except Exception:
+            self._machine.kill()
+
+
+class _Listener:
+    """A ConsumerRebalanceListener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, list[TopicPartition]]] = []
+
+    def _note(self, event: str, partitions: Any) -> None:
+        found = [(str(each.topic()), int(each.partition())) for each in partitions]
+        if found:
+            self.events.append((event, found))
+
+    def onPartitionsAssigned(self, partitions: Any) -> None:
+        self._note("assigned", partitions)
+
+    def onPartitionsRevoked(self, partitions: Any) -> None:
+        self._note("revoked", partitions)
+
+    def onPartitionsLost(self, partitions: Any) -> None:
+        self._note("lost", partitions)
+
+    class Java:
+        implements = ("org.apache.kafka.clients.consumer.ConsumerRebalanceListener",)
+
+
+class JavaConsumer:
+    """`api.Consumer` over KafkaConsumer."""
+
+    def __init__(self, machine: Machine, made: Settings) -> None:
+        self._machine, self._listener, self._rebalanced = machine, _Listener(), _nothing
+        self._assigned: list[TopicPartition] = []
+        self._subscribed = False
+        try:
+            self._consumer = machine.KafkaConsumer(machine.properties(java_config.consumer(made)))
+        except Exception as raised:
+            raise machine.converted(raised) from None
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+
+    def _partition(self, partition: TopicPartition) -> Any:
+        return self._machine.TopicPartition(partition[0], partition[1])
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        def assign() -> None:
+            self._consumer.assign([self._partition(each) for each in positions])
+            for each, offset in positions.items():
+                self._seek(each, offset)
+
+        self._call(assign)
+        self._assigned = list(positions)
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        if offset >= 0:
+            self._consumer.seek(self._partition(partition), offset)
+        elif offset == BEGINNING:
+            self._consumer.seekToBeginning([self._partition(partition)])
+        elif offset == END:
+            self._consumer.seekToEnd([self._partition(partition)])
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
+        self._rebalanced, self._subscribed = rebalanced, True
+        self._machine.listen()
+        self._call(lambda: self._consumer.subscribe(list(topics), self._listener))
+
+    def poll(self, timeout_s: float, records_max: int) -> Batch:
+        polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
+        self._tell()
+        records: list[Record] = []
+        for partition in self._call(polled.partitions):
+            try:
+                records += parsed(str(self._call(polled.records(partition).toString)))
+            except ValueError as error:
+                raise ClientError("_BAD_MSG", str(error), "fatal") from None
+        return Batch(records, {} if records else self._positions())
+
+    def _tell(self) -> None:
+        """Pass on the rebalances of the poll, with what the group had committed."""
+        events, self._listener.events = self._listener.events, []
+        for event, partitions in events:
+            held = set(self._assigned)
+            held = held | set(partitions) if event == "assigned" else held - set(partitions)
+            self._assigned = sorted(held)
+            self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
+
+    def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        wanted = {self._partition(each) for each in partitions}
+        try:
+            found = self._consumer.committed(wanted)
+            return {each: _offset(found.get(self._partition(each))) for each in partitions}
+        except Exception:
+            return {}
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """Where partitions stand of which the poll gave nothing."""
+        found = {}
+        for each in self._assigned:
+            try:
+                limit = self._machine.millis(POSITION_TIMEOUT_S)
+                found[each] = int(self._consumer.position(self._partition(each), limit))
+            except Exception:  # its position is not known yet
+                continue
+        return found
+
+    def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        def seek() -> None:
+            for each, offset in positions.items():
+                self._seek(each, offset)
+
+        self._call(seek)
+
+    def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
+        """A Java map of positions."""
+        made = self._machine.HashMap()
+        for each, offset in positions.items():
+            made.put(self._partition(each), self._machine.OffsetAndMetadata(offset))
+        return made
+
+    def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        limit = self._machine.millis(timeout_s)
+        self._call(lambda: self._consumer.commitSync(self.offsets(positions), limit))
+
+    def group(self) -> Any:
+        """What fences this consumer in a transaction (KIP-447); before 2.5 only the group's name."""
+        return self._call(self._consumer.groupMetadata)
+
+    def close(self, leave: bool) -> None:
+        if self._subscribed and not leave:
+            self._machine.kill()
+            return
+        try:
+            bounded(
+                lambda: self._consumer.close(self._machine.millis(CLOSE_TIMEOUT_S if leave else 0)),
+                CLOSE_TIMEOUT_S + GRACE_S, "leaving the group",
+            )  # fmt: skip
+        except ClientError:
+            raise
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+
+
+def _nothing(*told: Any) -> None:
+    """No one subscribed."""
+
+
+def _offset(found: Any) -> int | None:
+    return None if found is None else int(found.offset())
+
+
+class Java:
+    """`api.Library`. The JVM starts with the first producer or consumer, and again after it was killed."""
+
+    def __init__(self, java: Mapping[str, str]) -> None:
+        self._java = java
+        self._machine: Machine | None = None
+
+    def _running(self) -> Machine:
+        if self._machine is None or self._machine.ended:
+            self._machine = Machine(self._java)
+        return self._machine
+
+    def producer(self, made: Settings) -> JavaProducer:
+        return JavaProducer(self._running(), made)
+
+    def consumer(self, made: Settings) -> JavaConsumer:
+        return JavaConsumer(self._running(), made)
+
+    def admin(self, made: Settings) -> Any:
+        from harness.clients.confluent import Confluent
+
+        return Confluent().admin(made)
+
+    def close(self) -> None:
+        """End the JVM."""
+        if self._machine is not None:
+            self._machine.kill()
+
+
+def open_client(config: Mapping[str, Any]) -> Any:
+    """A client of one process (`queue.QueueClient`)."""
+    from harness.clients.queue import QueueClient
+
+    library = Java(config["java"])
+    return QueueClient(settings(config), library, library.close)

@@ -1,0 +1,113 @@
+"""A JVM with Kafka's own Java client in it, beside a worker, spoken to through py4j.
+
+It ends with this process: its standard input is a pipe from here. A call on an object takes some 20
+microseconds; looking a class up by its path takes far more, so classes are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.clients.api import ClientError
+from harness.clients.java_config import error
+
+OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+CLASSES: Final[Mapping[str, str]] = {
+    "HashMap": "java.util.HashMap",
+    "ArrayList": "java.util.ArrayList",
+    "Duration": "java.time.Duration",
+    "TimeUnit": "java.util.concurrent.TimeUnit",
+    "Integer": "java.lang.Integer",
+    "TopicPartition": "org.apache.kafka.common.TopicPartition",
+    "Errors": "org.apache.kafka.common.protocol.Errors",
+    "KafkaProducer": "org.apache.kafka.clients.producer.KafkaProducer",
+    "ProducerRecord": "org.apache.kafka.clients.producer.ProducerRecord",
+    "KafkaConsumer": "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
+}
+WRAPPERS: Final = ("ExecutionException", "CompletionException")
+
+
+class Machine:
+    """One JVM. `java`: {"path": the executable, "classpath": the client's jars}."""
+
+    def __init__(self, java: Mapping[str, str]) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+        port, token, self._process = launch_gateway(
+            classpath=java["classpath"], javaopts=list(OPTIONS), die_on_exit=True, java_path=java["path"],
+            enable_auth=True, return_proc=True, redirect_stdout=open(os.devnull, "w"),  # noqa: SIM115, PTH123
+        )  # fmt: skip
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        self._gateway: Any = JavaGateway(gateway_parameters=parameters)
+        self._classes: dict[str, Any] = {}
+        self._instances: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def __getattr__(self, name: str) -> Any:
+        """A class of the table, by its short name."""
+        if name not in CLASSES:
+            raise AttributeError(name)
+        if name not in self._classes:
+            found = self._gateway.jvm
+            for part in CLASSES[name].split("."):
+                found = getattr(found, part)
+            self._classes[name] = found
+        return self._classes[name]
+
+    def listen(self) -> None:
+        """Let Java call Python objects: rebalance listeners."""
+        from py4j.java_gateway import CallbackServerParameters
+
+        if getattr(self._gateway, "_callback_server", None) is not None:
+            return
+        parameters = CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True)
+        self._gateway.start_callback_server(parameters)
+        port = self._gateway.get_callback_server().get_listening_port()
+        server = self._gateway.java_gateway_server
+        server.resetCallbackClient(server.getCallbackClient().getAddress(), port)
+
+    def properties(self, config: Mapping[str, str]) -> Any:
+        made = self.HashMap()
+        for name, value in config.items():
+            made.put(name, value)
+        return made
+
+    def millis(self, seconds: float) -> Any:
+        """A Duration."""
+        return self.Duration.ofMillis(max(0, int(seconds * 1000)))
+
+    def converted(self, raised: Exception) -> ClientError:
+        """A ClientError of what a call raised; one that the JVM does not answer any more is fatal."""
+        thrown = getattr(raised, "java_exception", None)
+        if thrown is None:
+            return ClientError("_TRANSPORT", f"the client's JVM does not answer: {raised}", "fatal")
+        name = str(thrown.getClass().getSimpleName())
+        cause = thrown.getCause()
+        if name in WRAPPERS and cause is not None:
+            thrown, name = cause, str(cause.getClass().getSimpleName())
+        code = None
+        if self._is("org.apache.kafka.common.errors.ApiException", thrown):
+            code = str(self.Errors.forException(thrown).name())
+        retriable = self._is("org.apache.kafka.common.errors.RetriableException", thrown)
+        return error(code, name, str(thrown.getMessage()), retriable)
+
+    def _is(self, name: str, thrown: Any) -> bool:
+        if name not in self._instances:
+            self._instances[name] = self._gateway.jvm.java.lang.Class.forName(name)
+        return bool(self._instances[name].isInstance(thrown))
+
+    def kill(self) -> None:
+        """End the JVM as a crash would: nothing is flushed, and no group is left."""
+        self._process.kill()
+        self._process.wait()
+        with contextlib.suppress(Exception):
+            self._gateway.shutdown_callback_server()
+        with contextlib.suppress(Exception):
+            self._gateway.close()

@@ -1,0 +1,94 @@
+"""A cluster made whole again, whatever was done to it: every capability is taken back to where it began."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from harness.cluster.views import newest
+from harness.model.errors import ClusterTrouble, HarnessError
+from harness.model.protocols import (
+    Clocks,
+    Cluster,
+    Disks,
+    Links,
+    MetadataServers,
+    Network,
+    Processes,
+    SlowDisks,
+    servers,
+)
+from harness.roles import Viewed
+
+HEALTHY_S: Final = 90.0
+PERIOD_S: Final = 0.2
+
+
+def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
+    """Undo every fault and start what does not run. What had to be started, by name. Raises ClusterTrouble.
+
+    prepared  capabilities that the cluster has only when it was started with them, and was
+    """
+    if isinstance(cluster, SlowDisks):
+        cluster.unstall()
+    if isinstance(cluster, Processes):
+        for name in servers(cluster):
+            cluster.resume(name)
+    if isinstance(cluster, Network):
+        cluster.heal()
+    if isinstance(cluster, Links):
+        cluster.restore()
+    if isinstance(cluster, Clocks) and Clocks in prepared:
+        for name in cluster.nodes:
+            cluster.set_clock(name, 0.0)
+    if isinstance(cluster, Disks) and Disks in prepared:
+        cluster.free(cluster.nodes)
+    if not isinstance(cluster, Processes):
+        return []
+    stopped = [name for name in servers(cluster) if not cluster.running(name)]
+    for name in stopped:
+        cluster.start(name)
+    return stopped
+
+
+def trouble(cluster: Cluster) -> str:
+    """Empty when every server answers and every partition has its leader and replicas; else what is not."""
+    if isinstance(cluster, MetadataServers) and (silent := cluster.silent()):
+        return f"{', '.join(silent)} do not answer"
+    if not isinstance(cluster, Viewed):
+        return ""
+    views = cluster.views()
+    if len(views) < len(cluster.nodes):
+        return f"{len(views)} of {len(cluster.nodes)} brokers answer"
+    now = newest(views)
+    if len(now.brokers) < len(cluster.nodes):
+        return f"{len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
+    leaderless = sum(1 for said in now.partitions.values() if said.leader is None)
+    if leaderless:
+        return f"{leaderless} of {len(now.partitions)} partitions have no leader"
+    behind = sum(1 for said in now.partitions.values() if len(said.isr) < said.replicas)
+    return f"{behind} of {len(now.partitions)} partitions have replicas out of sync" if behind else ""
+
+
+def make_healthy(cluster: Cluster, prepared: frozenset[type], say: Callable[[str], None]) -> None:
+    """Mend, and wait until all is well. Raises ClusterTrouble when it does not become so."""
+    started = mend(cluster, prepared)
+    if started:
+        say(f"it was left broken: {', '.join(started)} did not run, and was started")
+    deadline = time.monotonic() + HEALTHY_S
+    told = False
+    while wrong := _trouble(cluster):
+        if time.monotonic() > deadline:
+            raise ClusterTrouble(f"it does not heal in {HEALTHY_S:.0f} s: {wrong}")
+        if not told:
+            say(f"healing: {wrong}")
+            told = True
+        time.sleep(PERIOD_S)
+
+
+def _trouble(cluster: Cluster) -> str:
+    try:
+        return trouble(cluster)
+    except HarnessError as error:
+        return str(error)

@@ -1,0 +1,24 @@
+"""What the local cluster could do and a machine may not let it do: capability -> the reason, with what to do.
+
+A reason is asked for when it is needed: some are found by trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from harness.cluster import clockshim, disks, links
+from harness.model.protocols import Clocks, Disks, Links, SlowDisks
+
+WHY_NOT: Final[Mapping[type, Callable[[], str]]] = {
+    Disks: lambda: disks.why_not(),
+    SlowDisks: lambda: disks.why_not(),
+    Links: lambda: links.why_not(),
+    Clocks: lambda: clockshim.why_not(),
+}
+
+
+def reasons(needed: Iterable[type] = tuple(WHY_NOT)) -> dict[type, str]:
+    """The reasons for some capabilities; empty texts for what the machine allows."""
+    return {need: WHY_NOT[need]() for need in needed if need in WHY_NOT}

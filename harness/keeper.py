@@ -1,0 +1,312 @@
+"""The process that keeps a cluster for many runs: `python -m harness.keeper NAME FD`.
+
+It makes the cluster that clusters/NAME/plan.yaml describes, and takes calls on a socket
+(`harness.cluster.rpc`): one request and its answer a connection, but for `hold`, whose connection lasts as
+long as the run holds the cluster. When that ends, in whatever way, what the run started is ended and what it
+broke is mended.
+
+FD takes what there is to say at the start, in JSON lines: {"say": ...}, {"error": ..., "code": ...}
+
+Requests, by `do`:
+
+    describe                       {"methods": [...], "values": {...}} of the cluster
+    call     method, args, more     what a method of the cluster gives
+    spawn    host, argv, env, log + descriptors   the number of a process
+    signal   pid, number
+    wait     pid, within_s         its exit code, or None
+    hold     run, owner, cwd       "say" while it heals, then {"left": [runs with topics]}; `release` ends it
+    forget   runs                  their topics are gone
+    status                         see `Keeper.status`
+    down     force                 end everything; refused while held, unless forced
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from harness.cluster import mending, named, owners, rpc
+from harness.cluster.named import State
+from harness.cluster.views import newest
+from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.protocols import Child, Cluster, Hosts, Processes, Wire, servers
+from harness.roles import Viewed
+
+Answer = tuple[Any, Sequence[int]]
+_REQUEST_S: Final = 30.0
+_WAIT_MAX_S: Final = 3600.0
+_ENDED_S: Final = 5.0
+_LETTING_GO_S: Final = 150.0
+
+
+@dataclass(slots=True)
+class Hold:
+    """A run that has the cluster: its process, where it was started, since when (UTC)."""
+
+    run: str
+    owner: str
+    cwd: str
+    since: str
+    children: dict[int, Child] = field(default_factory=dict)
+    rules: set[str] = field(default_factory=set)
+    let_go: bool = False
+
+    def __str__(self) -> str:
+        return f"run {self.run} (pid {owners.pid_of(self.owner)}, since {self.since}, in {self.cwd})"
+
+
+class Keeper:
+    """Takes requests; a thread for each connection."""
+
+    def __init__(self, cluster: Cluster, state: State, prepared: frozenset[type]) -> None:
+        self._cluster, self._state, self._prepared = cluster, state, prepared
+        self._hold: Hold | None = None
+        self._free = threading.Condition()
+        self._left: list[str] = []
+        self.ended = threading.Event()
+
+    def serve(self, listener: socket.socket) -> None:
+        """Until `down`."""
+        while not self.ended.is_set():
+            listener.settimeout(0.5)
+            with suppress(TimeoutError):
+                end, _ = listener.accept()
+                threading.Thread(target=self._serve, args=(end,), daemon=True).start()
+
+    def _serve(self, end: socket.socket) -> None:
+        """One connection; whoever is not our user hears nothing."""
+        with end, suppress(OSError):
+            if not rpc.same_user(end):
+                return
+            end.settimeout(_REQUEST_S)
+            request, fds = rpc.receive(end)
+            end.settimeout(None)
+            try:
+                if request["do"] == "hold":
+                    self._held(end, request)
+                else:
+                    rpc.send(end, _answered(lambda: self._do(request, fds)))
+            finally:
+                for fd in fds:
+                    os.close(fd)
+
+    def _do(self, request: Mapping[str, Any], fds: Sequence[int]) -> Any:
+        match request["do"]:
+            case "describe":
+                return self._describe()
+            case "call":
+                return self._call(request["method"], request["args"], request["more"])
+            case "spawn":
+                return self._spawn(request, fds)
+            case "signal":
+                self._child(request["pid"]).signal(request["number"])
+            case "wait":
+                return self._child(request["pid"]).wait(min(request["within_s"], _WAIT_MAX_S))
+            case "forget":
+                self._left = [run for run in self._left if run not in request["runs"]]
+            case "status":
+                return self.status()
+            case "down":
+                if self._hold is not None and not request["force"]:
+                    raise BadInput(f"the cluster {self._state.name} is held by {self._hold}: --force ends it")
+                self.ended.set()
+            case verb:
+                raise BadInput(f"the keeper knows no {verb!r}")
+        return None
+
+    # --- the cluster ----------------------------------------------------------------------------------
+
+    def _describe(self) -> dict[str, Any]:
+        public = [name for name in dir(type(self._cluster)) if not name.startswith("_")]
+        methods = [name for name in public if callable(getattr(type(self._cluster), name))]
+        plain = {
+            name: value
+            for name, value in vars(self._cluster).items()
+            if not name.startswith("_") and isinstance(value, str | tuple)
+        }
+        return {"methods": methods, "values": plain}
+
+    def _call(self, name: str, args: Sequence[Any], more: Mapping[str, Any]) -> Any:
+        if name.startswith("_"):
+            raise BadInput(f"{name} is not a cluster's to call")
+        if name == "apply_rules" and self._hold is not None:
+            self._hold.rules.add(args[0])
+        return getattr(self._cluster, name)(*args, **more)
+
+    def _spawn(self, request: Mapping[str, Any], fds: Sequence[int]) -> int:
+        assert isinstance(self._cluster, Hosts)
+        hold = self._hold
+        if hold is None:
+            raise ClusterTrouble("no run holds the cluster")
+        child = self._cluster.spawn(request["host"], request["argv"], request["env"], fds, request["log"])
+        hold.children[child.pid] = child
+        return child.pid
+
+    def _child(self, pid: int) -> Child:
+        hold = self._hold
+        if hold is None or pid not in hold.children:
+            raise ClusterTrouble(f"no process {pid} of this run")
+        return hold.children[pid]
+
+    def status(self) -> dict[str, Any]:
+        """State, the nodes, who is registered, how many partitions each leads, who holds it."""
+        cluster = self._cluster
+        views = cluster.views() if isinstance(cluster, Viewed) else []
+        now = newest(views)
+        leaders = [said.leader for said in now.partitions.values()]
+        return {
+            **asdict(self._state),
+            "bootstrap": cluster.bootstrap,
+            "outside_bootstrap": getattr(cluster, "outside_bootstrap", ""),
+            "nodes": [
+                {
+                    "name": name,
+                    "running": cluster.running(name) if isinstance(cluster, Processes) else None,
+                    "registered": number in now.brokers,
+                    "leads": leaders.count(number),
+                }
+                for number, name in enumerate(cluster.nodes, start=1)
+            ],
+            "beside": [name for name in servers(cluster) if name not in cluster.nodes],
+            "trouble": mending.trouble(cluster),
+            "held": str(self._hold) if self._hold is not None else "",
+            "left_topics_of": list(self._left),
+        }
+
+    # --- runs -----------------------------------------------------------------------------------------
+
+    def _held(self, end: socket.socket, request: Mapping[str, Any]) -> None:
+        """From a run's first word to its last, or to its end."""
+        hold = Hold(request["run"], request["owner"], request["cwd"], _now())
+        try:
+            self._take(hold)
+        except HarnessError as error:
+            rpc.send(end, ("raise", error))
+            return
+        try:
+            rpc.send(end, _answered(lambda: self._begin(lambda text: rpc.send(end, ("say", text)))))
+            self._left.append(hold.run)
+            with suppress(rpc.Closed):
+                rpc.receive(end)
+        finally:
+            hold.let_go = True
+            freed = _answered(lambda: self._end(hold))
+            with self._free:
+                self._hold = None
+                self._free.notify_all()
+            with suppress(OSError):
+                rpc.send(end, freed)
+
+    def _take(self, hold: Hold) -> None:
+        """Raises BadInput while another run has it; waits for one that is gone and being cleared up after."""
+        deadline = time.monotonic() + _LETTING_GO_S
+        with self._free:
+            while self._hold is not None:
+                held = self._hold
+                if not (held.let_go or not owners.in_use(held.owner)) or time.monotonic() > deadline:
+                    raise BadInput(
+                        f"the cluster {self._state.name} is held by {held}: wait for it, "
+                        "or start another: harness cluster up NAME"
+                    )
+                self._free.wait(1.0)
+            self._hold = hold
+
+    def _begin(self, say: Callable[[str], None]) -> dict[str, Any]:
+        mending.make_healthy(self._cluster, self._prepared, say)
+        return {"left": list(self._left)}
+
+    def _end(self, hold: Hold) -> None:
+        """End what the run started, and mend what it broke."""
+        for child in hold.children.values():
+            child.signal(signal.SIGKILL)
+        for child in hold.children.values():
+            child.wait(_ENDED_S)
+        if isinstance(self._cluster, Wire):
+            for name in hold.rules:
+                self._cluster.clear_rules(name)
+        mending.make_healthy(self._cluster, self._prepared, _print)
+
+
+def _answered(work: Callable[[], Any]) -> tuple[str, Any]:
+    """What to answer: a value, or the error that the other side is to raise."""
+    try:
+        return "value", work()
+    except HarnessError as error:
+        return "raise", type(error)(str(error))
+    except Exception as error:  # a fault's trouble is the run's to handle; the keeper goes on
+        return "raise", ClusterTrouble(f"{type(error).__name__}: {error}")
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _print(text: str) -> None:
+    print(f"{_now()} {text}", flush=True)
+
+
+# --- the process --------------------------------------------------------------------------------------
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module's text."""
+    from harness import assemble
+    from harness import plan as plans
+
+    name, number = argv
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _interrupt)
+    told = os.fdopen(int(number), "wb", buffering=0)
+
+    def say(text: str) -> None:
+        _print(text)
+        with suppress(OSError):
+            told.write(orjson.dumps({"say": text}, option=orjson.OPT_APPEND_NEWLINE))
+
+    folder = named.folder(name)
+    cluster: Cluster | None = None
+    try:
+        plan = plans.load(folder / named.PLAN)
+        prepared = assemble.prepared(plan)
+        cluster = assemble.make_cluster(plan, folder / "cluster", say, prepared)
+        cluster.up(say)
+        state = State(name, plan.cluster, owners.owner(os.getpid()), _now())
+        with rpc.listen(folder / named.SOCKET) as listener:
+            named.write(state)
+            told.close()
+            keeper = Keeper(cluster, state, prepared)
+            keeper.serve(listener)
+    except HarnessError as error:
+        _print(str(error))
+        with suppress(OSError, ValueError):
+            failure = {"error": str(error), "code": error.exit_code}
+            told.write(orjson.dumps(failure, option=orjson.OPT_APPEND_NEWLINE))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _print("asked to end")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if cluster is not None:
+            with suppress(HarnessError):
+                cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

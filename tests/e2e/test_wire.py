@@ -1,0 +1,183 @@
+"""The wire proxy before a real cluster: what real clients say passes, and what rules do to it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from harness.cluster import jars, java
+from harness.cluster.loopback import LoopbackCluster
+from harness.model.errors import ClusterTrouble
+from harness.model.wire import BROKERS, Rule
+from tests.e2e.running import run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
+    """Without a network of its own, so that what happens is the proxy's doing; brokers pass it too."""
+    made = LoopbackCluster(work_dir=tmp_path_factory.mktemp("wire") / "cluster", proxy="everybody")
+    try:
+        made.up(print)
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def topic(cluster: LoopbackCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = request.node.name.partition("[")[0]
+    admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
+    admin.create_topics([NewTopic(name, 1, 3)])[name].result(20)
+    yield name
+    cluster.clear_rules("test")
+
+
+def ends(cluster: LoopbackCluster, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": cluster.direct_bootstrap, "group.id": "ends"})
+    end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+    consumer.close()
+    return end
+
+
+def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaError | None, float]:
+    """A record sent by way of the proxy: its error, if any, and how long that took."""
+    said: list[KafkaError | None] = []
+    producer = Producer({
+        "bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "request.timeout.ms": 1500,
+        "socket.timeout.ms": 2000, **{name.replace("_", "."): value for name, value in settings.items()},
+    })  # fmt: skip
+    producer.list_topics(topic, 10)
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        said.append(error)
+
+    began = time.monotonic()
+    producer.produce(topic, b"x", partition=0, on_delivery=report)
+    producer.flush(20)
+    return said[0], time.monotonic() - began
+
+
+@pytest.mark.parametrize("client", ["confluent", "java"])
+def test_what_real_clients_say_passes_and_every_answer_has_its_request(
+    cluster: LoopbackCluster, client: str, tmp_path: Path
+) -> None:
+    argv = [sys.executable, str(HERE / f"wire_{client}.py"), cluster.bootstrap]
+    if client == "java":
+        argv.append(jars.ensure(cluster.version, java.find(), print).classpath)
+    log = tmp_path / "client.log"
+    before = cluster.wire_traffic()
+    child = cluster.spawn("w0", argv, {}, [], str(log))
+    assert child.wait(90) == 0, log.read_text()
+    assert "read 200" in log.read_text()
+    after = cluster.wire_traffic()
+    assert after.requests - before.requests > 100
+    assert after.unanswered > before.unanswered  # acks=0
+    assert (after.unmatched, after.unknown, after.unparsed) == (0, 0, 0)
+    # Of a connection that ends, the last request may never be answered.
+    open_or_ended = after.connections
+    assert 0 <= after.requests - after.responses - after.unanswered <= open_or_ended
+    assert 0 <= after.bytes_in - after.bytes_out < 1 << 16
+
+
+def test_a_duplicated_request_is_stored_twice_unless_it_is_idempotent(
+    cluster: LoopbackCluster, topic: str
+) -> None:
+    cluster.apply_rules("test", [Rule("duplicate", ("Produce",))], 1)
+    assert send(cluster, topic, enable_idempotence=True)[0] is None
+    assert ends(cluster, topic) == 1
+    assert send(cluster, topic, enable_idempotence=False)[0] is None
+    assert ends(cluster, topic) == 3
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [Rule("drop", ("Produce",), "response", count=1), Rule("cut", ("Produce",), count=1)],
+    ids=["drop", "cut"],
+)
+def test_a_lost_acknowledgement_makes_a_duplicate(cluster: LoopbackCluster, topic: str, rule: Rule) -> None:
+    before = ends(cluster, topic)
+    cluster.apply_rules("test", [rule], 1)
+    error, _ = send(cluster, topic, enable_idempotence=False, retries=5)
+    assert error is None
+    assert ends(cluster, topic) == before + 2
+    assert cluster.rule_counts("test")[0].applied == 1
+
+
+def test_a_lost_request_is_sent_again_and_stored_once(cluster: LoopbackCluster, topic: str) -> None:
+    cluster.apply_rules("test", [Rule("drop", ("Produce",), count=1)], 1)
+    error, took_s = send(cluster, topic, enable_idempotence=False, retries=5)
+    assert error is None
+    assert took_s > 1.5
+    assert ends(cluster, topic) == 1
+
+
+def test_brokers_that_fetch_slowly_acknowledge_slowly(cluster: LoopbackCluster, topic: str) -> None:
+    assert send(cluster, topic)[0] is None
+    cluster.apply_rules("test", [Rule("delay", ("Fetch",), "response", sender=BROKERS, for_s=0.7)], 1)
+    error, took_s = send(cluster, topic, request_timeout_ms=10_000, socket_timeout_ms=11_000)
+    assert error is None
+    assert took_s > 0.7
+    assert cluster.clear_rules("test")[0].applied > 0
+
+
+def test_silence_is_a_partition_of_clients_that_brokers_do_not_notice(
+    cluster: LoopbackCluster, topic: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    cluster.apply_rules("test", [Rule("drop"), Rule("drop", direction="response")], 1)
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1.5)
+    assert all(len(cluster.seen_by(node)) == 3 for node in cluster.nodes)
+    cluster.clear_rules("test")
+    assert _soon(lambda: topic in admin.list_topics(timeout=5).topics)
+
+
+def _soon(what: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if what():
+                return True
+        except KafkaException:
+            pass
+        time.sleep(0.1)
+    return False
+
+
+def test_a_proxy_that_is_gone_is_said(tmp_path: Path) -> None:
+    cluster = LoopbackCluster(nodes=1, work_dir=tmp_path / "cluster", proxy="clients")
+    try:
+        cluster.up(print)
+        proxy = cluster._up().proxy
+        assert proxy is not None
+        proxy.child.signal(9)
+        proxy.child.wait(5)
+        with pytest.raises(ClusterTrouble, match="the wire proxy has ended"):
+            cluster.wire_traffic()
+    finally:
+        cluster.down()
+
+
+def test_a_late_end_of_a_transaction_is_found(tmp_path: Path) -> None:
+    """KAFKA-17754, with the current client and broker and the ordinary workload."""
+    ran = run(
+        tmp_path, "--txn", "--acks", "all", "--nemesis", "wire:late-endtxn", "--time-limit", "15",
+        "--nemesis-first", "1", "--nemesis-interval", "26", "--seed", "5",
+    )  # fmt: skip
+    assert ran.code == 1, ran.out + ran.err
+    assert ran.anomalies & {"G1a", "lost-write", "torn-transaction"}
+    cleared = [
+        op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})
+    ]
+    assert cleared[0]["took_effect"]
+    assert cleared[0]["rules"][0]["released"] > 0

@@ -1,0 +1,87 @@
+"""The Java client's adapter: what needs no JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.clients import java_config
+from harness.clients.api import Record
+from harness.clients.java import parsed
+from harness.clients.settings import settings
+from harness.model.errors import BadInput
+
+BASE = {"bootstrap": "b:1", "run": "r", "process": 3}
+HEAD = (
+    "ConsumerRecord(topic = r-0, partition = 2, leaderEpoch = 7, offset = {offset}, CreateTime = 17, "
+    "{more}serialized key size = -1, serialized value size = {size}, headers = RecordHeaders(headers = [], "
+    "isReadOnly = false), key = null, value = "
+)
+
+
+def text(*values: bytes | None, more: str = "") -> str:
+    """As a Java list of records prints itself."""
+    written = [
+        HEAD.format(offset=n, size=-1 if value is None else len(value), more=more)
+        + ("null" if value is None else value.decode("latin-1"))
+        + ")"
+        for n, value in enumerate(values)
+    ]
+    return f"[{', '.join(written)}]"
+
+
+@pytest.mark.parametrize("more", ["", "deliveryCount = null, "])
+def test_records_are_read_by_the_size_of_their_values(more: str) -> None:
+    tricky = HEAD.format(offset=9, size=1, more="").encode() + b"x), ConsumerRecord("
+    values = [b"", b"plain", bytes(range(256)), tricky, None, b"), "]
+    assert parsed(text(*values, more=more)) == [Record("r-0", 2, n, value) for n, value in enumerate(values)]
+
+
+def test_no_records() -> None:
+    assert parsed("[]") == []
+
+
+@pytest.mark.parametrize("damaged", ["[x]", text(b"abc").replace("offset = 0", "offset = ?")])
+def test_what_is_not_a_record_is_refused(damaged: str) -> None:
+    with pytest.raises(ValueError, match="not a record"):
+        parsed(damaged)
+
+
+def test_producer_properties() -> None:
+    made = java_config.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
+    assert made["acks"] == "1"
+    assert made["retries"] == "0"
+    assert made["enable.idempotence"] == "false"
+    assert int(made["delivery.timeout.ms"]) >= int(made["request.timeout.ms"])
+    assert "transactional.id" not in made
+    txn = java_config.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
+    assert (txn["transactional.id"], txn["enable.idempotence"], txn["linger.ms"]) == ("r-3", "true", "5")
+
+
+def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
+    classic = java_config.consumer(settings(BASE))
+    new = java_config.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
+    assert "session.timeout.ms" in classic
+    assert "session.timeout.ms" not in new
+
+
+@pytest.mark.parametrize("name", ["group.id", "transactional.id"])
+def test_what_the_harness_sets_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match=name):
+        java_config.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "retriable", "expected"),
+    [
+        ("NOT_LEADER_OR_FOLLOWER", "NotLeader", True, ("NOT_LEADER_FOR_PARTITION", "retriable")),
+        ("REQUEST_TIMED_OUT", "TimeoutException", True, ("REQUEST_TIMED_OUT", "retriable")),
+        ("PRODUCER_FENCED", "ProducerFencedException", False, ("PRODUCER_FENCED", "fatal")),
+        ("GROUP_X", "GroupAuthorizationException", False, ("GROUP_X", "fatal")),
+        ("INVALID_TXN_STATE", "InvalidTxnStateException", False, ("INVALID_TXN_STATE", "abortable")),
+        (None, "KafkaException", False, ("_KafkaException", "abortable")),
+        (None, "IllegalStateException", False, ("_IllegalStateException", "plain")),
+    ],
+)  # fmt: skip
+def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
+    found = java_config.error(code, name, "text", retriable)
+    assert (found.code, found.kind) == expected

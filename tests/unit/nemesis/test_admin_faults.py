@@ -1,0 +1,311 @@
+"""Faults that are an administrator's requests: what they ask, how they see their effect, what they undo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from harness.generator import op
+from harness.model.draw import Draw
+from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.options import Settings
+from harness.model.protocols import Env
+from nemesis import cuts, elect, elect_unclean, reassign, remove_broker, table
+from nemesis.config_change import begun_later
+from nemesis.placement import Placed, chosen
+from nemesis.schedule import Timing
+from tests.unit.nemesis.test_faults import NODES, FakeCluster, env_of
+
+DRAW = Draw.of(1, "test", 0)
+
+
+@dataclass
+class FakeBrokers:
+    """Answers for a topic "t" of two partitions on three brokers, which does at once what it is asked."""
+
+    rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    configs_now: dict[str, str] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
+    refuse: set[str] = field(default_factory=set)
+    visits: int = 2
+    default: str = "2"
+
+    def __post_init__(self) -> None:
+        for number, replicas in enumerate([(1, 2, 3), (2, 3, 1)]):
+            self.rows["t", number] = {"leader": replicas[0], "replicas": replicas, "isr": replicas}
+
+    def __call__(self, name: str, within_s: float, **arguments: Any) -> Any:
+        self.asked.append(name)
+        if name in self.refuse:
+            raise ClusterTrouble(f"{name} was refused")
+        return getattr(self, name)(**arguments)
+
+    def partitions(self, everything: bool = False) -> list[dict[str, Any]]:
+        return [{"topic": at[0], "partition": at[1], **row} for at, row in self.rows.items()]
+
+    def reassign(self, replicas: list[list[Any]]) -> None:
+        for topic, number, ids in replicas:
+            row = self.rows[topic, number]
+            leader = row["leader"] if row["leader"] in ids else ids[0]
+            self.rows[topic, number] = {"leader": leader, "replicas": tuple(ids), "isr": tuple(ids)}
+
+    def elect(self, partitions: list[list[Any]], unclean: bool = False) -> list[list[Any]]:
+        for topic, number in partitions:
+            row = self.rows[topic, number]
+            row["leader"] = row["replicas"][0]
+        return [[*at, ""] for at in partitions]
+
+    def add_partitions(self, totals: dict[str, int]) -> None:
+        for topic, total in totals.items():
+            for number in range(total):
+                self.rows.setdefault((topic, number), {"leader": 1, "replicas": (1, 2, 3), "isr": (1, 2, 3)})
+
+    def keys(self) -> list[int]:
+        return list(self.starts)
+
+    def list_offsets(self, keys: list[int], isolation_level: str) -> list[list[int]]:
+        return [[key, self.starts[key], 100] for key in keys]
+
+    def change_configs(self, topics: list[str], changes: dict[str, str | None]) -> None:
+        for name, value in changes.items():
+            if value is None:
+                self.configs_now.pop(name, None)
+            else:
+                self.configs_now[name] = value
+        if self.configs_now.get("retention.ms"):
+            self.starts[0] = 7
+
+    def configs(self, topics: list[str], names: list[str]) -> dict[str, dict[str, str]]:
+        return {topic: {name: self.configs_now.get(name, self.default) for name in names} for topic in topics}
+
+    def storm_start(self, period_s: float) -> None: ...
+
+    def storm_seen(self) -> dict[str, Any]:
+        return {"joined": self.visits, "shared": self.visits}
+
+    storm_stop = storm_seen
+
+
+def env_with(brokers: FakeBrokers, cluster: FakeCluster | None = None) -> Env:
+    return replace(env_of(cluster or FakeCluster()), admin=brokers)
+
+
+def invoke(name: str, env: Env, begin: str, end: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+    (fault,) = table.faults([name], Timing())
+    started = fault.nemesis.invoke(env, op(begin)).value
+    return started, fault.nemesis.invoke(env, op(end)).value if end else {}
+
+
+def test_an_election_makes_the_next_replica_in_sync_lead() -> None:
+    brokers = FakeBrokers()
+    started, _ = invoke("elect:all", env_with(brokers), "elect")
+    assert started == {"nodes": [], "took_effect": True, "new_leaders": {"t-0": "n2", "t-1": "n3"}}
+    assert brokers.rows["t", 0]["replicas"] == (2, 1, 3)
+    row = Placed("t", 0, 3, (1, 2, 3), frozenset({3, 1}))
+    assert elect.successor(row) == 1, "the preferred one, which does not lead"
+    assert elect.successor(replace(row, leader=1)) == 3, "2 is not in sync"
+    assert elect.successor(replace(row, leader=None)) is None
+
+
+def test_an_election_of_nobody_has_no_effect() -> None:
+    brokers = FakeBrokers()
+    for row in brokers.rows.values():
+        row["isr"] = (row["leader"],)
+    started, _ = invoke("elect:all", env_with(brokers), "elect")
+    assert not started["took_effect"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "brokers", "new"),
+    [
+        ((1, 2, 3), (1, 2, 3), (2, 3)),
+        ((1, 2, 3), (1, 2, 3, 4), (4, 2, 3)),
+        ((1, 2), (1, 2), (2, 1)),
+        ((1,), (1,), (1,)),
+    ],
+)
+def test_where_partitions_are_moved(
+    replicas: tuple[int, ...], brokers: tuple[int, ...], new: tuple[int, ...]
+) -> None:
+    row = Placed("t", 0, 1, replicas, frozenset(replicas))
+    assert reassign.elsewhere(row, brokers, DRAW) == new
+
+
+def test_partitions_are_moved_and_put_back() -> None:
+    brokers = FakeBrokers()
+    before = {at: row["replicas"] for at, row in brokers.rows.items()}
+    started, ended = invoke("reassign:all", env_with(brokers), "reassign", "reassign-back")
+    assert started["took_effect"] and started["moved"] == 2
+    assert started["reassigned"]["t-0"] == [["n1", "n2", "n3"], ["n2", "n3"]]
+    assert ended == {"nodes": []}
+    assert {at: row["replicas"] for at, row in brokers.rows.items()} == before
+
+
+def test_what_could_not_be_put_back_is_put_back_by_the_next_healing() -> None:
+    brokers = FakeBrokers()
+    (fault,) = table.faults(["reassign:all"], Timing())
+    env = env_with(brokers)
+    fault.nemesis.invoke(env, op("reassign"))
+    brokers.refuse = {"reassign"}
+    with pytest.raises(ClusterTrouble):
+        fault.nemesis.invoke(env, op("reassign-back"))
+    brokers.refuse = set()
+    fault.nemesis.teardown(env)
+    assert brokers.rows["t", 0]["replicas"] == (1, 2, 3)
+    asked = len(brokers.asked)
+    fault.nemesis.teardown(env)
+    assert len(brokers.asked) == asked, "nothing is left to undo"
+
+
+def test_topics_grow_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = FakeBrokers()
+    started, _ = invoke("add-partitions:all", env_with(brokers), "add-partitions")
+    assert started == {"nodes": [], "took_effect": True, "partitions": {"t": 3}}
+    monkeypatch.setattr("nemesis.add_partitions.MOST", 2)
+    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    started, _ = invoke("add-partitions:all", env_with(brokers), "add-partitions")
+    assert not started["took_effect"]
+
+
+def test_settings_are_changed_and_taken_back() -> None:
+    brokers = FakeBrokers()
+    started, ended = invoke("config-change:min-isr-up", env_with(brokers), "config-change", "config-back")
+    assert started["took_effect"] and started["settings"] == {"min.insync.replicas": "3"}
+    assert ended == {"nodes": []}
+    assert brokers.configs_now == {}
+
+
+def test_a_setting_that_no_broker_confirms_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    brokers = FakeBrokers()
+    monkeypatch.setattr(brokers, "change_configs", lambda topics, changes: None)
+    started, _ = invoke("config-change:min-isr-up", env_with(brokers), "config-change", "config-back")
+    assert not started["took_effect"]
+
+
+def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.config_change.SETTLED_S", 0.0)
+    brokers = FakeBrokers()
+    started, ended = invoke("config-change:retention", env_with(brokers), "config-change", "config-back")
+    assert started["took_effect"]
+    assert ended == {"nodes": [], "took_effect": True, "deleted": [[0, 7]]}
+    assert begun_later([(1, 5), (2, 5)], [(1, 5), (2, 6), (3, 0)]) == [[2, 6]]
+
+
+@pytest.mark.parametrize(("visits", "took"), [(2, True), (1, False)])
+def test_one_visit_is_no_storm(monkeypatch: pytest.MonkeyPatch, visits: int, took: bool) -> None:
+    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    started, ended = invoke("rebalance:group", env_with(FakeBrokers(visits=visits)), "rebalance", "calm")
+    assert started["took_effect"] == ended["took_effect"] == took
+
+
+@pytest.mark.parametrize(("nodes", "down"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 2)])
+def test_how_many_servers_may_be_down(nodes: int, down: int) -> None:
+    assert elect_unclean.tolerated(nodes) == down
+
+
+def test_partitions_that_share_their_replicas_go_together() -> None:
+    rows = [
+        Placed("t", 0, 1, (1, 2, 3), frozenset({1, 2, 3})),
+        Placed("t", 1, 1, (1, 2, 3), frozenset({1, 2})),
+        Placed("t", 2, 1, (1, 3, 2), frozenset({1, 2, 3})),
+        Placed("t", 3, 1, (1, 4, 2), frozenset({1, 2, 4})),
+        Placed("t", 4, 2, (2, 1, 3), frozenset({1, 2, 3})),
+    ]
+    assert [row.number for row in elect_unclean.together(rows, 1)] == [0, 2]
+    assert elect_unclean.together(rows, 3) == []
+
+
+class Falling(FakeBrokers):
+    """Brokers whose in-sync replicas and leaders follow who lives."""
+
+    cluster: FakeCluster
+
+    def partitions(self, everything: bool = False) -> list[dict[str, Any]]:
+        alive = [number for number, node in enumerate(NODES, 1) if node in self.cluster.up_nodes]
+        for row in self.rows.values():
+            left = tuple(broker for broker in row["isr"] if broker in alive)
+            row["isr"] = left or row["isr"]
+            if row["leader"] not in alive:
+                row["leader"] = left[0] if left else None
+        return super().partitions()
+
+    def elect(self, partitions: list[list[Any]], unclean: bool = False) -> list[list[Any]]:
+        assert unclean
+        for topic, number in partitions:
+            row = self.rows[topic, number]
+            row["leader"] = next(
+                broker for broker in row["replicas"] if NODES[broker - 1] in self.cluster.up_nodes
+            )
+        return []
+
+
+def test_one_that_was_behind_leads_after_the_others_were_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.elect_unclean.BEHIND_S", 0.0)
+    monkeypatch.setattr("nemesis.targets._busiest", lambda nodes, facts, draw: ["n1"])
+    brokers, cluster = Falling(), FakeCluster()
+    brokers.cluster = cluster
+    started, ended = invoke("elect-unclean:leader", env_with(brokers, cluster), "elect-unclean", "bring-back")
+    (late,) = started["nodes"]
+    assert started["took_effect"] and started["new_leaders"] == {"t-0": late}
+    assert started["killed"] == [late, "n1"]
+    assert cluster.done[:3] == [("kill", late), ("kill", "n1"), ("start", late)]
+    assert cluster.up_nodes == set(NODES)
+    assert brokers.rows["t", 0]["replicas"] == (1, 2, 3)
+    assert "unhealthy" not in ended
+
+
+@pytest.mark.parametrize(
+    ("replicas", "brokers", "new"),
+    [((1, 2, 3), [1, 2], (1, 2)), ((1, 3), [1, 2, 4], (1, 2)), ((3,), [], (3,))],
+)
+def test_replicas_without_a_broker(
+    replicas: tuple[int, ...], brokers: list[int], new: tuple[int, ...]
+) -> None:
+    assert remove_broker.without(Placed("t", 0, 3, replicas, frozenset(replicas)), 3, brokers) == new
+
+
+def test_a_broker_is_drained_stopped_erased_and_filled_again() -> None:
+    brokers, cluster = FakeBrokers(), FakeCluster()
+    cluster.damage = lambda node, kind, prefix, seed: cluster.done.append((kind, node)) or {"erased": 3}  # type: ignore[attr-defined]
+    brokers.brokers = lambda: [[number, ""] for number in (1, 2, 3)]  # type: ignore[attr-defined]
+    started, ended = invoke("remove-broker:n3", env_with(brokers, cluster), "remove-broker", "add-broker")
+    assert started == {
+        "nodes": ["n3"], "took_effect": True, "moved": 2, "unregistered": False, "erased": {"erased": 3},
+    }  # fmt: skip
+    assert cluster.done == [("stop", "n3"), ("erase", "n3"), ("start", "n3")]
+    assert ended == {"nodes": []}
+    assert brokers.rows["t", 1]["replicas"] == (2, 3, 1)
+
+
+def test_a_server_is_cut_off_from_the_controller_alone() -> None:
+    assert cuts.from_controller(NODES, ["n2"], ["n3"]) == [("n2", ["n3"]), ("n3", ["n2"])]
+    assert cuts.from_controller(NODES, ["n3"], ["n3"]) == [("n1", ["n3"]), ("n3", ["n1"])]
+    assert cuts.from_controller(NODES, ["n2"], []) == []
+
+
+def test_half_of_the_partitions() -> None:
+    rows = [Placed("t", number, 1, (1,), frozenset({1})) for number in range(5)]
+    assert len(chosen(rows, "some", DRAW)) == 3
+    assert chosen(rows, "all", DRAW) == rows
+
+
+def test_faults_weaken_what_the_settings_promise() -> None:
+    safe = Settings(min_insync_replicas=2, unclean_election=False, broker={"a": "b"}, cleanup_policy="delete")
+    names = ["elect-unclean:leader", "config-change:min-isr-down", "config-change:retention", "gone:away"]
+    weak = table.weakened(safe, names)
+    assert weak.unclean_election is True
+    assert weak.min_insync_replicas == 1
+    assert weak.broker == {"a": "b", "retention.ms": "1000"}
+    assert table.weakened(safe, ["config-change:compact"]).cleanup_policy == "compact"
+    assert table.weakened(safe, ["kill:leader", "config-change:min-isr-up"]) == safe
+
+
+def test_a_storm_needs_consumers_that_subscribe() -> None:
+    chosen_faults = table.faults(["rebalance:group"], Timing())
+    with pytest.raises(BadInput, match="--sub-via subscribe"):
+        table.refuse_unsubscribed(chosen_faults, ("assign",))
+    table.refuse_unsubscribed(chosen_faults, ("assign", "subscribe"))

@@ -1,0 +1,126 @@
+"""Rules as data, and which frames they are applied to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from harness.model.errors import BadInput
+from harness.model.protocols import Wire
+from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, rule_of
+from harness.wire.frames import Request
+from harness.wire.rules import Rules, first
+from nemesis import wire
+from nemesis.schedule import Timing
+
+END = Request(26, 1, 1, b"tx", True, True)
+PRODUCE = Request(0, 9, 2, b"tx")
+
+
+def applied(rules: Rules, request: Request, node: str = "n1", sender: str = CLIENTS) -> bool:
+    return first(rules.requests, request, node, sender) is not None
+
+
+def made(*rule: Rule) -> Rules:
+    rules = Rules()
+    rules.apply("r", rule, 7)
+    return rules
+
+
+def test_by_api_node_sender_and_commit() -> None:
+    rules = made(Rule("drop", ("EndTxn",), node="n2", commit=False))
+    abort = END._replace(commit=False)
+    assert not applied(rules, abort, "n1")
+    assert not applied(rules, END, "n2")
+    assert not applied(rules, PRODUCE, "n2")
+    assert not applied(rules, abort, "n2", BROKERS)
+    assert applied(rules, abort, "n2")
+    assert rules.counts("r") == [RuleCounts(1, 1)]
+
+
+def test_count_and_probability() -> None:
+    rules = made(Rule("drop", count=2))
+    assert [applied(rules, PRODUCE) for _ in range(4)] == [True, True, False, False]
+    assert rules.counts("r") == [RuleCounts(4, 2)]
+    once, again = made(Rule("drop", probability=0.3)), made(Rule("drop", probability=0.3))
+    hits = [applied(once, PRODUCE) for _ in range(1000)]
+    assert 250 < sum(hits) < 350
+    assert [applied(again, PRODUCE) for _ in range(1000)] == hits
+
+
+def test_a_held_frame_waits_for_one_of_its_own_producer_and_its_retry_passes() -> None:
+    rules = made(Rule("hold", ("EndTxn",), until=("Produce",), until_by="producer", in_turn=True, for_s=3))
+    active = first(rules.requests, END, "n1", CLIENTS)
+    assert active is not None
+    held = rules.hold(active, END, 100.0, 1)
+    assert held.until_s == 103.0
+    assert not applied(rules, END)  # the retry
+    assert applied(rules, END._replace(txn=b"other"))
+    assert rules.freed_by(PRODUCE._replace(txn=b"other"), 9) == []
+    assert rules.freed_by(PRODUCE, 9) == [held]
+    assert held.until_s == 0.0
+    rules.let_go(held, True)
+    rules.let_go(held, False)
+    assert rules.counts("r") == [RuleCounts(3, 2, 1, 0)]
+    assert applied(rules, END)
+
+
+def test_reordering_lets_one_of_another_connection_pass() -> None:
+    rules = made(Rule("reorder", ("Produce",)))
+    held = rules.hold(rules.requests[0], PRODUCE, 0.0, 1)
+    assert rules.freed_by(PRODUCE, 1) == []
+    assert rules.freed_by(END, 2) == []
+    assert rules.freed_by(PRODUCE, 2) == [held]
+
+
+def test_what_is_cleared_is_gone() -> None:
+    rules = made(Rule("drop"))
+    rules.apply("other", [Rule("delay", ("Fetch",))], 1)
+    assert len(rules.clear("r")) == 1
+    assert not applied(rules, PRODUCE)
+    assert rules.clear("r") == []
+    assert len(rules.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"action": "hold", "api": "EndTnx"}, "did you mean EndTxn"),
+        ({"action": "hold", "until": ["Produse"]}, "did you mean Produce"),
+        ({"action": "explode"}, "action is one of hold"),
+        ({"acton": "hold"}, "did you mean action"),
+        ({}, "needs an action"),
+        ({"action": "drop", "probability": 2}, "probability is a number of 0 to 1"),
+        ({"action": "drop", "probability": float("nan")}, "probability"),
+        ({"action": "drop", "count": 0}, "count is a number of 1 or more"),
+        ({"action": "drop", "count": 1.5}, "count"),
+        ({"action": "delay", "for_s": None}, "for_s is a number"),
+        ({"action": "duplicate", "direction": "response"}, "duplicates requests only"),
+        ({"action": "drop", "cut": True}, "goes with holding a request"),
+        ({"action": "drop", "until": "Fetch"}, "goes with action: hold"),
+        ({"action": "drop", "commit": True}, "goes with api: EndTxn"),
+        ({"action": "reorder"}, "needs an api"),
+        ({"action": "drop", "api": 3}, "a name or a list of names"),
+        ({"action": "drop", "node": 1}, "a name such as n1"),
+        ({"action": "hold", "in_turn": "yes"}, "true or false"),
+    ],
+)
+def test_bad_rules_are_refused_by_name(data: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        rule_of(data)
+
+
+@pytest.mark.parametrize("name", wire.PRESETS)
+def test_every_preset_is_a_fault_and_its_rules_are_data(name: str) -> None:
+    for rule in wire.PRESETS[name].rules:
+        assert rule_of(asdict(rule)) == rule
+    fault = wire.VERB.fault(name, Timing())
+    assert fault.name == f"wire:{name}"
+    assert fault.needs == (Wire,)
+
+
+def test_a_rule_of_ones_own_is_a_fault() -> None:
+    fault = wire.fault_of_rule({"action": "drop", "api": "Fetch", "node": "n2"}, Timing())
+    assert fault.name == "wire:drop-Fetch-request-n2"
