@@ -187,13 +187,13 @@ def _places(needs: tuple[type, ...]) -> str:
 
 
 def _weaker(faults: Sequence[Fault]) -> list[str]:
-    """What is said of faults that change a run's settings for the verdict, and of those of consumer groups."""
+    """What is said of faults that change a run's settings for the verdict, and of those of groups."""
     said = []
     for fault in faults:
         flat = {**fault.settings, **fault.settings.get("broker", {})}
         flat.pop("broker", None)
-        said += [f"{name.replace('_', ' ')} {value} with `{fault.name}`" for name, value in flat.items()]
-    lines = [f"A run is judged as one with {', '.join(said)}.", ""] if said else []
+        said += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
+    lines = [f"A run is judged otherwise: with {', '.join(said)}.", ""] if said else []
     return [*lines, "Consumers must subscribe.", ""] if any(fault.subscribed for fault in faults) else lines
 
 
@@ -271,8 +271,9 @@ def faults() -> str:
         "",
         "    harness run --nemesis leader-kill,pause:client",
         "",
-        "A fault is written VERB:TARGET, or by its short name; several, separated by commas, run at once,",
-        f"each in its own rhythm. It begins after {first_s:g} s (`--nemesis-first`), stays on for half of",
+        "A fault is written VERB:TARGET, or by its short name; of several, separated by commas, those on",
+        "nodes take turns, and the others go on beside them. [Schedules](schedules.md) (`--schedule`) give each",
+        f"its own rhythm or trigger. A fault begins after {first_s:g} s (`--nemesis-first`), stays on for half of",
         f"`--nemesis-interval` ({interval_s:g} s) from when its effect was seen, and off for the other half",
         "from when all is healthy again; one without an end of its own comes once an interval. After the",
         "load everything is healed. A fault that never took effect makes the verdict unknown.",

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from harness import existing, loads, store, timetable
+from harness import client_versions, existing, loads, store, timetable
 from harness import plan as plans
 from harness.clients.settings import settings as client_settings
-from harness.cluster import jars, java
+from harness.cluster import java, owners
 from harness.cluster.refusals import reasons
 from harness.crew import AdminLink, Crew
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
@@ -91,8 +91,9 @@ def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] =
         return _ssh_cluster(plan, work, needed)
     if plan.cluster == "external":
         return _external_cluster(plan, work)
-    from harness.cluster import local
+    from harness.cluster import local, room
 
+    room.require(len(server_names(plan)), work)
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return local.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
@@ -196,20 +197,13 @@ def cannot(plan: TestPlan) -> str:
     )
 
 
-def java_client(plan: TestPlan) -> dict[str, str]:
-    """The Java client's executable and class path; fetched if need be. Raises BadInput, Missing."""
-    found = java.find()
-    fetched = jars.ensure(plan.client_version or plan.kafka_version, found, log.info)
-    return {"path": found.path, "classpath": fetched.client_classpath}
-
-
 def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     """Plain data for the clients in the workers."""
     # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     return {
         "library": plan.library,
-        **({"java": java_client(plan)} if plan.library == "java" else {}),
+        **({"java": client_versions.java_client(plan, log.info)} if plan.library == "java" else {}),
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
@@ -230,6 +224,8 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "op_timeout_s": plan.op_timeout_s,
         "poll_ms": plan.poll_ms,
         "record_size": plan.record_bytes,
+        "pipelined": plan.pipelined,
+        "rewind": plan.rewind,
         "producer_config": plan.producer_config,
         "consumer_config": {**quirks, **plan.consumer_config},
     }
@@ -312,6 +308,7 @@ def run(
     name = "-".join(told) or plan.workload
     folder = store.new_run(runs, existing.run_name(plan, name))
     handler = attach_log(folder)
+    (folder / store.OWNER).write_text(owners.owner(os.getpid()))
     try:
         plan = plan.model_copy(
             update={
@@ -328,6 +325,7 @@ def run(
         store.discard_unused(folder)
         raise
     finally:
+        (folder / store.OWNER).unlink(missing_ok=True)
         log.removeHandler(handler)
         handler.close()
 
@@ -339,6 +337,7 @@ def _run_in(
     cluster = make_cluster(plan, folder / "cluster", say, needed)
     nemeses.refuse_unsupported(faults, cluster, cannot(plan), refusals(plan, needed))
     triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, cannot(plan))
+    client_versions.fetch(plan, say)
     interrupted = False
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
@@ -375,7 +374,8 @@ def _staff(
     problem = admin.call("problem", 30.0)
     if problem:
         raise BadInput(str(problem))
-    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", env)
+    ours = {**env, **client_versions.worker_env(plan, say)}
+    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", ours)
     stack.callback(crew.stop)
     config_of_topics = existing.topic_config(plan)
     topics = Topics(

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from harness import cli_experiment, cli_image
+from harness import cli_cluster, cli_experiment, cli_image, cli_matrix
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
@@ -290,8 +290,10 @@ def around(
 
 nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inject.")
 app.add_typer(nemesis, name="nemesis")
+app.add_typer(cli_cluster.app, name="cluster")
 app.add_typer(cli_image.app, name="image")
 app.add_typer(cli_experiment.app, name="experiment")
+app.command("matrix")(cli_matrix.matrix)
 
 
 @nemesis.callback()

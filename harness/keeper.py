@@ -11,7 +11,7 @@ Requests, by `do`:
 
     describe                       {"methods": [...], "values": {...}} of the cluster
     call     method, args, more     what a method of the cluster gives
-    spawn    host, argv, env, log + descriptors   the number of a process
+    spawn    host, argv, env, log + descriptors   the number of a process; a `guest` outlives the run
     signal   pid, number
     wait     pid, within_s         its exit code, or None
     hold     run, owner, cwd       "say" while it heals, then {"left": [runs with topics]}; `release` ends it
@@ -74,6 +74,7 @@ class Keeper:
         self._hold: Hold | None = None
         self._free = threading.Condition()
         self._left: list[str] = []
+        self._guests: dict[int, Child] = {}
         self.ended = threading.Event()
 
     def serve(self, listener: socket.socket) -> None:
@@ -147,17 +148,18 @@ class Keeper:
     def _spawn(self, request: Mapping[str, Any], fds: Sequence[int]) -> int:
         assert isinstance(self._cluster, Hosts)
         hold = self._hold
-        if hold is None:
+        if hold is None and not request.get("guest"):
             raise ClusterTrouble("no run holds the cluster")
         child = self._cluster.spawn(request["host"], request["argv"], request["env"], fds, request["log"])
-        hold.children[child.pid] = child
+        theirs = self._guests if hold is None or request.get("guest") else hold.children
+        theirs[child.pid] = child
         return child.pid
 
     def _child(self, pid: int) -> Child:
-        hold = self._hold
-        if hold is None or pid not in hold.children:
+        everyone = {**self._guests, **(self._hold.children if self._hold is not None else {})}
+        if pid not in everyone:
             raise ClusterTrouble(f"no process {pid} of this run")
-        return hold.children[pid]
+        return everyone[pid]
 
     def status(self) -> dict[str, Any]:
         """State, the nodes, who is registered, how many partitions each leads, who holds it."""

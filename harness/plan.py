@@ -105,6 +105,8 @@ class TestPlan(BaseModel):
     delivery_timeout_s: float = Field(8.0, gt=0)
     request_timeout_s: float = Field(3.0, gt=0)
     poll_ms: int = Field(100, ge=0, le=60_000)
+    pipelined: bool = False
+    rewind: bool = True
     producer_config: dict[str, str] = {}
     consumer_config: dict[str, str] = {}
 

@@ -28,6 +28,7 @@ from harness.model.errors import BadInput, Missing
 
 SEGMENT_BYTES: Final = 64 << 20
 SYNC_INTERVAL_S: Final = 1.0
+OWNER: Final = "owner"  # in a run folder while the run goes on: its process
 
 
 def new_run(runs: Path, name: str) -> Path:

@@ -18,10 +18,10 @@ from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.verb import Verb
 
 RESET: Final = "clock-reset"
-# 0.25 s to 256 s.
-_BUMP: Final = (-2, 8)
-# 0.25 s to 16 s, every 64 ms to 512 ms.
-_STROBE: Final = (-2, 4)
+# 0.25 s to 32 s: timers that a server set while it was ahead run out that much later, and healing waits 40 s.
+_BUMP: Final = (-2, 5)
+# 0.25 s to 4 s, every 64 ms to 512 ms.
+_STROBE: Final = (-2, 2)
 _EVERY: Final = (6, 9)
 _READINGS: Final = 20
 # Of the log's times, and of clocks that are read one after the other.

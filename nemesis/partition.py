@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.model.protocols import Env, Fault, Network, OwnAddresses, servers
 from nemesis import cuts
-from nemesis.broken import BrokenNodes, Effect, moved_leaders
+from nemesis.broken import BrokenNodes, Effect, moved_controller, moved_leaders
 from nemesis.cuts import Shape
 from nemesis.effects import effect_s, hit, wait_for
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
@@ -46,7 +46,13 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Effect of isolating nodes: new leaders; of all nodes, what was dropped by the end."""
+    """Effect of isolating nodes: new leaders; of all nodes, what was dropped by the end.
+
+    Of servers that are no brokers: that none of them controls the cluster now, and that something was dropped.
+    """
+    if any(name in before.beside for name in names):
+        moved, lost = moved_controller(env, names), lost_packets(env, before, names)
+        return {**moved, "took_effect": moved["took_effect"] and lost["took_effect"]}
     return hit(names, False) if set(names) >= set(before.nodes) else moved_leaders(env, before, names)
 
 

@@ -11,6 +11,7 @@ from harness.clients.api import ClientError, Kind
 from harness.clients.settings import Settings
 from harness.model.errors import BadInput
 
+PUSHES_METRICS: Final = 0x02050000  # librdkafka that knows of KIP-714
 FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait
 
 # Properties that the harness sets and relies on, with what to use instead. librdkafka's aliases are among

@@ -4,8 +4,9 @@ One object owns a producer and a consumer, each made when first needed. `invoke`
 returns its completion; it waits at most `Settings.patience_s`, which is less than the op's deadline.
 
 How an op's steps add up (single steps are in `errors.TABLE`):
-- Without a transaction, micro-ops are done in order, each send waiting for its delivery report, until one
-  errs. If an earlier send of the op was acknowledged the op is `info`; otherwise the error's row decides.
+- Without a transaction, micro-ops are done in order, each send waiting for its delivery report (`pipelined`:
+  sends that follow each other wait together), until one errs. If one of the op's sends was acknowledged, or
+  what became of it is uncertain, the op is `info`; otherwise the error's row decides.
 - With one, consecutive sends go out together and are waited for before the next poll and before the commit.
   Trouble before the commit leads to an abort; an acknowledged abort makes the op `fail`, and nothing else
   does. Once commit has been asked for, a retriable error is retried until the deadline, an abortable one
@@ -214,27 +215,38 @@ class QueueClient:
 
     def _one_by_one(self, op: Op, value: list[Any], deadline: float) -> Op:
         sent: list[Delivery] = []
+        open_: list[tuple[int, Delivery]] = []
         try:
             for at, mop in enumerate(op.value):
                 if mop[0] == "send":
                     sent.append(self._send(op, mop))
-                    self._settle([(at, sent[-1])], value, deadline)
-                else:
+                    open_.append((at, sent[-1]))
+                    if self._settings.pipelined:
+                        continue
+                self._settle(open_, value, deadline)
+                open_ = []
+                if mop[0] != "send":
                     value[at] = self._poll(deadline)
+            self._settle(open_, value, deadline)
             if self._reader.subscribed and not self._settings.auto_commit:
                 self._committed = self._reader.committing()
                 self._step("commit-offsets", lambda: self._reader.commit(_left(deadline)))
         except Stopped as stopped:
             judged = outcome(stopped.situation, stopped.error, self._settings.retries_off)
-            acknowledged = any(delivery.acknowledged for delivery in sent)
-            ended = INFO if acknowledged else judged
+            ended = INFO if any(self._may_stand(delivery) for delivery in sent) else judged
             if stopped.error.kind == "fatal" and stopped.situation in ("send", "report"):
                 self._drop_producer()
             return self._ended(op, value, ended, describe(stopped.situation, stopped.error), deadline)
         return op.with_(type=OK, value=value)
 
+    def _may_stand(self, delivery: Delivery) -> bool:
+        """Whether a send may be in the log: acknowledged, on its way, or failed in a way that proves nothing."""
+        if delivery.error is None:
+            return True
+        return outcome("report", delivery.error, self._settings.retries_off) != FAIL
+
     def _ended(self, op: Op, value: list[Any], ended: str, error: str, deadline: float) -> Op:
-        if ended == FAIL:
+        if ended == FAIL and self._settings.rewind:
             self._reader.rewind(max(1.0, _left(deadline)))
         return op.with_(type=ended, value=value, error=error)
 

@@ -25,6 +25,8 @@ class Settings:
     logical_offsets       begin at librdkafka's logical offsets instead of known ones: see `reader`
     poll_ms, records_max  how long a poll waits for its first record, and how many it takes
     record_size           payloads are padded to this many bytes
+    pipelined             sends of an op that follow each other go out together, transaction or not
+    rewind                after a failed op, read again what it had read
     group                 consumer group; None: <run>-group
     connection            how to connect: librdkafka's properties, secrets among them
     transactional_id      None: <run>-<process>, so that a replaced process is not fenced by its successor
@@ -50,6 +52,8 @@ class Settings:
     poll_ms: float = 100.0
     records_max: int = 500
     record_size: int = 0
+    pipelined: bool = False
+    rewind: bool = True
     group: str | None = None
     session_timeout_s: float = 6.0
     transaction_timeout_s: float = 10.0

@@ -153,7 +153,7 @@ def why_not() -> str:
             return f"a process with a clock of its own does not run: {error}"
     if not _PROBE_S <= ahead_s < _PROBE_S + _PROBE_TIMEOUT_S:
         said = done.stderr.strip() or "the C library does not let itself be stood in for (LD_PRELOAD)"
-        return f"a process does not take its own clock: {said}; use a system with glibc or musl"
+        return f"a process does not take its own clock: {said}; use a system with glibc"
     return ""
 
 

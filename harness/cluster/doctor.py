@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache, clockshim, disks, jars, java, links, namespaces
+from harness.cluster import cache, clockshim, disks, docker_engine, jars, java, links, namespaces
 from harness.model.errors import HarnessError
 
 _DISK_BYTES = 2 << 30
 _MEMORY_BYTES = 3 << 30
 _PYTHON = (3, 11)
+_ENGINE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
             "processes take clocks of their own: clock-bump, clock-strobe",
         ),
         fault("disk faults", disks.why_not(), "loop mounts work: power-loss, disk-full, disk-slow"),
+        docker_cluster(version),
         disk(work_dir, shutil.disk_usage(work_dir).free),
         memory(_meminfo()),
     ]
@@ -117,6 +119,17 @@ def fault(name: str, refused: str, found: str) -> Check:
         return Check(name, True, found, required=False)
     why, _, fix = refused.rpartition(": ")
     return Check(name, False, f"{why}; no {found.partition(': ')[2]}", fix, required=False)
+
+
+def docker_cluster(version: str) -> Check:
+    """An engine for --cluster docker that answers and has an image of the version."""
+    try:
+        engine = docker_engine.connect(_ENGINE_TIMEOUT_S)
+        image = docker_engine.image(engine, "", version)
+    except HarnessError as error:
+        why, _, fix = str(error).partition(": ")
+        return Check("docker cluster", False, why, fix, required=False)
+    return Check("docker cluster", True, f"the engine answers and has {image}", required=False)
 
 
 def disk(folder: Path, free_bytes: int) -> Check:

@@ -35,16 +35,15 @@ property() { # $name: the property of the variable $1
 
 write_properties() {
   export -p | while IFS= read -r line; do
+    case $line in "export KAFKA_"*=*) ;; *) continue ;; esac # another line of some value, perhaps
     variable=${line#export }
     variable=${variable%%=*}
     case $variable in
       *[!A-Z0-9_]*) continue ;;
       KAFKA_*OPTS | KAFKA_VERSION | KAFKA_HEAP_OPT | KAFKA_LOG4J_* | KAFKA_TOOLS_* | KAFKA_JMX_*) continue ;;
-      KAFKA_?*) ;;
-      *) continue ;;
     esac
     property "$variable"
-    eval "value=\$$variable"
+    eval "value=\${$variable-}"
     printf '%s=%s\n' "$name" "$value"
   done
 }

@@ -156,10 +156,19 @@ def ivy_module(version: str) -> str:
 
 
 def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
-    """Run Ivy. Its own cache is thrown away: what it fetched is copied to `target`."""
+    code, lines = retrieve(ivy_module(version), java, target, progress)
+    if code != 0:
+        _explain(version, lines)
+
+
+def retrieve(asked: str, java: Java, target: Path, progress: Progress) -> tuple[int, list[str]]:
+    """Run Ivy with an Ivy file; its exit code and what it said.
+
+    Its own cache is thrown away: what it fetched is copied to `target`.
+    """
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=target.parent) as temporary:
         module = Path(temporary) / "ivy.xml"
-        module.write_text(ivy_module(version))
+        module.write_text(asked)
         settings = os.environ.get("HARNESS_IVY_SETTINGS")
         argv = [java.path, *trust.options(java, Path(temporary))]
         argv += [f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
@@ -174,9 +183,7 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
         ]
         argv += ["-settings", settings] if settings else []
         argv += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
-        code, lines = _run(argv, progress)
-    if code != 0:
-        _explain(version, lines)
+        return _run(argv, progress)
 
 
 def _run(argv: list[str], progress: Progress) -> tuple[int, list[str]]:

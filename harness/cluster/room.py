@@ -34,7 +34,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def require(servers: int, folder: Path) -> None:
-    """Raises Missing when `servers` servers do not fit into memory, or their data onto the disk of `folder`."""
+    """Raises Missing when so many servers do not fit into memory, or their data onto the disk of `folder`."""
     memory, needed = available_bytes(), servers * SERVER_BYTES
     if memory is not None and memory < needed:
         raise Missing(

@@ -80,7 +80,7 @@ def experiment(
         attempts: list[Attempt] = []
         count = runs or case.runs
         for n in range(count):
-            one = _attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
+            one = attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
             attempts.append(one)
             say(f"  run {n + 1} of {count}, {told(one)}")
             if stop and not one.met:
@@ -91,7 +91,7 @@ def experiment(
     return found
 
 
-def _attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> Attempt:
+def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> Attempt:
     began = time.monotonic()
     lines: list[str] = []
     try:

@@ -193,7 +193,7 @@ def _keys(place: Place) -> Sequence[str]:
     return list(model.model_fields)
 
 
-def _over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A plan's fields with changes; of settings, those that are not named stay."""
     merged = {**base, **changes}
     for key, value in changes.items():
@@ -217,7 +217,7 @@ def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
         found[one.name] = Case(
             one.name,
             one.title or above.title,
-            _over(above.plan, one.plan),
+            over(above.plan, one.plan),
             one.expect.expectation() if one.expect else above.expect,
             one.runs or above.runs,
             "",
@@ -238,7 +238,7 @@ def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) 
     for case in cases:
         if not variant.cases or case.name in variant.cases:
             changed = replace(
-                case, variant=name, runs=variant.runs or case.runs, plan=_over(case.plan, variant.plan)
+                case, variant=name, runs=variant.runs or case.runs, plan=over(case.plan, variant.plan)
             )
             _possible(loaded, place, changed)
             found.append(changed)

@@ -126,6 +126,8 @@ def _detail(data: Mapping[str, Any]) -> str:
     if isinstance(rules, list):
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
         said.append(f"rules were applied {applied:,} times")
+    if isinstance(data.get("trigger"), str):
+        said.append(f"when {data['trigger']}")
     return "; ".join(filter(None, said))
 
 

@@ -178,8 +178,8 @@ def _boot(hosts: Hosts, name: str, switch: int) -> str:
     (folder / "sudoers").chmod(0o440)
     (folder / "sshd_config").write_text(_SSHD.format(folder=folder))
     script = _HOST.format(
-        folder=folder, keys=hosts.folder / "user_key.pub", name=name, address=hosts.address(name), user=USER, uid=_UID,
-        sshd=_which("sshd"), more=_MORE[name],
+        folder=folder, keys=hosts.folder / "user_key.pub", name=name, address=hosts.address(name),
+        user=USER, uid=_UID, sshd=_which("sshd"), more=_MORE[name],
     )  # fmt: skip
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import namespaces
+from harness.cluster import clockshim, disks, links, namespaces
+from harness.model.protocols import LinkQuality
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, footprint, left_behind, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
+from tests.unit.cluster.test_links import HOSTS, Net, quick
 
 pytestmark = [pytest.mark.rootless, pytest.mark.cluster]
 
@@ -32,6 +34,21 @@ def test_a_leader_is_isolated_and_acks_1_loses_records(tmp_path: Path) -> None:
     assert ran.code == 1, ran.out + ran.err
     assert "lost-write" in ran.anomalies
     assert left_behind(before) == {}
+
+
+def test_links_and_clocks_can_be_bad_and_disks_cannot(tmp_path: Path) -> None:
+    assert clockshim.why_not() == ""
+    assert "root" in disks.why_not()
+    assert links.why_not() == ""
+    net = Net(tmp_path)
+    try:
+        net.faults.degrade(HOSTS, ["a"], LinkQuality(delay_ms=100), 1)
+        taken = net.ms("a", "b")
+        assert taken is not None and taken >= 200
+        net.faults.restore()
+        assert quick(net.ms("a", "b"))
+    finally:
+        net.control.close()
 
 
 def test_a_killed_harness_leaves_nothing(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluste
 
 @pytest.fixture
 def topic(cluster: LoopbackCluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name.partition("[")[0]
+    name = request.node.name.replace("[", "-").replace("]", "")
     admin = AdminClient({"bootstrap.servers": cluster.direct_bootstrap})
     admin.create_topics([NewTopic(name, 1, 3)])[name].result(20)
     yield name

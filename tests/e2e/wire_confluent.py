@@ -12,7 +12,8 @@ RECORDS = 100
 
 def main(bootstrap: str) -> None:
     common = {"bootstrap.servers": bootstrap}
-    AdminClient(common).create_topics([NewTopic("confluent", 2, 3)])["confluent"].result(20)
+    admin = AdminClient(common)
+    admin.create_topics([NewTopic("confluent", 2, 3)])["confluent"].result(20)
     producer = Producer({**common, "transactional.id": "confluent"})
     producer.init_transactions(20)
     for n in range(RECORDS):

@@ -1,4 +1,4 @@
-"""Traffic of the Java client, by way of py4j: python wire_java.py BOOTSTRAP CLASSPATH; says how much it read."""
+"""Traffic of the Java client, by way of py4j: python wire_java.py BOOTSTRAP CLASSPATH; says what it read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ TEXT = "org.apache.kafka.common.serialization.String"
 def main(bootstrap: str, classpath: str) -> None:
     jar = next(Path(pyspark.__file__).parent.glob("jars/py4j-*.jar"))
     port = launch_gateway(jarpath=str(jar), classpath=classpath, die_on_exit=True)
-    jvm: Any = JavaGateway(gateway_parameters=GatewayParameters(port=port)).jvm
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    jvm: Any = gateway.jvm
     clients = jvm.org.apache.kafka.clients
 
     def settings(**given: str) -> Any:
@@ -60,7 +61,7 @@ def main(bootstrap: str, classpath: str) -> None:
     consumer.commitSync()
     consumer.close()
     print(f"read {read}")
-    jvm.System.exit(0)
+    gateway.shutdown()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,10 @@ def test_every_check_says_what_it_found(tmp_path: Path) -> None:
         "cache directory",
         "broker jars",
         "network faults",
+        "link faults",
+        "clock faults",
         "disk faults",
+        "docker cluster",
         "disk",
         "memory",
     ]

@@ -170,7 +170,7 @@ def test_each_fault_has_its_own_thread_and_does_one_op_at_a_time(run: Run) -> No
     def invoke(fault: Op) -> Op:
         if fault.f == "begin":
             both.wait(10)  # neither could go on if they came one after another
-        if fault.extra["fault"] == "a":
+        if fault.extra.get("fault") == "a":
             assert ended.is_set() == (fault.f == "end")
             ended.set()
         return fault

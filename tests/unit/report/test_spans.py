@@ -93,3 +93,9 @@ def test_what_administration_did_is_told(
         ]
     )  # fmt: skip
     assert span.detail == said
+
+
+def test_what_set_a_fault_off_is_told() -> None:
+    value = '{"nodes": ["n1"], "took_effect": true, "trigger": "n1 logged: rolled"}'
+    (span,) = spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
+    assert span.detail == "when n1 logged: rolled"

@@ -1,0 +1,77 @@
+"""`harness matrix`: many runs from one file, within a budget."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.run_options import RunsDir, SparkMaster
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float:
+    """ "90", "20m" or "4h" in seconds. Raises BadInput."""
+    from harness.model.errors import BadInput
+
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not matched:
+        raise BadInput(f"--budget {text}: give seconds, or a number with m or h, such as 20m")
+    return float(matched[1]) * UNITS[matched[2]]
+
+
+def parts(text: str) -> tuple[int, int]:
+    """ "1/4" as (1, 4). Raises BadInput."""
+    from harness.model.errors import BadInput
+
+    matched = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if not matched or not 1 <= int(matched[1]) <= int(matched[2]):
+        raise BadInput(f"--shard {text}: write it as 1/4, the first of four")
+    return int(matched[1]), int(matched[2])
+
+
+def matrix(
+    file: Annotated[Path, typer.Argument(help="A YAML file: plans to cross, and experiments.")],
+    budget: Annotated[str, typer.Option(help="Time for all: 90, 20m, 4h.")] = "4h",
+    shard: Annotated[str, typer.Option(help="Which part of the runs, 1/4 for the first of four.")] = "1/1",
+    seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the first runs.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier such folder: changed rates are named.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Your own experiments.")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    spark_master: SparkMaster = "local[*]",
+) -> int:
+    """Run a matrix of workloads, faults, settings and versions.
+
+    Goes on after failures and retries nothing. Exit code 0: all as expected; 1: something was not; 2: some
+    could not be judged.
+
+    [bold]Examples[/bold]
+
+      harness matrix nightly.yaml --budget 20m --shard 1/4
+    """
+    from harness.matrix import report, spec
+    from harness.matrix import run as running
+
+    budget_s, (part, of) = seconds(budget), parts(shard)
+    cells = spec.shard(spec.load(file, seed, folder), part, of)
+    if baseline is not None:
+        report.changed([], baseline)  # a bad one is told before the first run
+    target = out or runs_dir / "matrix" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    done = running.matrix(cells, runs_dir, budget_s, print, spark_master)
+    changes = report.changed(done, baseline) if baseline is not None else []
+    for path in report.write(done, target, changes):
+        print(f"  {path}")
+    for line in changes:
+        print(f"changed: {line}")
+    code = running.exit_code(done)
+    print({0: "all as expected", 1: "NOT all as expected"}.get(code, "some runs could not be judged"))
+    return code

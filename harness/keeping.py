@@ -1,0 +1,133 @@
+"""Starting and ending the clusters that stay, from the command line's side: see `harness.keeper`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from harness import existing
+from harness import plan as plans
+from harness.cluster import cache, named, namespaces, owners
+from harness.cluster.named import State
+from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
+from harness.plan import NAME, NAME_RULE, TestPlan
+
+Say = Callable[[str], None]
+END_S: Final = 90.0
+KEPT: Final = ("local", "docker", "ssh")
+_LOCK_S: Final = 1.0
+
+
+def start(name: str, plan: TestPlan, say: Say) -> State:
+    """Start a cluster, and return when it is up. Raises BadInput, Missing, ClusterTrouble."""
+    if not NAME.fullmatch(name):
+        raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
+    if plan.cluster not in KEPT:
+        raise BadInput(f"--cluster {plan.cluster}: only {', '.join(KEPT)} can stay")
+    plan = existing.settled(plan).model_copy(update={"run": f"cluster-{name}"})
+    folder = named.folder(name)
+    with cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
+        state = named.read(name)
+        if state is not None and state.alive:
+            raise BadInput(
+                f"the cluster {name} is up already, since {state.since} (pid {state.pid}): use it "
+                f"(harness run --cluster {state.kind}:{name}), or end it (harness cluster down {name})"
+            )
+        if folder.exists():
+            say(f"removing what an earlier cluster {name} has left")
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / named.PLAN).write_text(plans.dump(plan))
+        return _keep(name, folder, say)
+
+
+def _keep(name: str, folder: Path, say: Say) -> State:
+    """Start the keeper and listen to it until the cluster is up."""
+    here, there = os.pipe()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": namespaces.python_path(),
+        "HARNESS_CACHE": str(cache.root()),
+    }
+    with (folder / named.LOG).open("ab") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "harness.keeper", name, str(there)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[there], start_new_session=True,
+            cwd="/", env=environment,
+        )  # fmt: skip
+    os.close(there)
+    failed: dict[str, Any] = {}
+    try:
+        with os.fdopen(here, "rb") as lines:
+            for line in lines:
+                told = json.loads(line)
+                if "say" in told:
+                    say(told["say"])
+                else:
+                    failed = told
+    except BaseException:
+        keeper.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            keeper.wait(END_S)
+        raise
+    state = named.read(name)
+    if failed:
+        keeper.wait()
+        kind = BadInput if failed["code"] == EXIT_BAD_INPUT else ClusterTrouble
+        raise kind(failed["error"])
+    if state is None or not state.alive:
+        raise ClusterTrouble(f"the keeper of the cluster {name} ended: {_last(folder / named.LOG)}")
+    return state
+
+
+def _last(log: Path) -> str:
+    with suppress(OSError):
+        lines = log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+    return "it left no log"
+
+
+def stop(name: str, force: bool, say: Say) -> None:
+    """End a cluster and remove its files; one whose keeper is gone, too. Raises BadInput while it is held."""
+    folder, state = named.folder(name), named.read(name)
+    if not folder.exists():
+        raise BadInput(f"no cluster {name}; harness cluster status lists those there are")
+    if state is not None and state.alive:
+        try:
+            named.call(name, "down", force=force, timeout_s=10.0)
+        except ClusterTrouble as error:
+            say(f"{error}: ending the process {state.pid}")
+            os.kill(state.pid, signal.SIGTERM)
+        if not _gone(state, END_S):
+            os.kill(state.pid, signal.SIGKILL)  # everything below it ends with it
+            if not _gone(state, END_S):
+                raise Missing(f"the process {state.pid} does not end; end it, and try again")
+    elif state is None and folder.joinpath(named.LOG).exists():
+        # Being started, perhaps: whoever starts it has the lock.
+        with cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
+            pass
+    remove(name)
+
+
+def remove(name: str) -> None:
+    """The files of a cluster that is not up."""
+    shutil.rmtree(named.folder(name), ignore_errors=True)
+    named.folder(name).with_name(f".{name}.lock").unlink(missing_ok=True)
+
+
+def _gone(state: State, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while owners.in_use(state.owner):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

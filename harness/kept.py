@@ -1,0 +1,169 @@
+"""What can be seen and done in clusters that are up: status, logs, a shell."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness import existing
+from harness.cluster import jars, java, named, namespaces, terminal, tools
+from harness.cluster.named import KeptChild, State
+from harness.model.errors import BadInput, ClusterTrouble
+
+STATUS_S: Final = 30.0
+SHELL: Final = ("bash", "--norc", "-i")
+
+
+# --- status -------------------------------------------------------------------------------------------
+
+
+def status(name: str, kind: str) -> list[dict[str, Any]]:
+    """What each keeper says, of one cluster or of all that are up; {"error"} of one that does not answer.
+
+    Raises BadInput for a name that is not up.
+    """
+    states = [named.find(name, kind)] if name else [s for s in named.alive() if kind in ("", s.kind)]
+    return [_status(state) for state in states]
+
+
+def _status(state: State) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = named.call(state.name, "status", timeout_s=STATUS_S)
+    except ClusterTrouble as error:
+        return {"name": state.name, "kind": state.kind, "since": state.since, "error": str(error)}
+    return told | {"pid": state.pid}
+
+
+def text(clusters: Sequence[dict[str, Any]]) -> str:
+    """For a reader."""
+    if not clusters:
+        return "no cluster is up; harness cluster up starts one"
+    return "\n\n".join("\n".join(_lines(each)) for each in clusters)
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    yield f"{told['kind']}:{told['name']}   up since {told['since']}"
+    if "error" in told:
+        yield f"    {told['error']}; harness cluster down {told['name']} ends it"
+        return
+    yield f"    {told['trouble'] or 'healthy'}; {'held by ' + told['held'] if told['held'] else 'free'}"
+    if told["outside_bootstrap"]:
+        yield f"    your own tools reach it at {told['outside_bootstrap']}"
+    for node in told["nodes"]:
+        runs = "runs" if node["running"] else "does not run"
+        registered = "registered" if node["registered"] else "not registered"
+        yield f"    {node['name']:4} {runs}, {registered}, leads {node['leads']} partitions"
+    if told["beside"]:
+        yield f"    beside them: {', '.join(told['beside'])}"
+    if told["left_topics_of"]:
+        yield f"    topics of {', '.join(told['left_topics_of'])} are still there"
+
+
+# --- logs ---------------------------------------------------------------------------------------------
+
+
+class Logs:
+    """The server logs of some nodes, as lines; those of several with the node's name before them."""
+
+    def __init__(self, name: str, kind: str, node: str) -> None:
+        self._name = named.find(name, kind).name
+        told = named.call(self._name, "describe")
+        every = (*told["values"]["nodes"], *told["values"].get("metadata_servers", ()))
+        if node and node not in every:
+            raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
+        self._nodes = [node] if node else list(every)
+        self._streams = "read_log" in told["methods"]
+        self._at = dict.fromkeys(self._nodes, 0)
+        self._rest = dict.fromkeys(self._nodes, b"")
+
+    def last(self, count: int) -> Iterator[str]:
+        """The last lines of each node that there are now."""
+        for node in self._nodes:
+            yield from deque(self._lines(node), count)
+
+    def more(self) -> Iterator[str]:
+        """What has come since."""
+        for node in self._nodes:
+            yield from self._lines(node)
+
+    def _lines(self, node: str) -> Iterator[str]:
+        before = f"{node}: " if len(self._nodes) > 1 else ""
+        for chunk in self._chunks(node):
+            *whole, self._rest[node] = (self._rest[node] + chunk).split(b"\n")
+            for line in whole:
+                yield before + line.decode(errors="replace")
+
+    def _chunks(self, node: str) -> Iterator[bytes]:
+        while True:
+            chunk, after = self._read(node, self._at[node])
+            if not chunk:
+                return
+            self._at[node] = after
+            yield chunk
+
+    def _read(self, node: str, offset: int) -> tuple[bytes, int]:
+        if self._streams:
+            chunk, after = named.call(self._name, "call", method="read_log", args=(node, offset), more={})
+            return chunk, after
+        with tempfile.TemporaryDirectory(prefix="logs-") as folder:
+            named.call(self._name, "call", method="collect", args=(folder,), more={})
+            paths = sorted((Path(folder) / node).glob("*.log"))
+            content = b"".join(path.read_bytes() for path in paths)[offset:]
+            return content, offset + len(content)
+
+
+# --- shell --------------------------------------------------------------------------------------------
+
+
+def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
+    """A shell, or a command, where a node runs; its exit code. Raises BadInput."""
+    state = named.find(name, kind)
+    told = named.call(state.name, "describe")
+    values = told["values"]
+    every = (*values["nodes"], *values.get("metadata_servers", ()))
+    if node not in every:
+        raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
+    if state.kind != "local":
+        return _elsewhere(state, node, command, say)
+    plan = existing.plan_of(state.name)
+    found = java.find()
+    scripts = named.folder(state.name) / "bin"
+    made = tools.scripts(scripts, jars.ensure(plan.kafka_version, found, say), found, say)
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}:{os.environ.get('PATH', '')}",
+        "PYTHONPATH": namespaces.python_path(),
+        "BOOTSTRAP": values.get("direct_bootstrap") or values["bootstrap"],
+        "PS1": f"{state.name}/{node}$ ",
+    }
+    if not command:
+        say(f"on {node}, with {', '.join(made)}; the brokers are at $BOOTSTRAP")
+
+    def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeptChild:
+        log = str(named.folder(state.name) / "shell.log")
+        pid = named.call(
+            state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True
+        )
+        return KeptChild(int(pid), state.name)
+
+    return terminal.run(spawn, command or SHELL)
+
+
+def _elsewhere(state: State, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
+    if not command:
+        how = "docker exec -it" if state.kind == "docker" else "ssh"
+        raise BadInput(
+            f"a shell on {node}: use {how}; a command goes like this: harness cluster shell {node} -- CMD"
+        )
+    done = named.call(
+        state.name, "call", method="run", args=(node, list(command), named.CALL_TIMEOUT_S / 2), more={}
+    )
+    for stream in (done.out, done.err):
+        if stream:
+            say(stream.rstrip("\n"))
+    code: int = done.code
+    return code

@@ -1,0 +1,196 @@
+"""What runs and clusters that were killed have left, and taking it away: `harness cluster clean`.
+
+On this machine little can be left, since a supervisor ends with its harness and the kernel ends the rest: the
+brokers' files, and loop devices and mounts where the kernel was slow to let go of them. What lives is told
+from what does not by the process that owns it (`harness.cluster.owners`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from harness import keeping
+from harness.cluster import cache, named, owners
+from harness.model.errors import BadInput, HarnessError, Missing
+from harness.store import OWNER
+
+_CLEAR_LOOP: Final = 0x4C01  # LOOP_CLR_FD, linux/loop.h
+_UMOUNT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """kind: cluster, data, mount, loop, container...; about: its run, size or time; remove: takes it away."""
+
+    kind: str
+    name: str
+    about: str
+    remove: Callable[[], None]
+
+    def told(self) -> dict[str, str]:
+        """As plain data."""
+        return {"kind": self.kind, "name": self.name, "about": self.about}
+
+
+def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
+    """In the order of removal. Raises BadInput, and Missing where the place cannot be asked."""
+    match kind:
+        case "local":
+            return [*_mounts(runs), *_loops(runs), *_clusters(), *_data(runs)]
+        case "docker":
+            return _docker()
+        case "ssh":
+            return _ssh(hosts)
+    raise BadInput(f"--cluster {kind}: local, docker or ssh")
+
+
+def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
+    """Take all away; how many could not be."""
+    failed = 0
+    for one in found:
+        try:
+            one.remove()
+        except (HarnessError, OSError, subprocess.SubprocessError) as error:
+            failed += 1
+            complain(f"{one.kind} {one.name}: {error}")
+    return failed
+
+
+# --- this machine -------------------------------------------------------------------------------------
+
+
+def _clusters() -> Iterator[Leftover]:
+    """Folders of named clusters whose keeper is gone."""
+    for name in named.names():
+        state = named.read(name)
+        if (state is None and not _being_started(name)) or (state is not None and not state.alive):
+            about = f"since {state.since}, its keeper is gone" if state else "it never came up"
+            yield Leftover("cluster", name, about, partial(keeping.remove, name))
+
+
+def _being_started(name: str) -> bool:
+    """Whoever starts a cluster holds its lock."""
+    lock = named.folder(name).with_name(f".{name}.lock")
+    if not lock.exists():
+        return False
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _data(runs: Path) -> Iterator[Leftover]:
+    """The brokers' files in the folders of runs whose harness is gone."""
+    for path in sorted(runs.glob("*/cluster")) if runs.is_dir() else ():
+        if not path.parent.is_symlink() and not _lives(path.parent):
+            size = sum(file.lstat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
+            yield Leftover("data", str(path), f"{size >> 20} MB", partial(_drop, path))
+
+
+def _drop(path: Path) -> None:
+    shutil.rmtree(path)
+    with suppress(OSError):
+        (path.parent / OWNER).unlink()
+
+
+def _lives(run: Path) -> bool:
+    """Whether a run goes on: its owner lives, or, as for any other folder, a process is started on it."""
+    with suppress(OSError):
+        return owners.in_use((run / OWNER).read_text())
+    inside = f"{run.absolute()}/cluster".encode()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if inside in (process / "cmdline").read_bytes():
+                    return True
+    return False
+
+
+def _ours(path: str, runs: Path) -> bool:
+    """Whether a disk's file, or what is mounted of it, is of a run or a named cluster that is gone."""
+    clusters = cache.root() / "clusters"
+    for root in (runs.absolute(), runs.resolve(), clusters):
+        inside = path.removeprefix(f"{root}/")
+        if inside == path or "/cluster/nodes/" not in inside:
+            continue
+        first = inside.partition("/")[0]
+        if root == clusters:
+            state = named.read(first)
+            return not (state.alive if state is not None else _being_started(first))
+        return not _lives(root / first)
+    return False
+
+
+def _mounts(runs: Path) -> Iterator[Leftover]:
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        device, at = line.split(" ")[:2]
+        at = at.encode().decode("unicode_escape")
+        if _ours(at, runs):
+            yield Leftover("mount", at, device, partial(_unmount, at))
+
+
+def _unmount(at: str) -> None:
+    done = subprocess.run(["umount", at], capture_output=True, text=True, timeout=_UMOUNT_S, check=False)
+    if done.returncode:
+        raise Missing(done.stderr.strip() or f"umount: exit code {done.returncode}")
+
+
+def _loops(runs: Path) -> Iterator[Leftover]:
+    for entry in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
+        with suppress(OSError):
+            file = entry.read_text().strip().removesuffix(" (deleted)")
+            device = f"/dev/{entry.parent.parent.name}"
+            if file.endswith("/disk.img") and _ours(file, runs):
+                yield Leftover("loop", device, file, partial(_detach, device))
+
+
+def _detach(device: str) -> None:
+    opened = os.open(device, os.O_RDONLY)
+    try:
+        fcntl.ioctl(opened, _CLEAR_LOOP, 0)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # nothing is attached any more
+            raise
+    finally:
+        os.close(opened)
+
+
+# --- elsewhere ----------------------------------------------------------------------------------------
+
+
+def _docker() -> list[Leftover]:
+    from harness.cluster import docker_clean, docker_engine
+
+    engine = docker_engine.connect()
+    return [
+        Leftover(one.kind, one.name, f"run {one.run}, {one.since}", partial(docker_clean.remove, one, engine))
+        for one in docker_clean.leftovers(engine)
+    ]
+
+
+def _ssh(hosts: str) -> list[Leftover]:
+    from harness.cluster import ssh_clean, ssh_hosts
+
+    if not hosts:
+        raise BadInput("harness cluster clean --cluster ssh needs --hosts, the file of the hosts")
+    return [
+        Leftover(
+            one.kind,
+            f"{one.host.name}:{one.name}",
+            f"run {one.run}, {one.since}" if one.run else "",
+            partial(ssh_clean.remove, one),
+        )
+        for one in ssh_clean.leftovers(ssh_hosts.load(Path(hosts)))
+    ]

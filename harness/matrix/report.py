@@ -1,0 +1,135 @@
+"""What a matrix leaves: JUnit XML, a Markdown summary, and results as data for later comparisons."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from harness.experiments.expect import wilson
+from harness.experiments.run import told
+from harness.matrix.run import Done
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, BadInput
+
+MARKDOWN_BYTES: Final = 1_000_000
+_NOT_XML: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> list[Path]:
+    """junit.xml, summary.md and results.json in a folder; the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "junit.xml").write_bytes(junit(done))
+    (folder / "summary.md").write_text(markdown(done, changes))
+    (folder / "results.json").write_text(json.dumps([data(one) for one in done], default=str, indent=1))
+    return [folder / name for name in ("summary.md", "junit.xml", "results.json")]
+
+
+def data(one: Done) -> dict[str, Any]:
+    """A cell as plain data."""
+    return {
+        "name": one.cell.name,
+        "seed": one.cell.seed,
+        "exit_code": one.exit_code,
+        "expected": one.cell.case.expect.texts,
+        "plan": dict(one.cell.case.plan),
+        "error": one.error,
+        "attempt": asdict(one.attempt) if one.attempt is not None else None,
+    }
+
+
+def junit(done: Sequence[Done]) -> bytes:
+    """A case for each expectation of each run: failed where not met, skipped where nothing is known."""
+    suite = ElementTree.Element("testsuite", name="harness matrix")
+    counts = {"tests": 0, "failures": 0, "skipped": 0}
+    for one in done:
+        seconds = one.attempt.seconds if one.attempt is not None else 0.0
+        answers = one.attempt.answers if one.attempt is not None else []
+        for n, text in enumerate(one.cell.case.expect.texts):
+            case = ElementTree.SubElement(
+                suite, "testcase", name=_plain(f"{text} (seed {one.cell.seed})"),
+                classname=_plain(one.cell.name), time=f"{seconds if n == 0 else 0:.1f}",
+            )  # fmt: skip
+            counts["tests"] += 1
+            if one.exit_code == EXIT_UNKNOWN:
+                counts["skipped"] += 1
+                ElementTree.SubElement(case, "skipped", message=_plain(one.error or "could not be judged"))
+            elif not answers[n]:
+                counts["failures"] += 1
+                said = _plain(told(one.attempt) if one.attempt is not None else one.error)
+                ElementTree.SubElement(case, "failure", message=said).text = said
+    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def _plain(text: str) -> str:
+    """Without what XML cannot hold."""
+    return _NOT_XML.sub("?", text)
+
+
+def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
+    """The summary: what was not as expected first. Never more than a page of a forge holds."""
+    wrong = [one for one in done if one.exit_code == EXIT_INVALID]
+    unknown = [one for one in done if one.exit_code == EXIT_UNKNOWN]
+    lines = [
+        f"# {len(done)} runs: {len(wrong)} not as expected, {len(unknown)} unknown",
+        "",
+        *(["## Changed since the baseline", "", *(f"- {line}" for line in changes), ""] if changes else []),
+    ]
+    for title, rows in (("Not as expected", wrong), ("Unknown", unknown)):
+        if rows:
+            lines += [f"## {title}", "", *(f"- {_line(one)}" for one in rows), ""]
+    lines += ["## All", "", "| run | seed | verdict | as expected | s |", "| --- | --- | --- | --- | --- |"]
+    for one in done:
+        verdict, seconds = (
+            (one.attempt.valid, f"{one.attempt.seconds:.0f}") if one.attempt else ("not run", "")
+        )
+        met = {0: "yes", EXIT_INVALID: "**no**"}.get(one.exit_code, "unknown")
+        name = one.cell.name.replace("|", "\\|")
+        lines.append(f"| {name} | {one.cell.seed} | {verdict} | {met} | {seconds} |")
+    text = "\n".join(lines) + "\n"
+    if len(text.encode()) > MARKDOWN_BYTES:
+        text = (
+            text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(cut: results.json has the rest)\n"
+        )
+    return text
+
+
+def _line(one: Done) -> str:
+    said = told(one.attempt) if one.attempt is not None else f"not run: {one.error}"
+    return f"{one.cell.name}: {said}".replace("\n", " ")
+
+
+def changed(done: Sequence[Done], baseline: Path) -> list[str]:
+    """Rates of meeting expectations that are beyond what chance allows, against an earlier results.json.
+
+    Raises BadInput when there is none.
+    """
+    path = baseline / "results.json" if baseline.is_dir() else baseline
+    try:
+        before = json.loads(path.read_text())
+        old = _rates([(row["name"], row["exit_code"]) for row in before])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"--baseline {path}: no results of a matrix ({error})") from None
+    lines = []
+    for name, (k, n) in _rates([(one.cell.name, one.exit_code) for one in done]).items():
+        if name in old and n and old[name][1]:
+            (low, high), (old_low, old_high) = wilson(k, n), wilson(*old[name])
+            if low > old_high or high < old_low:
+                lines.append(f"{name}: as expected in {k} of {n}, before in {old[name][0]} of {old[name][1]}")
+    return lines
+
+
+def _rates(rows: Sequence[tuple[str, int]]) -> Mapping[str, tuple[int, int]]:
+    """name -> (as expected, judged)."""
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for name, code in rows:
+        if code != EXIT_UNKNOWN:
+            found[name][0] += code == 0
+            found[name][1] += 1
+    return {name: (k, n) for name, (k, n) in found.items()}

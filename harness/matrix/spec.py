@@ -1,0 +1,122 @@
+"""What a matrix is: a YAML file with plans to cross, and experiments.
+
+plan: {time_limit_s: 20}             fields of every run
+axes:                                every combination of one entry of each
+  workload: [{}, {txn: true}]        an entry changes the plan; its name is what it changes
+  fault: [{nemesis: [kill:leader]}, {nemesis: [isolate:leader]}]
+runs: 1                              of each combination
+experiments: [acks-1, no-fsync]      and these, as harness experiment runs them
+experiment_runs: 1
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness import plan as plans
+from harness import yaml_data
+from harness.experiments import spec as experiments
+from harness.experiments.expect import ANY, Expectation
+from harness.experiments.spec import Case, over
+from harness.model.errors import BadInput
+from harness.yaml_data import Place
+
+WHAT: Final = "a matrix"
+
+
+class Written(BaseModel):
+    """The file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    plan: dict[str, Any] = {}
+    axes: dict[str, tuple[dict[str, Any], ...]] = {}
+    runs: int = Field(1, ge=1)
+    experiments: tuple[str, ...] = ()
+    experiment_runs: int = Field(1, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run to be made: a case, and its seed."""
+
+    case: Case
+    seed: int
+    experiment: str = ""
+
+    @property
+    def name(self) -> str:
+        parts = [self.experiment or "matrix", self.case.name, self.case.variant]
+        return "/".join(part for part in parts if part)
+
+
+def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
+    """All cells, in an order that the seed draws, so that whatever the budget cuts off is a fair sample.
+
+    Raises BadInput with file, line and column.
+    """
+    loaded = yaml_data.load(path, WHAT)
+    try:
+        written = Written.model_validate(loaded.data or {})
+    except ValidationError as error:
+        raise BadInput(
+            "\n".join(yaml_data.line(one, loaded.where, _keys) for one in error.errors())
+        ) from None
+    cells = []
+    expected = Expectation(never=(ANY,))
+    for chosen in itertools.product(*(enumerate(entries) for entries in written.axes.values())):
+        plan = dict(written.plan)
+        for _, changes in chosen:
+            plan = over(plan, changes)
+        places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, chosen, strict=True)]
+        case = Case(_name([changes for _, changes in chosen]), "", plan, expected, written.runs)
+        try:
+            plans.make({**plan, "seed": 0})
+        except BadInput as error:
+            where = loaded.where(places[-1]) if places else loaded.where(("plan",))
+            raise BadInput(f"{where}: {case.name}: {error}") from None
+        cells += [Cell(case, seed + n) for n in range(written.runs)]
+    for n, name in enumerate(written.experiments):
+        try:
+            found = experiments.named(name, folder)
+        except BadInput as error:
+            raise BadInput(f"{loaded.where(('experiments', n))}: {error}") from None
+        for case in found.cases:
+            cells += [
+                Cell(case, seed + n, found.name) for n in range(min(written.experiment_runs, case.runs))
+            ]
+    if not cells:
+        raise BadInput(f"{path}: a matrix without axes, plan or experiments runs nothing")
+    return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())
+
+
+def shard(cells: Sequence[Cell], part: int, parts: int) -> list[Cell]:
+    """Every `parts`-th cell, from the `part`-th (counted from 1)."""
+    return list(cells[part - 1 :: parts])
+
+
+def _keys(place: Place) -> Sequence[str]:
+    return list(Written.model_fields)
+
+
+def _name(changes: Sequence[Mapping[str, Any]]) -> str:
+    """What the entries change: "txn, nemesis kill:leader"; "default" for nothing."""
+    words = []
+    for change in changes:
+        for key, value in change.items():
+            plain = key.removesuffix("_s").removesuffix("_hz")
+            if value is True:
+                words.append(plain)
+            elif isinstance(value, dict):
+                words += [f"{name}={setting}" for name, setting in value.items()]
+            else:
+                text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+                words.append(f"{plain} {text or 'none'}")
+    return ", ".join(words) or "default"

@@ -1,0 +1,71 @@
+"""Random combinations of three faults, each in its own rhythm: every run ends with a verdict, in time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import catalogue
+from harness.model.draw import Draw
+from nemesis import table
+from nemesis.schedule import Timing
+from tests.e2e.running import footprint, left_behind, run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+LOAD_S = 20
+MORE_S = 60
+
+
+def everything() -> list[str]:
+    """Every fault that a local cluster takes on this machine, by name."""
+    found = []
+    for row in catalogue.rows():
+        if not row.refused["local"]:
+            found += [f"{row.verb}:{target}" for target in table.VERBS[row.verb].targets]
+    return found
+
+
+def combination(seed: int) -> list[dict[str, object]]:
+    """A schedule of three different verbs, each with its own rhythm."""
+    draw, names = Draw.of(seed, "combination", 0), everything()
+    verbs = draw.shuffled(sorted({name.partition(":")[0] for name in names}))[:3]
+    lines: list[dict[str, object]] = []
+    for verb in verbs:
+        name = draw.choice([name for name in names if name.startswith(f"{verb}:")])
+        (fault,) = table.faults([name], Timing())
+        on_s = draw.between(2, 5)
+        lines.append(
+            {"fault": name, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"}
+        )
+        lines[-1] |= {"for": f"{on_s}s"} if fault.rounds.stop is not None else {}
+    return lines
+
+
+@pytest.mark.repeat(10, 30)
+@pytest.mark.timeout(LOAD_S + MORE_S + 60)
+def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetition: int) -> None:
+    before = footprint()
+    schedule = combination(repetition)
+    (tmp_path / "schedule.yaml").write_text(yaml.safe_dump(schedule))
+    began = time.monotonic()
+    ran = run(
+        tmp_path / "runs", "--schedule", str(tmp_path / "schedule.yaml"), "--acks", "all", "--idempotence",
+        "--txn", "--sub-via", "assign,subscribe", "--time-limit", str(LOAD_S), "--seed", str(repetition),
+    )  # fmt: skip
+    took_s = time.monotonic() - began
+    assert ran.code in (0, 1, 2), ran.out + ran.err
+    assert ran.result["valid"] in (True, False, "unknown"), json.dumps(schedule)
+    hit = {
+        op["extra"]["fault"]
+        for op in ran.nemesis
+        if op["extra"].get("span") != "stop" and "fault" in op["extra"]
+    }
+    assert hit == {line["fault"] for line in schedule}
+    assert [op["f"] for op in ran.nemesis].count("heal") == 2
+    assert took_s < LOAD_S + MORE_S, f"{took_s:.0f} s: {json.dumps(schedule)}"
+    assert left_behind(before) == {}

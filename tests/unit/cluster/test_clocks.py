@@ -1,0 +1,109 @@
+"""Clocks of their own for processes, and what a server's log says of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import clockshim
+from harness.cluster.clocks import Clocks
+from tests.conftest import absent
+
+READ = """
+import time
+for line in iter(input, "end"):
+    print(time.time(), time.clock_gettime(5), time.monotonic(), flush=True)
+"""
+
+
+@pytest.fixture
+def clocks(tmp_path: Path) -> Clocks:
+    if why := clockshim.why_not():
+        absent(why)
+    return Clocks(lambda name: tmp_path, lambda name: None)
+
+
+class Reader:
+    """A process with a clock of its own."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", READ], env=dict(clocks.env("n1")), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _, said = self.process.communicate("end\n", timeout=10)
+        assert said == ""
+
+    def read(self) -> tuple[float, float, float]:
+        """How far ahead: the wall clock, its coarse reading, the clock for spans."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        wall, coarse, span = map(float, self.process.stdout.readline().split())
+        return wall - time.time(), coarse - time.time(), span - time.monotonic()
+
+
+@pytest.mark.parametrize("ahead_s", [3600.25, -3600.25, 0.5, -1_700_000_000.0])
+def test_a_running_process_takes_the_new_time_at_once(clocks: Clocks, ahead_s: float) -> None:
+    with Reader(clocks) as reader:
+        assert reader.read() == pytest.approx((0, 0, 0), abs=0.2)
+        clocks.set("n1", ahead_s)
+        assert reader.read() == pytest.approx((ahead_s, ahead_s, 0), abs=0.2)
+        clocks.set("n1", 0.0)
+        assert reader.read() == pytest.approx((0, 0, 0), abs=0.2)
+
+
+def test_a_strobe_goes_back_and_forth_until_the_clock_is_set(clocks: Clocks) -> None:
+    with Reader(clocks) as reader:
+        clocks.strobe("n1", 100.0, 0.02)
+        seen = set()
+        for _ in range(60):
+            seen.add(round(reader.read()[0], -2))
+            time.sleep(0.007)
+        assert seen == {0, 100}
+        clocks.set("n1", 0.0)
+        time.sleep(0.1)
+        assert all(abs(reader.read()[0]) < 0.2 for _ in range(20))
+
+
+def test_a_clock_stays_as_it_is_over_a_restart(clocks: Clocks) -> None:
+    clocks.env("n1")
+    clocks.set("n1", 50.0)
+    with Reader(clocks) as reader:
+        assert reader.read()[0] == pytest.approx(50, abs=0.2)
+
+
+def test_the_log_says_what_time_the_server_has(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("[1999-01-01 00:00:00,000] INFO old (x)\n")
+
+    def write(name: str) -> None:
+        told = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 30))
+        with log.open("a") as lines:
+            lines.write(f"a line without a time\n[{told},000] WARN nonsense (x)\n")
+
+    seen = Clocks(lambda name: tmp_path, write).ahead_s("n1")
+    assert seen is not None and 28.5 < seen[0] <= seen[1] < 30.5
+
+
+def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.cluster.clocks._SAYS_WITHIN_S", 0.05)
+
+    def refused(name: str) -> None:
+        raise ConnectionRefusedError
+
+    assert Clocks(lambda name: tmp_path, refused).ahead_s("n1") is None
+
+
+def test_another_machine_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert "riscv64" in clockshim.why_not()

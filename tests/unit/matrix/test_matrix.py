@@ -1,0 +1,124 @@
+"""Matrices: what is run, and what is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.cli_matrix import parts, seconds
+from harness.experiments.expect import ANY, Expectation
+from harness.experiments.run import Attempt
+from harness.experiments.spec import Case
+from harness.matrix import report, spec
+from harness.matrix import run as running
+from harness.matrix.run import Done
+from harness.matrix.spec import Cell
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+
+NIGHTLY = Path(__file__).parents[3] / "nightly.yaml"
+
+
+def cell(name: str, seed: int = 1) -> Cell:
+    return Cell(Case(name, "", {"nemesis": []}, Expectation(never=(ANY,)), 1), seed)
+
+
+def done(name: str, valid: str, met: bool, seed: int = 1) -> Done:
+    return Done(
+        cell(name, seed), Attempt(seed, valid, [met], 3.0, "runs/x", {} if met else {"lost-write": 2})
+    )
+
+
+def test_the_nightly_can_be_planned() -> None:
+    cells = spec.load(NIGHTLY)
+    assert len({each.name for each in cells}) > 40
+    shards = [spec.shard(cells, n, 4) for n in (1, 2, 3, 4)]
+    assert sorted(each.name for part in shards for each in part) == sorted(each.name for each in cells)
+    assert [each.name for each in spec.load(NIGHTLY)] == [each.name for each in cells]
+    assert [each.name for each in spec.load(NIGHTLY, seed=2)] != [each.name for each in cells]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("axes: {a: [{nemesys: []}]}\n", "m.yaml:1:12: nemesys none: --nemesys: no such option"),
+        ("axis: {}\n", "m.yaml:1:1: axis: no such key; did you mean axes"),
+        ("experiments: [acks-7]\n", "m.yaml:1:15: no experiment 'acks-7'"),
+        ("{}\n", "runs nothing"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
+    if text == "{}\n":
+        assert len(spec.load(_written(tmp_path, text))) == 1  # the default plan, once
+        return
+    with pytest.raises(BadInput) as told:
+        spec.load(_written(tmp_path, text))
+    assert said in str(told.value)
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_everything_shows_a_failure(tmp_path: Path) -> None:
+    ran = [
+        done("good", "valid", True),
+        done("b|ad \x01", "invalid", False),
+        Done(cell("cut"), None, "no time"),
+    ]
+    paths = report.write(ran, tmp_path / "out")
+    assert [path.name for path in paths] == ["summary.md", "junit.xml", "results.json"]
+    suite = ElementTree.fromstring((tmp_path / "out" / "junit.xml").read_bytes())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert "1 not as expected, 1 unknown" in summary
+    assert "lost-write 2" in summary
+    assert json.loads((tmp_path / "out" / "results.json").read_text())[1]["exit_code"] == 1
+    assert running.exit_code(ran) == 1
+
+
+def test_the_summary_is_bounded() -> None:
+    many = [done("x" * 200, "invalid", False, seed) for seed in range(5000)]
+    assert len(report.markdown(many).encode()) < 1 << 20
+
+
+def test_rates_beyond_chance_are_told(tmp_path: Path) -> None:
+    report.write([done("a", "valid", True, n) for n in range(10)], tmp_path)
+    worse = [done("a", "invalid", False, n) for n in range(10)]
+    assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10, before in 10 of 10"]
+    assert report.changed(worse[:1], tmp_path) == []
+    with pytest.raises(BadInput, match="no results of a matrix"):
+        report.changed([], tmp_path / "nowhere")
+
+
+def test_failures_and_the_budget_end_nothing_early(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outcomes = iter([Missing("no Java"), ClusterTrouble("no quorum"), Attempt(1, "valid", [True], 1.0)])
+
+    def attempt(*arguments: object) -> Attempt:
+        found = next(outcomes)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(running, "attempt", attempt)
+    said: list[str] = []
+    ran = running.matrix([cell("a"), cell("b"), cell("c")], tmp_path, 60, said.append)
+    assert [one.exit_code for one in ran] == [2, 2, 0]
+    assert running.exit_code(ran) == 2
+    ran = running.matrix([cell("a")], tmp_path, 0, said.append)
+    assert ran[0].attempt is None
+    assert "not run" in said[-1]
+
+
+def test_arguments() -> None:
+    assert [seconds(text) for text in ("90", "20m", "1.5h")] == [90, 1200, 5400]
+    assert parts("2/4") == (2, 4)
+    for bad in ("5/4", "0/1", "x"):
+        with pytest.raises(BadInput, match="--shard"):
+            parts(bad)
+    with pytest.raises(BadInput, match="--budget"):
+        seconds("soon")
