@@ -17,12 +17,10 @@ from checker.anomalies.table import ANOMALIES
 from checker.cycle_types import EXISTS, LEVELS, SPECS
 from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
+from harness import catalogue
 from harness.cluster import versions as kafka
-from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.java import MINIMUM as JAVA_MINIMUM
-from harness.cluster.local import LocalCluster
-from harness.cluster.loopback import LoopbackCluster
-from harness.cluster.mock import MockCluster
+from harness.cluster.sim import SimCluster
 from harness.model.options import CheckOptions, Settings
 from harness.model.protocols import Fault
 from harness.plan import TestPlan
@@ -47,10 +45,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 PLACES: Final[Mapping[str, type]] = {
-    "`local`": LocalCluster,
-    "`local --network loopback`": LoopbackCluster,
-    "`docker`": DockerCluster,
-    "`mock`": MockCluster,
+    f"`{name}`": kind for name, kind in catalogue.CLUSTERS.items() if kind is not SimCluster
 }
 
 

@@ -8,11 +8,13 @@ from typing import Final
 
 from harness.cluster import docker_net, namespaces
 from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.external import ExternalCluster
 from harness.cluster.local import LocalCluster
 from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.mock import MockCluster
 from harness.cluster.refusals import reasons
 from harness.cluster.sim import SimCluster
+from harness.cluster.ssh_cluster import SshCluster
 from harness.model.protocols import Network
 from nemesis import table
 from nemesis.schedule import Timing
@@ -22,9 +24,12 @@ CLUSTERS: Final[Mapping[str, type]] = {
     "local": LocalCluster,
     "local --network loopback": LoopbackCluster,
     "docker": DockerCluster,
+    "ssh": SshCluster,
+    "external": ExternalCluster,
     "mock": MockCluster,
     "sim": SimCluster,
 }
+CLIENTS_ONLY: Final = "clients can be hit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def _refused(
     kind: type, needs: tuple[type, ...], of_clients: tuple[type, ...], refused: Mapping[type, str]
 ) -> str:
     why = _why_not(kind, needs, refused)
-    return f"{why}; clients can be hit" if why and not _why_not(kind, of_clients, refused) else why
+    return f"{why}; {CLIENTS_ONLY}" if why and not _why_not(kind, of_clients, refused) else why
 
 
 def _why_not(kind: type, needs: tuple[type, ...], refused: Mapping[type, str]) -> str:

@@ -316,20 +316,11 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
     """Say what this machine can run, what it cannot, why, and the one-line fix."""
-    from dataclasses import asdict
+    from harness import diagnosis
 
-    from harness.cluster import doctor as probes
-
-    checks = probes.probe()
-    if as_json:
-        say(json.dumps([asdict(check) for check in checks]))
-    else:
-        for one in checks:
-            say(
-                f"{'yes' if one.ok else 'no ':3}  {one.name:24} {one.why}"
-                + (f"\n     fix: {one.fix}" if one.fix else "")
-            )
-    return EXIT_VALID if all(one.ok for one in checks if one.required) else EXIT_BAD_INPUT
+    found = diagnosis.findings()
+    say(json.dumps(diagnosis.data(found)) if as_json else diagnosis.text(found))
+    return EXIT_VALID if all(one.ok for one in found if one.required) else EXIT_BAD_INPUT
 
 
 def main() -> None:

@@ -183,7 +183,7 @@ class Keeper:
             "beside": [name for name in servers(cluster) if name not in cluster.nodes],
             "trouble": mending.trouble(cluster),
             "held": str(self._hold) if self._hold is not None else "",
-            "left_topics_of": list(self._left),
+            "left_topics_of": [run for run in self._left if self._hold is None or run != self._hold.run],
         }
 
     # --- runs -----------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def dropped(env: Env, names: Sequence[str]) -> Mapping[str, Any]:
 def cut_off(env: Env, before: Facts, names: Sequence[str]) -> dict[str, Any]:
     """Effect of isolating nodes: new leaders; of all nodes, what was dropped by the end.
 
-    Of servers that are no brokers: that none of them controls the cluster now, and that something was dropped.
+    Of servers that are no brokers: none of them controls the cluster now, and something was dropped.
     """
     if any(name in before.beside for name in names):
         moved, lost = moved_controller(env, names), lost_packets(env, before, names)

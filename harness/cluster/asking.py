@@ -41,39 +41,33 @@ class Asking:
     def controller(self) -> int | None:
         """The id of the node that controls the cluster; None when nobody says.
 
-        With KRaft it is the leader of the metadata quorum, by the newest answer; with ZooKeeper the broker
-        that most brokers name, and more than any other.
+        With KRaft it is the leader of the metadata quorum, by the newest answer of the voters. (Brokers would
+        pass the question on to the leader they know, and wait for it when it is silent.) With ZooKeeper it
+        is the broker that most brokers name, and more than any other.
         """
         if self.layout.zookeepers:
             return most_named(view.controller for view in self.views())
         found = []
-        for broker in self.layout.brokers:
+        for voter in self.layout.voters:
             with suppress(OSError, ValueError):
-                answer = views.exchange(
-                    self.connect(), broker.address, broker.port, quorum.REQUEST, _TIMEOUT_S
-                )
-                found.append(quorum.parse(answer))
+                found.append(quorum.parse(self._quorum(voter)))
         return max(found)[1] if found else None
 
     def silent(self) -> list[str]:
         """The servers of the metadata, of those that are no brokers, that do not answer."""
         return [place.name for place in self.layout.beside if not self._answers(place)]
 
-    def provoke(self, name: str) -> None:
-        """Have a broker or controller write a line to its log. Raises OSError when it does not listen."""
-        node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
-        with self.connect() as connection:
-            connection.settimeout(_TIMEOUT_S)
-            connection.connect((node.address, node.port or node.controller_port))
-            connection.sendall(_NONSENSE)
-
     def _answers(self, place: Place) -> bool:
         with suppress(OSError, ValueError):
             if isinstance(place, Node):  # whoever leads the quorum: any answer is a sign of life
-                port = place.controller_port
-                return bool(views.exchange(self.connect(), place.address, port, quorum.REQUEST, _TIMEOUT_S))
+                return bool(self._quorum(place))
             return zookeeper.serves(self._status(place.address, place.port))
         return False
+
+    def _quorum(self, voter: Node) -> bytes:
+        """A controller's answer to the question who leads."""
+        port = voter.controller_port
+        return views.exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
         """A ZooKeeper's answer, which ends with the connection."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache, clockshim, disks, docker_engine, jars, java, links, namespaces
+from harness.cluster import cache, clockshim, disks, docker_engine, jars, java, links, namespaces, room
 from harness.model.errors import HarnessError
 
 _DISK_BYTES = 2 << 30
@@ -56,7 +55,7 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
         fault("disk faults", disks.why_not(), "loop mounts work: power-loss, disk-full, disk-slow"),
         docker_cluster(version),
         disk(work_dir, shutil.disk_usage(work_dir).free),
-        memory(_meminfo()),
+        memory(room.available_bytes()),
     ]
 
 
@@ -149,13 +148,3 @@ def memory(available_bytes: int | None) -> Check:
         fix = f"free {_MEMORY_BYTES >> 30} GiB, or run fewer brokers (--nodes 1)"
         return Check("memory", False, text, fix, required=False)
     return Check("memory", True, text)
-
-
-def _meminfo(path: Path = Path("/proc/meminfo")) -> int | None:
-    try:
-        fields: Mapping[str, str] = {
-            name: value for name, _, value in (line.partition(":") for line in path.read_text().splitlines())
-        }
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None

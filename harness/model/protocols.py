@@ -340,9 +340,9 @@ class ServerLogs(Protocol):
     """The nodes' server logs while they grow."""
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        """At most 1 MiB of a node's server log from a byte offset (None: from its end), and the offset after it.
+        """A piece of a node's server log from a byte offset (None: from its end), and the offset after it.
 
-        Nothing where there is no log yet. Raises ClusterTrouble.
+        At most 1 MiB; nothing where there is no log yet. Raises ClusterTrouble.
         """
 
 

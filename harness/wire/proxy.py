@@ -18,11 +18,13 @@ Control: a JSON object per line, {"id": n, "do": verb, ...}, answered by {"id": 
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -174,6 +176,8 @@ def main(argv: list[str]) -> int:
     """See the module's text."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)  # every request waits for this process; root only
     proxy = Proxy()
     proxy.control(socket.socket(fileno=CONTROL_FD))
     for at, target in enumerate(argv, CONTROL_FD + 1):

@@ -1,0 +1,141 @@
+"""What `harness doctor` says of this machine, clusters and faults: yes or no, why, the fix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness import catalogue
+from harness.cluster import doctor
+from harness.cluster.doctor import Check
+
+_NOT_RUN: Final = "runs are impossible on this machine"
+_KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """kind: machine, cluster or fault; cluster: where the fault would be; required: no run without it."""
+
+    kind: str
+    name: str
+    ok: bool
+    why: str
+    fix: str = ""
+    cluster: str = ""
+    required: bool = False
+
+
+def findings() -> list[Finding]:
+    """Look at everything; nothing is changed, except that the cache directory is made."""
+    machine = doctor.probe()
+    kinds = clusters(machine)
+    return [
+        *(Finding("machine", one.name, one.ok, one.why, one.fix, "", one.required) for one in machine),
+        *kinds,
+        *faults(catalogue.rows(), {one.name: one for one in kinds}),
+    ]
+
+
+def clusters(machine: Sequence[Check]) -> list[Finding]:
+    """Each value of --cluster."""
+    by_name = {check.name: check for check in machine}
+    lacking = [check for check in machine if check.required and not check.ok]
+    network, docker = by_name["network faults"], by_name["docker cluster"]
+    local = "brokers on this machine"
+    looked: Mapping[str, Callable[[], Finding]] = {
+        "local": lambda: (
+            _yes("local", f"{local}, each with a network of its own")
+            if network.ok
+            else _no("local", f"{network.why}", network.fix)
+        ),
+        "local --network loopback": lambda: _yes("local --network loopback", f"{local}, on loopback ports"),
+        "docker": lambda: Finding("cluster", "docker", docker.ok, docker.why, docker.fix),
+        "ssh": ssh,
+        "external": lambda: _yes(
+            "external", "clients run here: give --bootstrap, and --client-config for TLS"
+        ),
+        "mock": lambda: _yes("mock", "librdkafka's mock cluster, wrong about transactions"),
+        "sim": lambda: _yes("sim", "a simulated log, with bugs to switch on"),
+    }
+    if lacking:
+        first = lacking[0]
+        return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in catalogue.CLUSTERS]
+    return [looked[name]() for name in catalogue.CLUSTERS]
+
+
+def _yes(name: str, why: str) -> Finding:
+    return Finding("cluster", name, True, why)
+
+
+def _no(name: str, why: str, fix: str) -> Finding:
+    return Finding("cluster", name, False, why, fix)
+
+
+def ssh(home: Path | None = None) -> Finding:
+    """Whether there is a key to get into hosts with; the file of the hosts may name others."""
+    if os.environ.get("SSH_AUTH_SOCK"):
+        return _yes("ssh", "with the keys of the agent; the hosts are those of --hosts")
+    folder = (home or Path.home()) / ".ssh"
+    there = [name for name in _KEYS if (folder / name).is_file()]
+    if there:
+        return _yes("ssh", f"with {folder / there[0]}; the hosts are those of --hosts")
+    return _no("ssh", f"no key in {folder}, and no agent", "ssh-keygen -t ed25519, or name a key in --hosts")
+
+
+def faults(rows: Sequence[catalogue.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
+    """Each fault on each kind of cluster."""
+    found = []
+    for row in rows:
+        for name, refused in row.refused.items():
+            kind = kinds[name]
+            if refused:
+                why, _, fix = refused.rpartition(": ")
+                found.append(Finding("fault", row.verb, False, why or fix, fix if why else "", name))
+            elif not kind.ok and kind.why.startswith(_NOT_RUN):
+                found.append(Finding("fault", row.verb, False, kind.why, kind.fix, name))
+            elif not kind.ok:
+                found.append(
+                    Finding("fault", row.verb, False, f"no {name} cluster: {kind.why}", kind.fix, name)
+                )
+            else:
+                found.append(Finding("fault", row.verb, True, row.summary, "", name))
+    return found
+
+
+def data(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """As plain data, a row each."""
+    return [asdict(one) for one in found]
+
+
+def text(found: Sequence[Finding]) -> str:
+    """For a reader: a fault is "yes" when the local cluster takes it; its other places stand below."""
+    lines = []
+    for kind, title in (("machine", "this machine"), ("cluster", "clusters (--cluster)")):
+        lines.append(title)
+        lines += [line for one in found if one.kind == kind for line in _lines(one)]
+        lines.append("")
+    lines.append("faults (--nemesis)")
+    verbs = dict.fromkeys(one.name for one in found if one.kind == "fault")
+    for verb in verbs:
+        lines += _fault([one for one in found if one.kind == "fault" and one.name == verb])
+    return "\n".join(lines)
+
+
+def _lines(one: Finding) -> list[str]:
+    fix = [f"       fix: {one.fix}"] if one.fix else []
+    return [f"  {'yes' if one.ok else 'no ':3}  {one.name:24} {one.why}", *fix]
+
+
+def _fault(places: Sequence[Finding]) -> list[str]:
+    local = next(one for one in places if one.cluster == "local")
+    yes = [one.cluster for one in places if one.ok]
+    partly = [one.cluster for one in places if not one.ok and one.why.endswith(catalogue.CLIENTS_ONLY)]
+    where = ", ".join(yes) or "nowhere here"
+    where += f"; clients only: {', '.join(partly)}" if partly else ""
+    why = [] if local.ok else [f"       local: {local.why}"]
+    fix = [f"       fix: {local.fix}"] if local.fix else []
+    return [f"  {'yes' if local.ok else 'no ':3}  {local.name:24} {where}", *why, *fix]
