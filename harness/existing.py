@@ -108,7 +108,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 def remove_left(cluster: Cluster, call: Call) -> None:
     """Before the load: delete the topics that killed runs have left on a named cluster."""
     if isinstance(cluster, named.NamedCluster) and cluster.left_runs:
-        gone = call("delete_runs", DELETE_S + 5.0, runs=cluster.left_runs, timeout_s=DELETE_S)
+        gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(gone))
         cluster.forget(cluster.left_runs)
 
@@ -122,7 +122,7 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
         _forget(cluster, plan.run)
         return
     try:
-        gone = call("delete_runs", DELETE_S + 5.0, runs=[plan.run], timeout_s=DELETE_S)
+        gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=[plan.run], timeout_s=DELETE_S)
         log.info("deleted %d topics", len(gone))
         _forget(cluster, plan.run)
     except ClusterTrouble as error:

@@ -382,6 +382,7 @@ def settled(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
 def dump(plan: TestPlan) -> str:
     """The plan as YAML."""
     data = plan.model_dump(by_alias=True, mode="json")
+    data |= {"replication": plan.replication_factor, "min_insync_replicas": plan.min_isr}
     data["schedule"] = timetable.dumped(plan.schedule)
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from harness.model.protocols import Brokers, Env, Fault, Processes
 from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import EFFECT_TIMEOUT_S, hit, wait_for
+from nemesis.effects import effect_s, hit, wait_for
 from nemesis.kill import start
 from nemesis.placement import Placed, broker_of, move, node_of, placed, wait_moved
 from nemesis.reassign import put_back
@@ -56,7 +56,7 @@ def _fall_behind(env: Env, rows: Sequence[Placed], late: str) -> list[Placed]:
     assert isinstance(env.cluster, Processes)
     broker = broker_of(env, late)
     env.cluster.kill(late)
-    wait_for(lambda: all(broker not in row.isr for row in _now(env, rows)), EFFECT_TIMEOUT_S)
+    wait_for(lambda: all(broker not in row.isr for row in _now(env, rows)), effect_s(env))
     time.sleep(BEHIND_S)
     return _now(env, rows)
 
@@ -73,7 +73,7 @@ def _elected(env: Env, rows: Sequence[Placed], broker: int) -> list[Placed]:
             admin(env, "elect", partitions=orphans, unclean=True)
         return len(led) == len(rows)
 
-    wait_for(all_led, STARTED_S)
+    wait_for(all_led, min(STARTED_S, env.effect_s))
     return led
 
 

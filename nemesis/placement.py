@@ -83,7 +83,7 @@ def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> i
         there[0] = sum(now.get(at) == tuple(ids) for at, ids in lists.items())
         return before == there[0] == len(lists)
 
-    wait_for(all_moved, timeout_s)
+    wait_for(all_moved, min(timeout_s, env.effect_s))
     return there[0]
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from harness.clients.api import Admin, ClientError, Library
 from harness.clients.settings import Settings
 from harness.clients.storm import Storm
 from harness.model.errors import BadInput
+
+GROUP_S: Final = 3.0  # for deleting a group, which is not worth more
+
 
 
 class AdminRole:
@@ -156,7 +159,7 @@ class AdminRole:
         found = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
         self._admin.delete_topics(found, timeout_s)
         for each in of:
-            self._admin.delete_group(each.group_id, timeout_s)
+            self._admin.delete_group(each.group_id, GROUP_S)
         return found
 
     def _topics(self) -> dict[str, int]:

@@ -57,6 +57,14 @@ class Asking:
         """The servers of the metadata, of those that are no brokers, that do not answer."""
         return [place.name for place in self.layout.beside if not self._answers(place)]
 
+    def provoke(self, name: str) -> None:
+        """Have a broker or controller write a line to its log. Raises OSError when it does not listen."""
+        node = next(place for place in self.layout.places if place.name == name and isinstance(place, Node))
+        with self.connect() as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect((node.address, node.port or node.controller_port))
+            connection.sendall(_NONSENSE)
+
     def _answers(self, place: Place) -> bool:
         with suppress(OSError, ValueError):
             if isinstance(place, Node):  # whoever leads the quorum: any answer is a sign of life

@@ -1,4 +1,4 @@
-"""Who leads the metadata quorum: DescribeQuorum, version 0, asked of every broker; the newest epoch counts.
+"""Who leads the metadata quorum: DescribeQuorum, version 0. Of several answers the newest epoch counts.
 
 Metadata names any live broker as controller in KRaft mode (KIP-590), so it cannot tell.
 

@@ -37,7 +37,7 @@ from harness.model.protocols import CommandResult
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
-SILENCE_S: Final = 30
+SILENCE_S: Final = 60
 _RENEW_S: Final = 3.0
 _ASK_S: Final = 20.0
 _UPLOAD_S: Final = 600.0

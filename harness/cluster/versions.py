@@ -21,7 +21,7 @@ SERIES: Final[Mapping[str, str]] = {
     "4.3": "4.3.1",
 }
 # Major versions of Java on which clusters of a series have been run.
-JAVA: Final[Mapping[str, tuple[int, ...]]] = dict.fromkeys(SERIES, (17,))
+JAVA: Final[Mapping[str, tuple[int, ...]]] = dict.fromkeys(SERIES, (17, 21, 25))
 OLDEST: Final = (2, 4, 0)  # the first with a build for Scala 2.13
 OLDEST_KRAFT: Final = (3, 3, 1)  # KRaft is ready for production from here on (KIP-833)
 WITHOUT_ZOOKEEPER: Final = (4, 0, 0)  # KIP-500, KIP-896

@@ -32,8 +32,9 @@ from typing import Any, Final
 import orjson
 
 from harness.model.wire import CLIENTS, Traffic, rule_of
-from harness.wire.connection import Connection, Counted, Shared
+from harness.wire.connection import Connection
 from harness.wire.loop import READ, Endpoint, Loop
+from harness.wire.parts import Counted, Numbered, Shared
 from harness.wire.rules import Held, Rules
 
 CONTROL_FD: Final = 3
@@ -102,7 +103,7 @@ class Proxy:
             Endpoint(self.loop, outer, made.from_broker, made.broker_drained, connecting=True),
         )
 
-    def _closed(self, connection: Connection) -> None:
+    def _closed(self, connection: Numbered) -> None:
         self._open.pop(connection.number, None)
         if self.counted.unparsed > self._unparsed:
             self._unparsed = self.counted.unparsed
@@ -177,7 +178,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, -10)  # every request waits for this process; root only
+        os.nice(-10)  # every request waits for this process; root only
     proxy = Proxy()
     proxy.control(socket.socket(fileno=CONTROL_FD))
     for at, target in enumerate(argv, CONTROL_FD + 1):

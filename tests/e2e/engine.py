@@ -37,7 +37,16 @@ def engine() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="engine-"))
     where = f"unix://{folder}/socket"
     (folder / "daemon.json").write_text("{}")
-    argv = [str(program), *_OPTIONS, f"--host={where}", f"--config-file={folder}/daemon.json"]
+    # Nothing of it outlives the tests, however they end.
+    argv = [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        str(program),
+        *_OPTIONS,
+        f"--host={where}",
+        f"--config-file={folder}/daemon.json",
+    ]
     argv += [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A cluster that stays: many runs, one at a time, each leaves it whole and empty; killed ones are mended after."""
+"""A cluster that stays: one run at a time, and each leaves it whole and empty, killed ones too."""
 
 from __future__ import annotations
 

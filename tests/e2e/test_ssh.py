@@ -45,7 +45,7 @@ def wait_for(true: Callable[[], object], timeout_s: float) -> None:
 
 def on_host(hosts: Hosts, name: str) -> dict[str, str]:
     """What runs have on a host: processes, files, packet filters."""
-    processes = hosts.inside(name, "ps", "-eo", "args", "--no-headers").splitlines()
+    processes = hosts.inside(name, "ps", "-ewwo", "args", "--no-headers").splitlines()
     ours = [line for line in processes if "kafka" in line]
     files = hosts.inside(name, "find", "/root", "/home", "-mindepth", "1").splitlines()
     rules = hosts.inside(
@@ -127,7 +127,7 @@ from pathlib import Path
 from harness.cluster import ssh_hosts
 from harness.cluster.ssh_cluster import SshCluster
 cluster = SshCluster("killed", ssh_hosts.load(Path(sys.argv[1])), work_dir=Path(sys.argv[2]), filters=True,
-                     silence_s=10)
+                     silence_s=20)
 cluster.up(print)
 cluster.drop("n1", ["n2", "n3"])
 cluster.drop("n2", ["n1", "w0"])
@@ -144,15 +144,17 @@ def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(hosts.file), str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as harness:
-        said = _until_held(harness)
-        assert "held" in said, said
-        told = {name: on_host(hosts, name) for name in NODES}
-        assert all("kafka.Kafka" in kinds["processes"] for kinds in told.values())
-        assert all(kinds["rules"] for kinds in told.values()), told
-        there = ssh_hosts.load(hosts.file)
-        assert ssh_clean.leftovers(there) == []  # it lives
-        harness.kill()
-    wait_for(lambda: not any({"processes", "rules"} & kinds.keys() for kinds in left(hosts).values()), 30)
+        try:
+            said = _until_held(harness)
+            assert "held" in said, said
+            told = {name: on_host(hosts, name) for name in NODES}
+            assert all("kafka.Kafka" in kinds["processes"] for kinds in told.values()), told
+            assert all(kinds["rules"] for kinds in told.values()), told
+            there = ssh_hosts.load(hosts.file)
+            assert ssh_clean.leftovers(there) == []  # it lives
+        finally:
+            harness.kill()
+    wait_for(lambda: not any({"processes", "rules"} & kinds.keys() for kinds in left(hosts).values()), 60)
     assert left(hosts).keys() == set(NODES)
     found = ssh_clean.leftovers(there)
     assert [(one.kind, one.host.name, "killed" in one.run) for one in found] == [

@@ -67,7 +67,7 @@ def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaEr
     return said[0], time.monotonic() - began
 
 
-@pytest.mark.parametrize("client", ["confluent", "java"])
+@pytest.mark.parametrize("client", ["confluent", "aiokafka", "java"])
 def test_what_real_clients_say_passes_and_every_answer_has_its_request(
     cluster: LoopbackCluster, client: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.running import left_behind
@@ -17,6 +18,16 @@ def wait_for_load(runs: Path, ops_min: int) -> Path:
                 return path.parent.parent
         time.sleep(0.2)
     raise AssertionError(f"no load in 90 s: {(runs / 'out').read_text()}")
+
+
+def eventually(what: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether it becomes true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def wait_until_gone(before: dict[str, set[str]]) -> None:

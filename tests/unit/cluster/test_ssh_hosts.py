@@ -18,7 +18,8 @@ def load(folder: Path, text: str) -> tuple[ssh_hosts.Host, ...]:
 def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
     first, second = load(
         tmp_path,
-        "- address: 10.0.0.1\n  key: keys/one\n- {address: b.example, name: big, kafka_port: 9200, sudo: true}\n",
+        "- address: 10.0.0.1\n  key: keys/one\n"
+        "- {address: b.example, name: big, kafka_port: 9200, sudo: true}\n",
     )
     assert (first.name, first.port, list(first.ports)) == ("n1", 22, [9092, 9093, 9094])
     assert first.key == str(tmp_path / "keys" / "one") and first.known_hosts is None

@@ -138,7 +138,7 @@ def test_who_does_not_hear_whom_as_rules(
 
 
 def test_dropped_packets_are_counted() -> None:
-    nft = "ip saddr 10.0.0.2 tcp dport 9092-9094 counter packets 7 bytes 420 drop\ncounter packets 2 bytes 1 drop\n"
+    nft = "tcp dport 9092-9094 counter packets 7 bytes 420 drop\ncounter packets 2 bytes 1 drop\n"
     iptables = (
         "Chain x_in (1 references)\n    pkts      bytes target\n"
         "       5      300 DROP       6    --  *      *       10.0.0.2             0.0.0.0/0\n"

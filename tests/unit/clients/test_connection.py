@@ -1,0 +1,73 @@
+"""The file that says how to connect: what it may hold, and that no message holds a value of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.clients.confluent_config import consumer_config, producer_config
+from harness.clients.connection import hidden, load
+from harness.clients.settings import settings
+from harness.model.errors import BadInput
+from harness.plan import make
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "client.properties"
+    path.write_text(text)
+    return path
+
+
+def test_properties_comments_and_variables(tmp_path: Path) -> None:
+    text = "# hello\n\nsecurity.protocol = SASL_SSL\nsasl.password=${A}-${B}=\nssl.ca.location=/ca.pem\n"
+    found = load(written(tmp_path, text), {"A": "x", "B": "y"})
+    expected = {"security.protocol": "SASL_SSL", "sasl.password": "x-y=", "ssl.ca.location": "/ca.pem"}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sasl.password=${NOT_SET}\n", ":1: the environment has no NOT_SET"),
+        ("\nsecret-alone\n", ":2: write it as key=value"),
+        ("sasl.username=me\nsasl.username=secret\n", ":2: sasl.username stands twice"),
+        ("sasl.jaas.config=secret\n", ":1: sasl.jaas.config is for Java clients"),
+        ("bootstrap.servers=secret\n", "--bootstrap"),
+        ("acks=secret\n", "does not say how to connect"),
+        ("security-protocol=secret\n", "did you mean security.protocol?"),
+    ],
+)
+def test_mistakes_have_a_place_and_no_value(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        load(written(tmp_path, text), {})
+    assert says in str(error.value) and "secret" not in str(error.value)
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="No such file"):
+        load(tmp_path / "nowhere")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="UTF-8"):
+        load(binary)
+
+
+def test_a_librarys_words_lose_their_secrets() -> None:
+    connection = {"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}
+    assert hidden("SASL_SSL: hunter2 is wrong", connection) == "SASL_SSL: <sasl.password> is wrong"
+
+
+def test_every_client_connects_so_and_shows_nothing() -> None:
+    connection = {"security.protocol": "SASL_SSL", "sasl.password": "hunter2"}
+    made = settings({"bootstrap": "b:1", "run": "r", "connection": connection})
+    assert "hunter2" not in repr(made)
+    for config in (producer_config(made), consumer_config(made)):
+        assert config["sasl.password"] == "hunter2"
+
+
+@pytest.mark.parametrize("option", ["producer_config", "consumer_config"])
+def test_secrets_do_not_go_into_the_plan(option: str) -> None:
+    with pytest.raises(BadInput, match="--client-config") as error:
+        make({option: {"sasl.password": "hunter2"}})
+    assert "hunter2" not in str(error.value)

@@ -1,0 +1,133 @@
+"""What is left is told from what is in use; named clusters are found by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import leftovers, store
+from harness.cli import invoke
+from harness.cluster import disks, named, owners, room
+from harness.cluster.named import State
+from harness.model.errors import BadInput, Missing
+from tests.conftest import absent
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def cluster(name: str, owner: str) -> None:
+    named.folder(name).mkdir(parents=True)
+    named.write(State(name, "local", owner, "2026-01-01T00:00:00Z"))
+
+
+def run(runs: Path, name: str, owner: str | None) -> Path:
+    data = runs / name / "cluster" / "nodes"
+    data.mkdir(parents=True)
+    (data / "data").write_bytes(b"x" * 100)
+    if owner is not None:
+        (runs / name / store.OWNER).write_text(owner)
+    return data.parent
+
+
+def test_only_what_nobody_owns_is_listed_and_removed(tmp_path: Path) -> None:
+    me, gone = owners.owner(os.getpid()), "boot/1/1"
+    cluster("mine", me)
+    cluster("gone", gone)
+    named.folder("half").mkdir()
+    runs = tmp_path / "runs"
+    alive, dead, old = run(runs, "a", me), run(runs, "b", gone), run(runs, "c", None)
+    found = leftovers.find("local", runs)
+    assert {(one.kind, one.name) for one in found} == {
+        ("cluster", "gone"), ("cluster", "half"), ("data", str(dead)), ("data", str(old)),
+    }  # fmt: skip
+    assert leftovers.remove(found, print) == 0
+    assert alive.exists() and named.folder("mine").exists()
+    assert not dead.exists() and not old.exists() and dead.parent.exists()
+    assert leftovers.find("local", runs) == []
+
+
+def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dead = run(tmp_path / "runs", "b", "boot/1/1")
+    ask = ["cluster", "clean", "--runs", str(tmp_path / "runs")]
+    assert invoke(ask) == 0
+    answer = capsys.readouterr()
+    assert str(dead) in answer.out and "give --yes" in answer.err and dead.exists()
+    assert invoke([*ask, "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [str(dead)]
+    assert invoke([*ask, "--yes"]) == 0 and not dead.exists()
+    capsys.readouterr()
+    assert invoke([*ask, "--yes"]) == 0
+    assert "nothing is left" in capsys.readouterr().out
+    assert invoke(["cluster", "clean", "--cluster", "moon"]) == 254
+    assert invoke(["cluster", "clean", "--cluster", "ssh"]) == 254
+
+
+def test_finding_a_cluster_by_name_or_none() -> None:
+    with pytest.raises(BadInput, match="start it: harness cluster up x"):
+        named.find("x")
+    me = owners.owner(os.getpid())
+    cluster("a", me)
+    assert named.find().name == "a" and named.find("a", "local").pid == os.getpid()
+    cluster("b", me)
+    with pytest.raises(BadInput, match=r"several clusters are up \(local:a, local:b\)"):
+        named.find()
+    with pytest.raises(BadInput, match="no docker cluster a is up"):
+        named.find("a", "docker")
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["up", "Not/A/Name"], "a name is made of a-z"),
+        (["up", "x", "--cluster", "mock"], "only local, docker, ssh can stay"),
+        (["down", "nobody"], "no cluster nobody"),
+        (["down"], "harness cluster up"),
+        (["logs"], "harness cluster up"),
+        (["shell", "n1"], "harness cluster up"),
+        (["status", "nobody"], "harness cluster up nobody"),
+    ],
+)
+def test_bad_input_is_one_message(command: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["cluster", *command]) == 254
+    assert says in capsys.readouterr().err
+    assert not named.names()
+
+
+def test_not_enough_room_is_told_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    room.require(1, tmp_path / "not" / "there" / "yet")
+    monkeypatch.setattr(room, "free_bytes", lambda folder: 100 << 20)
+    with pytest.raises(Missing, match="100 MB are free"):
+        room.require(1, tmp_path)
+    monkeypatch.setattr(room, "available_bytes", lambda: 900 << 20)
+    with pytest.raises(Missing, match=r"3 servers take 1005 MB, and 900 MB are available"):
+        room.require(3, tmp_path)
+
+
+def test_a_loop_device_of_a_run_that_is_gone(tmp_path: Path) -> None:
+    if disks.why_not():
+        absent(disks.why_not())
+    runs = tmp_path / "runs"
+    image = run(runs, "b", "boot/1/1") / "nodes" / "n1" / "disk.img"
+    image.parent.mkdir()
+    image.write_bytes(b"")
+    os.truncate(image, 1 << 20)
+    losetup = ["losetup", "--find", "--show", str(image)]
+    device = subprocess.run(losetup, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        found = leftovers.find("local", runs)
+        assert ("loop", device) in {(one.kind, one.name) for one in found}
+        assert leftovers.remove(found, print) == 0
+        assert not Path(f"/sys/block/{Path(device).name}/loop/backing_file").exists()
+        assert leftovers.find("local", runs) == []
+    finally:
+        subprocess.run(["losetup", "-d", device], check=False, capture_output=True)

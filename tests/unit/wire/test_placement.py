@@ -1,0 +1,60 @@
+"""Where brokers say that they are when a proxy stands before them, and when one is put there."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import plan as plans
+from harness.assemble import make_cluster
+from harness.cluster import broker
+from harness.cluster.broker import Node
+from harness.cluster.loopback import LoopbackCluster
+from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.protocols import Wire
+from nemesis import table
+
+
+def settings(node: Node) -> dict[str, str]:
+    text = broker.properties(node, [node], "4.1.1", "/data", {})
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_clients_are_sent_to_the_proxy_and_brokers_come_directly() -> None:
+    found = settings(Node("n1", 1, "10.0.0.1", 9092, 9093, client_port=9095, proxy_port=9096))
+    assert "CLIENTS://10.0.0.1:9095" in found["listeners"].split(",")
+    assert found["advertised.listeners"] == "INSIDE://10.0.0.1:9092,CLIENTS://10.0.0.1:9096"
+    assert "CLIENTS:PLAINTEXT" in found["listener.security.protocol.map"].split(",")
+    assert found["inter.broker.listener.name"] == "INSIDE"
+
+
+def test_brokers_are_sent_to_the_proxy_too() -> None:
+    node = Node("n1", 1, "10.0.0.1", 9092, 9093, client_port=9095, proxy_port=9096, peer_port=9097)
+    found = settings(node)
+    assert "INSIDE://10.0.0.1:9092" in found["listeners"].split(",")
+    assert "INSIDE://10.0.0.1:9097" in found["advertised.listeners"].split(",")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "needed", "placed"),
+    [
+        ("auto", frozenset(), "nobody"),
+        ("auto", frozenset({Wire}), "clients"),
+        ("clients", frozenset(), "clients"),
+        ("everybody", frozenset({Wire}), "everybody"),
+    ],
+)
+def test_a_proxy_is_there_when_a_fault_needs_it_or_the_plan_says_so(
+    proxy: str, needed: frozenset[type], placed: str, tmp_path: object
+) -> None:
+    plan = plans.make({"proxy": proxy, "network": "loopback"})
+    cluster = make_cluster(plan, tmp_path, print, needed)  # type: ignore[arg-type]
+    assert isinstance(cluster, LoopbackCluster)
+    assert cluster._proxied == placed
+    with pytest.raises(ClusterTrouble, match="not up"):
+        cluster.wire_traffic()
+
+
+def test_a_wire_fault_has_a_name_and_a_hint() -> None:
+    assert table.canonical("wire:late-endtxn", ["n1"]) == ("wire:late-endtxn",)
+    with pytest.raises(BadInput, match="did you mean late-endtxn"):
+        table.canonical("wire:late-endtx", ["n1"])
