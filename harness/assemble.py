@@ -14,14 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any
 
-from harness import client_versions, existing, loads, store, timetable
+from harness import client_versions, clusters, existing, loads, staff, store, timetable
 from harness import plan as plans
-from harness.clients.settings import settings as client_settings
 from harness.cluster import java, owners
-from harness.cluster.refusals import reasons
-from harness.crew import AdminLink, Crew
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.interpreter import Interpreter, Limits, fault_of
 from harness.live import Live
@@ -30,24 +27,16 @@ from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.protocols import (
-    Clocks,
     Cluster,
-    Disks,
     Env,
     Fault,
     Generator,
-    Hosts,
     Logs,
-    Network,
-    Roles,
-    SlowDisks,
-    Wire,
     Workload,
 )
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
 from harness.provenance import git_commit, versions
-from harness.roles import AdminRoles, Topics, Viewed, ViewRoles
 from harness.rolling import Roller
 from harness.spark import WarmSpark
 from harness.yaml_data import Where
@@ -69,166 +58,6 @@ class Outcome:
 
 
 # --- parts of a plan ----------------------------------------------------------------------------------
-
-
-def make_cluster(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
-    """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
-    if plan.cluster_name:
-        from harness.cluster import named
-
-        return named.attach(plan.cluster_name, plan.cluster, plan.run)
-    if plan.cluster == "mock":
-        from harness.cluster.mock import MockCluster
-
-        return MockCluster(plan.nodes, work)
-    if plan.cluster == "sim":
-        from harness.cluster.sim import SimCluster
-
-        return SimCluster(work)
-    if plan.cluster == "docker":
-        return _docker_cluster(plan, work)
-    if plan.cluster == "ssh":
-        return _ssh_cluster(plan, work, needed)
-    if plan.cluster == "external":
-        return _external_cluster(plan, work)
-    from harness.cluster import local, room
-
-    room.require(len(server_names(plan)), work)
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
-    return local.make(
-        plan.nodes, plan.kafka_version, config, work, plan.network,
-        outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
-        metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
-    )  # fmt: skip
-
-
-# What a cluster has only if it was started with it.
-AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
-
-
-def prepared(plan: TestPlan) -> frozenset[type]:
-    """What the faults of a plan need of a cluster, and its options give."""
-    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
-    needed = nemeses.needed(nemeses.faults(names, Timing()))
-    return needed | {Wire} if _proxied(plan, needed) != "nobody" else needed
-
-
-def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
-    """Whose requests are to pass a wire proxy."""
-    if plan.proxy != "auto":
-        return plan.proxy
-    return "clients" if Wire in needed else "nobody"
-
-
-def server_names(plan: TestPlan) -> list[str]:
-    """The servers that a plan's faults may name."""
-    from harness.cluster import layout
-
-    brokers = [f"n{n + 1}" for n in range(plan.nodes)]
-    if plan.cluster == "ssh":
-        from harness.cluster import ssh_hosts
-
-        return [host.name for host in ssh_hosts.load(Path(plan.hosts))]
-    if plan.cluster != "local":
-        return brokers
-    return brokers + layout.beside(plan.nodes, plan.controllers, plan.metadata_kept)
-
-
-def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
-    from harness.cluster import docker_cluster, docker_redpanda_cluster
-
-    if plan.system == "redpanda":
-        return docker_redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
-    return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
-
-
-def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster:
-    from harness.cluster import ssh_cluster, ssh_hosts
-
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
-    hosts = ssh_hosts.load(Path(plan.hosts))
-    return ssh_cluster.SshCluster(plan.run, hosts, plan.kafka_version, config, work, Network in needed)
-
-
-def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
-    from harness.cluster import external
-
-    connection = existing.connecting(plan)
-    brokers = external.find(plan.bootstrap, connection).brokers
-    cluster = external.ExternalCluster(plan.bootstrap, connection, brokers, work)
-    config = existing.topic_config(plan)
-    cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, plan.replication_factor, config)
-    return cluster
-
-
-def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
-    """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
-    refused = reasons(needed)
-    if plan.cluster_name:
-        lacking = (needed & AT_START) - prepared(existing.plan_of(plan.cluster_name))
-        again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
-        refused |= dict.fromkeys(lacking, f"the cluster {plan.cluster_name} was started without: {again}")
-    if plan.cluster == "docker" and Network in needed:
-        from harness.cluster import docker_net
-
-        refused[Network] = docker_net.why_not()
-    return refused
-
-
-def cannot(plan: TestPlan) -> str:
-    """How a refusal describes the cluster."""
-    if plan.cluster == "external":
-        return (
-            "a cluster that others run does not offer: only clients can be broken there "
-            "(kill:client, pause:client); use --cluster local"
-        )
-    if plan.cluster == "docker":
-        return "containers do not offer; use --cluster local"
-    if plan.cluster == "ssh":
-        return "brokers on other hosts do not offer; use --cluster local"
-    if plan.cluster == "sim":
-        return "a simulated log does not have; use --cluster local"
-    if plan.cluster == "mock":
-        return "librdkafka's mock cluster does not offer; use --cluster local"
-    return (
-        "this machine's namespaces would give, and they are refused or switched off; "
-        "`harness doctor` says why and what to do"
-    )
-
-
-def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
-    """Plain data for the clients in the workers."""
-    # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
-    quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
-    return {
-        "library": plan.library,
-        **({"java": client_versions.java_client(plan, log.info)} if plan.library == "java" else {}),
-        "seed": plan.seed,
-        "sim": {"bugs": list(plan.sim_bugs)},
-        "bootstrap": bootstrap,
-        "connection": existing.connecting(plan),
-        "run": plan.run,
-        "concurrency": plan.concurrency,
-        "partitions_per_topic": plan.partitions_per_topic,
-        "acks": plan.acks,
-        "retries": plan.retries,
-        "idempotence": plan.idempotent,
-        "txn": plan.txn,
-        "isolation_level": plan.isolation_level,
-        "auto_offset_reset": plan.auto_offset_reset,
-        "auto_commit": plan.auto_commit,
-        "logical_offsets": plan.logical_offsets,
-        "delivery_timeout_s": plan.delivery_timeout_s,
-        "request_timeout_s": plan.request_timeout_s,
-        "op_timeout_s": plan.op_timeout_s,
-        "poll_ms": plan.poll_ms,
-        "record_size": plan.record_bytes,
-        "pipelined": plan.pipelined,
-        "rewind": plan.rewind,
-        "producer_config": plan.producer_config,
-        "consumer_config": {**quirks, **plan.consumer_config},
-    }
 
 
 def load_phase(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> Generator:
@@ -296,8 +125,8 @@ def run(
 ) -> Outcome:
     """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `timetable.checked`."""
     plan = existing.settled(plan)
-    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
-    schedule = timetable.checked(plan, server_names(plan), names, where)
+    names = nemeses.canonical(",".join(plan.nemesis), clusters.server_names(plan))
+    schedule = timetable.checked(plan, clusters.server_names(plan), names, where)
     plan = plan.model_copy(update={"nemesis": names, "schedule": schedule})
     timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
     faults = nemeses.faults((*names, *plan.scheduled), timing)
@@ -334,9 +163,9 @@ def _run_in(
     folder: Path, plan: TestPlan, faults: tuple[Fault, ...], say: Say, spark: WarmSpark, quiet: bool
 ) -> Outcome:
     needed = nemeses.needed(faults)
-    cluster = make_cluster(plan, folder / "cluster", say, needed)
-    nemeses.refuse_unsupported(faults, cluster, cannot(plan), refusals(plan, needed))
-    triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, cannot(plan))
+    cluster = clusters.make(plan, folder / "cluster", say, needed)
+    nemeses.refuse_unsupported(faults, cluster, clusters.cannot(plan), clusters.refusals(plan, needed))
+    triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, clusters.cannot(plan))
     client_versions.fetch(plan, say)
     interrupted = False
     with contextlib.ExitStack() as stack:
@@ -359,40 +188,6 @@ def _run_in(
     return Outcome(folder, result, interrupted)
 
 
-def _staff(
-    folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack, say: Say
-) -> tuple[Crew, Topics, Roles, AdminLink]:
-    """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
-    assert isinstance(cluster, Hosts)
-    config = client_config(plan, cluster.bootstrap)
-    env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    # The harness's own requests go to the brokers directly.
-    direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
-    admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
-    stack.callback(admin.stop)
-    stack.callback(existing.remove_topics, plan, cluster, admin.call, say)
-    problem = admin.call("problem", 30.0)
-    if problem:
-        raise BadInput(str(problem))
-    ours = {**env, **client_versions.worker_env(plan, say)}
-    crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", ours)
-    stack.callback(crew.stop)
-    config_of_topics = existing.topic_config(plan)
-    topics = Topics(
-        admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics
-    )
-    topics.ensure(plan.key_count - 1)
-    existing.check_allowed(plan, admin.call)
-    existing.remove_left(cluster, admin.call)
-    crew.start()
-    if isinstance(cluster, Viewed):
-        group = client_settings(config).group_id
-        roles = ViewRoles(cluster, plan.run, group, plan.concurrency, plan.replication_factor)
-        return crew, topics, roles, admin
-    brokers = getattr(cluster, "brokers", None) or dict(enumerate(cluster.nodes, start=1))
-    return crew, topics, AdminRoles(admin.call, plan.run, brokers, plan.replication_factor), admin
-
-
 def _record(
     folder: Path,
     plan: TestPlan,
@@ -405,7 +200,7 @@ def _record(
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
     spark.start()
-    crew, topics, roles, admin = _staff(folder, plan, cluster, stack, say)
+    crew, topics, roles, admin = staff.hire(folder, plan, cluster, stack, say)
     spark.get()
     live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()

@@ -59,7 +59,11 @@ def refusals() -> Mapping[type, str]:
 def rows() -> list[Row]:
     """Every verb, in the order of the table."""
     refused = refusals()
-    in_docker: Mapping[type, str] = {Network: docker_net.why_not()}
+    # Of hosts elsewhere nothing is known here; a run asks them.
+    elsewhere: Mapping[type, Mapping[type, str]] = {
+        DockerCluster: {Network: docker_net.why_not()},
+        SshCluster: {},
+    }
     found = []
     for verb, row in table.VERBS.items():
         needs = row.fault(next(iter(row.targets)), Timing()).needs
@@ -72,7 +76,7 @@ def rows() -> list[Row]:
                 tuple(short for short, full in table.ALIASES.items() if full.partition(":")[0] == verb),
                 tuple(need.__name__ for need in needs),
                 {
-                    name: _refused(kind, needs, of_clients, in_docker if kind is DockerCluster else refused)
+                    name: _refused(kind, needs, of_clients, elsewhere.get(kind, refused))
                     for name, kind in CLUSTERS.items()
                 },
             )

@@ -267,7 +267,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """See the module's text."""
-    from harness import assemble
+    from harness import clusters
     from harness import plan as plans
 
     name, number = argv
@@ -284,8 +284,8 @@ def main(argv: Sequence[str]) -> int:
     cluster: Cluster | None = None
     try:
         plan = plans.load(folder / named.PLAN)
-        prepared = assemble.prepared(plan)
-        cluster = assemble.make_cluster(plan, folder / "cluster", say, prepared)
+        prepared = clusters.prepared(plan)
+        cluster = clusters.make(plan, folder / "cluster", say, prepared)
         cluster.up(say)
         state = State(name, plan.cluster, owners.owner(os.getpid()), _now())
         with rpc.listen(folder / named.SOCKET) as listener:

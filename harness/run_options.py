@@ -44,7 +44,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("nodes", CLUSTER, "Number of brokers."),
     ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
     ("outside", CLUSTER, "Brokers also listen on ports of 127.0.0.1, for your own tools during the run."),
-    ("proxy", CLUSTER, "Whose requests pass a wire proxy: clients, everybody (brokers too), or auto: clients, "
+    ("proxy", CLUSTER, "Whose requests pass a wire proxy: nobody, clients, everybody, or auto: clients "
      "where a fault needs it."),
     ("broker_config", CLUSTER, "Broker setting, key=value; repeatable."),
     ("replication", CLUSTER, "Replication factor of the topics; at most --nodes."),

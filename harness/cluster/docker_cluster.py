@@ -107,6 +107,7 @@ class DockerCluster:
 
     def down(self) -> None:
         """Remove containers and network, end the clients. Safe to repeat. Raises ClusterTrouble."""
+        self.spec.ports.give_back()
         state, self._state = self._state, None
         if state is None:
             return

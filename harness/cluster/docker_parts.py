@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.cluster import broker, docker_clean, docker_compose, storage
 from harness.cluster.docker_compose import Service
 from harness.cluster.docker_engine import trouble
-from harness.cluster.ports import free_ports
+from harness.cluster.ports import Ports
 from harness.model.errors import BadInput
 
 NODES: Final = ("n1", "n2", "n3")
@@ -30,12 +30,14 @@ class Spec:
     services     a container each; their names are the nodes'
     work_dir     takes the supervisor's and the guard's logs
     client_port  the containers' port for clients
+    ports        those of this machine, held from other runs
     """
 
     run: str
     services: tuple[Service, ...]
     work_dir: Path
     client_port: int
+    ports: Ports
 
     def port(self, node: str, inner: int) -> int:
         """The port of 127.0.0.1 that leads to a container's. Raises BadInput when none does."""
@@ -58,14 +60,14 @@ class Net:
 def kafka(run: str, work_dir: Path, image: str, overrides: Mapping[str, str]) -> Spec:
     """docker-compose.yml with a run's own ports, and with broker settings. Raises BadInput, Missing."""
     broker.check_overrides(overrides)
-    ports = free_ports(len(NODES))
-    variables = {f"{node.upper()}_PORT": str(port) for node, port in zip(NODES, ports, strict=True)}
+    ports = Ports()
+    variables = {f"{node.upper()}_PORT": str(ports.take()) for node in NODES}
     services = docker_compose.load({**variables, "KAFKA_IMAGE": image, "CLUSTER_ID": storage.random_id()})
     if tuple(service.name for service in services) != NODES:
         raise BadInput(f"{docker_compose.FILE}: the services must be {', '.join(NODES)}")
     settings = {variable(key): value for key, value in overrides.items()}
     services = tuple(docker_compose.with_environment(service, settings) for service in services)
-    return Spec(unique(run), services, work_dir, KAFKA_PORT)
+    return Spec(unique(run), services, work_dir, KAFKA_PORT, ports)
 
 
 def variable(key: str) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from harness.cluster import docker_engine, docker_parts, docker_redpanda, views
 from harness.cluster.docker_cluster import DockerCluster, new_socket
 from harness.cluster.docker_parts import NODES, Spec
-from harness.cluster.ports import free_ports
+from harness.cluster.ports import Ports
 
 _TIMEOUT_S: Final = 1.0
 _ANSWER_BYTES: Final = 1 << 20
@@ -25,10 +25,11 @@ def make(image: str, run: str, work_dir: Path, overrides: Mapping[str, str]) -> 
     engine = docker_engine.connect()
     chosen = docker_engine.fetched(engine, image or docker_redpanda.IMAGE)
     docker_engine.check_room(engine, len(NODES))
-    ports = free_ports(2 * len(NODES))
-    pairs = dict(zip(NODES, zip(ports[::2], ports[1::2], strict=True), strict=True))
+    ports = Ports()
+    pairs = {node: (ports.take(), ports.take()) for node in NODES}
     services = docker_redpanda.services(NODES, chosen, pairs, overrides)
-    return RedpandaCluster(Spec(docker_parts.unique(run), services, work_dir, docker_redpanda.KAFKA_PORT))
+    name = docker_parts.unique(run)
+    return RedpandaCluster(Spec(name, services, work_dir, docker_redpanda.KAFKA_PORT, ports))
 
 
 class RedpandaCluster(DockerCluster):

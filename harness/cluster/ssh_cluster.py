@@ -19,9 +19,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from harness.cluster import broker, jars, java, remote, ssh_clean, ssh_logs, ssh_look, storage, versions
+from harness.cluster import (
+    broker,
+    jars,
+    java,
+    remote,
+    ssh_clean,
+    ssh_install,
+    ssh_logs,
+    ssh_look,
+    storage,
+    versions,
+)
 from harness.cluster.asking import Asking
-from harness.cluster.broker import Node
 from harness.cluster.control import Control
 from harness.cluster.layout import Layout
 from harness.cluster.remote import RemoteChild
@@ -40,7 +50,6 @@ T = TypeVar("T")
 SILENCE_S: Final = 60
 _RENEW_S: Final = 3.0
 _ASK_S: Final = 20.0
-_UPLOAD_S: Final = 600.0
 _UP_S: Final = 120.0
 _KILL_S: Final = 10
 _STOP_S: Final = 60
@@ -108,12 +117,12 @@ class SshCluster:
         }
         self._work_dir.mkdir(parents=True, exist_ok=True)
         control = Control(isolated=False, log=self._work_dir / _LOG)
-        reached = Layout(tuple(_reached(node) for node in _nodes(ready)))
+        reached = Layout(tuple(ssh_install.reached(node) for node in ssh_install.nodes(ready)))
         self._state = _Running(
             control, hosts, folders, Filters(hosts, folders, table), Asking(reached, _socket), progress
         )
         self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in reached.brokers)
-        layout, cluster_id = Layout(_nodes(ready)), storage.random_id()
+        layout, cluster_id = Layout(ssh_install.nodes(ready)), storage.random_id()
         packs = {
             node.name: Pack(
                 node, layout, self._version, self._overrides, folders[node.name], fetched, found,
@@ -135,20 +144,7 @@ class SshCluster:
     def _install(self, pack: Pack) -> None:
         """Put everything on a host, and start what watches there. Raises ClusterTrouble."""
         name = pack.node.name
-        link = self._up().hosts[name].link
-        self._ask(name, "make", _ASK_S)
-        code, said = link.stream(
-            f"tar -x -o -f - -C {shlex.quote(pack.folder)}", _UPLOAD_S, pack.write, _ignore, _nothing
-        )
-        if code:
-            raise ClusterTrouble(f"{name} ({link.host.at}): tar: {said or f'exit code {code}'}")
-        if not pack.host_java:
-            done = link.run(shlex.join([f"{pack.folder}/java/bin/java", "-version"]), _ASK_S)
-            if done.code:
-                raise ClusterTrouble(
-                    f"{name} ({link.host.at}) has no Java, and this machine's does not run there "
-                    f"({(done.err or done.out).strip()[:300]}): install Java {java.MINIMUM} or newer there"
-                )
+        ssh_install.install(self._up().hosts[name].link, pack)
         self._ask(name, "guard", _ASK_S, str(self._silence_s))
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
@@ -342,27 +338,6 @@ class SshCluster:
         return self._state
 
 
-def _nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
-    """Where the brokers find each other; with an address of their own for that, clients have another port."""
-    found = []
-    for number, each in enumerate(ready, start=1):
-        ports, apart = each.host.ports, each.inside != each.address
-        found.append(
-            Node(
-                each.host.name, number, each.inside, ports[0], ports[1],
-                outside_port=ports[2] if apart else None, forward_port=ports[2], outside_address=each.address,
-            )
-        )  # fmt: skip
-    return tuple(found)
-
-
-def _reached(node: Node) -> Node:
-    """The node as this machine reaches it."""
-    if node.outside_port is None:
-        return node
-    return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)
-
-
 def _each(names: Sequence[str], act: Callable[[str], T]) -> list[T]:
     """What `act` answers for each name, all at once."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
@@ -371,11 +346,3 @@ def _each(names: Sequence[str], act: Callable[[str], T]) -> list[T]:
 
 def _socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-
-
-def _ignore(data: bytes) -> None:
-    """What tar prints does not matter."""
-
-
-def _nothing() -> None:
-    """Unpacking again overwrites."""

@@ -172,7 +172,7 @@ main() {
     case $command in
     look) look "$@" ;;
     survey) survey ;;
-    make) umask 077 && mkdir -p "${folder%/*}" && mkdir "$folder" && : >"$folder/host.sh" ;;
+    make) mkdir -p "${folder%/*}" && umask 077 && mkdir -p "$folder" && : >"$folder/host.sh" ;;
     guard)
         alive guard || detach guard sh "$folder/host.sh" watch "$folder" "$sudo" "$1"
         ;;

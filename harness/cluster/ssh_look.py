@@ -17,8 +17,9 @@ from typing import Final
 
 from harness.cluster import java
 from harness.cluster.java import Java
+from harness.cluster.ssh_connect import resolve
 from harness.cluster.ssh_hosts import Host
-from harness.cluster.ssh_link import Link, resolve
+from harness.cluster.ssh_link import Link
 from harness.model.errors import ClusterTrouble, HarnessError, Missing
 
 _SCRIPT: Final = Path(__file__).with_name("ssh_host.sh")

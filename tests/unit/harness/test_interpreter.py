@@ -193,16 +193,17 @@ def test_a_notice_reaches_the_generator_and_not_the_history(run: Run) -> None:
     assert trigger is not None
 
     def tell() -> None:
+        while len(run.events) < 20:
+            time.sleep(0.01)
         assert run.interpreter is not None
         run.interpreter.notice(rhythm.notice(trigger, "n1 logged: x"))
 
-    threading.Timer(1.0, tell).start()
+    threading.Thread(target=tell, daemon=True).start()
     load = TimeLimit(any_(rhythm.Rhythm(entry, fault, 0), Clients(Rate(SENDS, SECOND // 100))), 3 * SECOND)
     events = run(load)
     faults = [event for event in events if event.process == NEMESIS]
     assert [event.f for event in faults] == ["kill", "kill", "restart", "restart"]
     assert faults[0].value == {"target": "leader", "trigger": "n1 logged: x"}
-    assert faults[0].time_ns >= 0.5 * SECOND
 
 
 def test_divert_cuts_the_load_short(run: Run) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness import plan as plans
-from harness.assemble import make_cluster
 from harness.cluster import broker
 from harness.cluster.broker import Node
 from harness.cluster.loopback import LoopbackCluster
+from harness.clusters import make as make_cluster
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.protocols import Wire
 from nemesis import table

@@ -1,0 +1,63 @@
+"""Putting a broker's things on a host of an ssh cluster, and where the brokers are then reached."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from harness.cluster import java, ssh_look
+from harness.cluster.broker import Node
+from harness.cluster.ssh_link import Link
+from harness.cluster.ssh_look import Ready
+from harness.cluster.ssh_pack import Pack
+from harness.model.errors import ClusterTrouble
+
+_ASK_S: Final = 20.0
+_UPLOAD_S: Final = 600.0
+
+
+def install(link: Link, pack: Pack) -> None:
+    """Make the run's folder and fill it; try a Java that was put there. Raises ClusterTrouble."""
+    who = f"{link.host.name} ({link.host.at})"
+    ssh_look.ask(link, _ASK_S, "make", pack.folder)
+    unpacking = f"tar -x -o -f - -C {shlex.quote(pack.folder)}"
+    code, said = link.stream(unpacking, _UPLOAD_S, pack.write, _ignore, _nothing)
+    if code:
+        raise ClusterTrouble(f"{who}: tar: {said or f'exit code {code}'}")
+    if not pack.host_java:
+        done = link.run(shlex.join([f"{pack.folder}/java/bin/java", "-version"]), _ASK_S)
+        if done.code:
+            raise ClusterTrouble(
+                f"{who} has no Java, and this machine's does not run there "
+                f"({(done.err or done.out).strip()[:300]}): install Java {java.MINIMUM} or newer there"
+            )
+
+
+def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
+    """Where the brokers find each other; with an address of their own for that, clients have another port."""
+    found = []
+    for number, each in enumerate(ready, start=1):
+        ports, apart = each.host.ports, each.inside != each.address
+        found.append(
+            Node(
+                each.host.name, number, each.inside, ports[0], ports[1],
+                outside_port=ports[2] if apart else None, forward_port=ports[2], outside_address=each.address,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def reached(node: Node) -> Node:
+    """The node as this machine reaches it."""
+    if node.outside_port is None:
+        return node
+    return Node(node.name, node.id, node.outside_address, node.outside_port, node.controller_port)
+
+
+def _ignore(data: bytes) -> None:
+    """What tar prints does not matter."""
+
+
+def _nothing() -> None:
+    """Unpacking again overwrites."""

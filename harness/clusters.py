@@ -1,0 +1,142 @@
+"""From a plan to its cluster: which one, what faults need of it, and what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+from harness import existing
+from harness.cluster.refusals import reasons
+from harness.model.protocols import Clocks, Cluster, Disks, Network, SlowDisks, Wire
+from harness.plan import TestPlan
+from nemesis import table as nemeses
+from nemesis.schedule import Timing
+
+Say = Callable[[str], None]
+
+
+def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
+    """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
+    if plan.cluster_name:
+        from harness.cluster import named
+
+        return named.attach(plan.cluster_name, plan.cluster, plan.run)
+    if plan.cluster == "mock":
+        from harness.cluster.mock import MockCluster
+
+        return MockCluster(plan.nodes, work)
+    if plan.cluster == "sim":
+        from harness.cluster.sim import SimCluster
+
+        return SimCluster(work)
+    if plan.cluster == "docker":
+        return _docker_cluster(plan, work)
+    if plan.cluster == "ssh":
+        return _ssh_cluster(plan, work, needed)
+    if plan.cluster == "external":
+        return _external_cluster(plan, work)
+    from harness.cluster import local, room
+
+    room.require(len(server_names(plan)), work)
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    return local.make(
+        plan.nodes, plan.kafka_version, config, work, plan.network,
+        outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
+        metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
+    )  # fmt: skip
+
+
+# What a cluster has only if it was started with it.
+AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
+
+
+def prepared(plan: TestPlan) -> frozenset[type]:
+    """What the faults of a plan need of a cluster, and its options give."""
+    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
+    needed = nemeses.needed(nemeses.faults(names, Timing()))
+    return needed | {Wire} if _proxied(plan, needed) != "nobody" else needed
+
+
+def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
+    """Whose requests are to pass a wire proxy."""
+    if plan.proxy != "auto":
+        return plan.proxy
+    return "clients" if Wire in needed else "nobody"
+
+
+def server_names(plan: TestPlan) -> list[str]:
+    """The servers that a plan's faults may name."""
+    from harness.cluster import layout
+
+    brokers = [f"n{n + 1}" for n in range(plan.nodes)]
+    if plan.cluster == "ssh":
+        from harness.cluster import ssh_hosts
+
+        return [host.name for host in ssh_hosts.load(Path(plan.hosts))]
+    if plan.cluster != "local":
+        return brokers
+    return brokers + layout.beside(plan.nodes, plan.controllers, plan.metadata_kept)
+
+
+def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
+    from harness.cluster import docker_cluster, docker_redpanda_cluster
+
+    if plan.system == "redpanda":
+        return docker_redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
+
+
+def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster:
+    from harness.cluster import ssh_cluster, ssh_hosts
+
+    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    hosts = ssh_hosts.load(Path(plan.hosts))
+    return ssh_cluster.SshCluster(plan.run, hosts, plan.kafka_version, config, work, Network in needed)
+
+
+def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
+    from harness.cluster import external
+
+    connection = existing.connecting(plan)
+    brokers = external.find(plan.bootstrap, connection).brokers
+    cluster = external.ExternalCluster(plan.bootstrap, connection, brokers, work)
+    config = existing.topic_config(plan)
+    cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, plan.replication_factor, config)
+    return cluster
+
+
+def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
+    """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
+    refused = reasons(needed)
+    if plan.cluster_name:
+        lacking = (needed & AT_START) - prepared(existing.plan_of(plan.cluster_name))
+        again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
+        refused |= dict.fromkeys(lacking, f"the cluster {plan.cluster_name} was started without: {again}")
+    if plan.cluster == "docker" and Network in needed:
+        from harness.cluster import docker_net
+
+        refused[Network] = docker_net.why_not()
+    return refused
+
+
+def cannot(plan: TestPlan) -> str:
+    """How a refusal describes the cluster."""
+    if plan.cluster == "external":
+        return (
+            "a cluster that others run does not offer: only clients can be broken there "
+            "(kill:client, pause:client); use --cluster local"
+        )
+    if plan.cluster == "docker":
+        return "containers do not offer; use --cluster local"
+    if plan.cluster == "ssh":
+        return "brokers on other hosts do not offer; use --cluster local"
+    if plan.cluster == "sim":
+        return "a simulated log does not have; use --cluster local"
+    if plan.cluster == "mock":
+        return "librdkafka's mock cluster does not offer; use --cluster local"
+    return (
+        "this machine's namespaces would give, and they are refused or switched off; "
+        "`harness doctor` says why and what to do"
+    )
