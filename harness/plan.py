@@ -222,6 +222,8 @@ class TestPlan(BaseModel):
             raise ValueError(f"{given} goes with --cluster docker")
         if self.cluster == "docker" and self.nodes != 3:
             raise ValueError(f"--nodes {self.nodes}: docker-compose.yml has three, no more and no fewer")
+        if self.cluster == "docker" and kafka.KRAFT not in kafka.modes(self.kafka_version):
+            raise ValueError(f"--kafka-version {self.kafka_version}: containers run KRaft (3.3.1 on)")
         if self.sim_bugs and self.cluster != "sim":
             raise ValueError("--sim-bugs goes with --cluster sim")
         unknown = sorted(set(self.sim_bugs) - BUGS.keys())

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from harness.clients.api import Admin, ClientError, Library
 from harness.clients.settings import Settings
 from harness.clients.storm import Storm
 from harness.model.errors import BadInput
-
-GROUP_S: Final = 3.0  # for deleting a group, which is not worth more
-
 
 
 class AdminRole:
@@ -137,29 +134,33 @@ class AdminRole:
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
         """What the run would have to do with a topic of its own, its group and its transactions, and may
-        not: "Write on topics"."""
-        made = self._settings
-        missing = self._admin.forbidden(topic, made.group_id, timeout_s)
+        not: "Write on topics". Not known is not forbidden."""
+        made = replace(self._settings, group=f"{self._settings.run}-may-i")
+        missing = list(self._admin.forbidden(topic, timeout_s))
+        consumer = self._library.consumer(made)
+        try:
+            consumer.commit({(topic, 0): 0}, timeout_s)
+        except ClientError as error:
+            missing += ["Read on groups"] if error.code == "GROUP_AUTHORIZATION_FAILED" else []
+        finally:
+            consumer.close(leave=False)
         if made.txn:
-            producer = self._library.producer(replace(made, transactional_id=f"{made.run}-may-i"))
+            producer = self._library.producer(replace(made, transactional_id=made.group_id))
             try:
                 producer.init(timeout_s)
             except ClientError as error:
-                if "AUTHORIZATION" not in error.code:
-                    raise
-                missing = [*missing, f"Write on transactional ids ({error.text})"]
+                missing += ["Write on transactional ids"] if "AUTHORIZATION" in error.code else []
             finally:
                 producer.close()
         return missing
 
     def delete_runs(self, runs: Sequence[str], timeout_s: float = 30.0) -> list[str]:
-        """Delete the topics and groups of runs; names of the topics that were there."""
-        of = [replace(self._settings, run=run, group=None) for run in runs]
+        """Delete the topics of runs; names of those that were there. Brokers forget a group when all of its
+        offsets went with its topics."""
+        of = [replace(self._settings, run=run) for run in runs]
         named = {str(row["topic"]) for row in self._admin.partitions(None, timeout_s)}
         found = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
         self._admin.delete_topics(found, timeout_s)
-        for each in of:
-            self._admin.delete_group(each.group_id, GROUP_S)
         return found
 
     def _topics(self) -> dict[str, int]:

@@ -186,11 +186,8 @@ class Admin(Protocol):
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         """Delete topics, and wait until they are gone; what is not there is no error."""
 
-    def delete_group(self, group: str, timeout_s: float = 10.0) -> None:
-        """Delete a consumer group without members; one that is not there is no error."""
-
-    def forbidden(self, topic: str, group: str, timeout_s: float = 10.0) -> list[str]:
-        """What this client may not do with a topic and a group and would have to, "Write on topics"."""
+    def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
+        """What this client may not do with a topic and would have to, "Write on topics"."""
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         """{"controller": id or None, "brokers": {id: "host:port"}}."""

@@ -208,11 +208,8 @@ class ConfluentAdmin:
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         guest.delete_topics(self._admin, names, timeout_s)
 
-    def delete_group(self, group: str, timeout_s: float = 10.0) -> None:
-        guest.delete_group(self._admin, group, timeout_s)
-
-    def forbidden(self, topic: str, group: str, timeout_s: float = 10.0) -> list[str]:
-        return guest.forbidden(self._admin, topic, group, timeout_s)
+    def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
+        return guest.forbidden(self._admin, topic, timeout_s)
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         metadata = self._metadata(None, timeout_s)

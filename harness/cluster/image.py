@@ -64,22 +64,24 @@ def build(version: str, folder: Path | None, tag: str | None, say: docker_engine
     tag  None: the one that `harness run --cluster docker` looks for
     Raises BadInput (jars, version, tag), Missing (Java, a shell, room, the engine), ClusterTrouble.
     """
-    versions.parse_version(version)
-    found = java.find()
-    engine = docker_engine.connect(_IMPORT_TIMEOUT_S)
-    files, what = own_jars(folder) if folder is not None else _cached(version, found, say)
+    version = versions.resolve(version)
+    if versions.KRAFT not in versions.modes(version):
+        raise BadInput(f"--kafka-version {version}: containers run KRaft, which is ready from 3.3.1 on")
+    files, what = own_jars(folder) if folder is not None else ((), f"Kafka {version}")
     tag = tag or docker_engine.local_tag(version if folder is None else "custom")
     repository, _, name = tag.rpartition(":")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
-        raise BadInput(
-            f"--tag {tag}: give NAME:TAG, in small letters, such as {docker_engine.local_tag(version)}"
-        )
+        example = docker_engine.local_tag(version)
+        raise BadInput(f"--tag {tag}: give NAME:TAG, the name in small letters, such as {example}")
+    found = java.find()
+    engine = docker_engine.connect(_IMPORT_TIMEOUT_S)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < _DISK_BYTES:
         raise Missing(
             f"only {free >> 20} MiB are free in {tempfile.gettempdir()}, and the image takes up to "
             f"{_DISK_BYTES >> 20} MiB there while it is made: make room, or set TMPDIR"
         )
+    files = files or _cached(version, found, say)
     say(f"making {tag}: {what}, {len(files)} jars, Java {found.full}")
     with tempfile.TemporaryDirectory(prefix="image-") as temporary:
         path = Path(temporary) / "image.tar"
@@ -102,9 +104,9 @@ def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
     return files, f"Kafka {broker[1]} from {folder}"
 
 
-def _cached(version: str, found: java.Java, say: docker_engine.Say) -> tuple[tuple[Path, ...], str]:
+def _cached(version: str, found: java.Java, say: docker_engine.Say) -> tuple[Path, ...]:
     fetched = jars.ensure(version, found, say)
-    return tuple(fetched.folder / name for name in fetched.files), f"Kafka {version}"
+    return tuple(fetched.folder / name for name in fetched.files)
 
 
 def _home(path: str) -> Path:

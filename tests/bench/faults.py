@@ -75,7 +75,9 @@ class Bare:
             self.servers.lay_out(place)
         for place in self.layout.brokers:
             with (self.servers.home(place.name) / "stdout.log").open("wb") as out:
-                self.children.append(subprocess.Popen(self.servers.argv(place), stdout=out, stderr=out))
+                # A session each, as with the supervisor: a busy kernel shares its time by session.
+                argv = self.servers.argv(place)
+                self.children.append(subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True))
         deadline = time.monotonic() + UP_S
         while not all(self._sees_all(place.address, place.port) for place in self.layout.brokers):
             if time.monotonic() > deadline:
@@ -119,13 +121,20 @@ def main() -> None:
     cuts: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(args.rounds):
-            bare = Bare(Path(folder) / f"bare-{number}")
-            try:
-                up["bare"].append(timed(bare.up))
-            finally:
-                kill["bare"] += bare.kill()
-            for name, kind in kinds.items():
-                cluster = kind(broker_config=SETTINGS, work_dir=Path(folder) / f"{name}-{number}")
+            names = [*up]
+            for name in [
+                *names[number % len(names) :],
+                *names[: number % len(names)],
+            ]:  # take turns to be first
+                work = Path(folder) / f"{name}-{number}"
+                if name == "bare":
+                    bare = Bare(work)
+                    try:
+                        up[name].append(timed(bare.up))
+                    finally:
+                        kill[name] += bare.kill()
+                    continue
+                cluster = kinds[name](broker_config=SETTINGS, work_dir=work)
                 try:
                     up[name].append(timed(partial(cluster.up, lambda text: None)))
                     if isinstance(cluster, LocalCluster):

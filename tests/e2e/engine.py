@@ -16,6 +16,7 @@ from pathlib import Path
 import docker
 
 from harness.cluster import docker_clean
+from harness.model.errors import HarnessError
 from tests.conftest import absent
 
 _START_S = 60
@@ -56,6 +57,10 @@ def engine() -> Iterator[str]:
         _await_answer(where, process, folder / "log")
         yield where
     finally:
+        with suppress(HarnessError, docker.errors.DockerException):  # an engine that ends keeps its bridges
+            client = docker.DockerClient(base_url=where, timeout=30)
+            for one, _ in docker_clean.everything(client):
+                docker_clean.remove(one, client)
         process.terminate()
         try:
             process.wait(_END_S)

@@ -40,6 +40,7 @@ hostname {name}
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
 ip link set lo up
 ip address add {address}/24 dev eth0
+ip address add {internal}/24 dev eth0
 ip link set eth0 up
 exec {sshd} -D -e -f {folder}/sshd_config
 """
@@ -90,6 +91,10 @@ class Hosts:
 
     def address(self, name: str) -> str:
         return f"{self.network}.{10 + NODES.index(name)}"
+
+    def internal(self, name: str) -> str:
+        """Another address, which the other hosts can reach and this machine cannot."""
+        return f"10.98.0.{10 + NODES.index(name)}"
 
     def inside(self, name: str, *argv: str) -> str:
         """Run a command on a host, not by ssh."""
@@ -179,7 +184,7 @@ def _boot(hosts: Hosts, name: str, switch: int) -> str:
     (folder / "sshd_config").write_text(_SSHD.format(folder=folder))
     script = _HOST.format(
         folder=folder, keys=hosts.folder / "user_key.pub", name=name, address=hosts.address(name),
-        user=USER, uid=_UID, sshd=_which("sshd"), more=_MORE[name],
+        internal=hosts.internal(name), user=USER, uid=_UID, sshd=_which("sshd"), more=_MORE[name],
     )  # fmt: skip
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -73,6 +73,42 @@ def test_the_main_job(where: str, tmp_path: Path) -> None:
     assert everything(where) == []
 
 
+@pytest.mark.repeat(5, 20)
+def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
+    """By its guard alone, or by cleaning, where the guard was killed with it."""
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", "--concurrency", "4"]
+    command += ["--time-limit", "60", "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]
+    before = set(everything(where))
+    client = docker.DockerClient(base_url=where, timeout=30)
+    alone = repetition % 2 == 0
+    with (tmp_path / "out").open("wb") as out:
+        victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    try:
+        if repetition % 5 == 0:  # while containers are made
+            assert _soon(lambda: len(set(everything(where)) - before) > 1)
+        else:
+            folder = wait_for_load(tmp_path, ops_min=60 * (repetition % 5))
+            assert any(one["type"] == "invoke" for one in ops(folder))
+        (guard,) = _guards(victim.pid)
+    finally:
+        for pid in [victim.pid] if alone else [*_guards(victim.pid), victim.pid]:
+            os.kill(pid, signal.SIGKILL)
+        victim.wait()
+        left = [] if alone else docker_clean.leftovers(client)
+        for one in (*left, *left):  # safe to repeat
+            docker_clean.remove(one, client)
+    assert alone or {one.kind for one in left} == {"container", "network"}, left
+    assert _soon(lambda: set(everything(where)) <= before, 30), set(everything(where)) - before
+    assert _soon(lambda: not Path(f"/proc/{guard}").exists(), 30)
+
+
+def _guards(parent: int) -> list[int]:
+    """Guard processes that a harness started."""
+    children = Path(f"/proc/{parent}/task")
+    numbers = [pid for task in children.glob("*/children") for pid in task.read_text().split()]
+    return [pid for pid in map(int, numbers) if b"docker_clean" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
 def test_it_can_do_what_it_says(where: str) -> None:
     assert all(issubclass(DockerCluster, can) for can in (Hosts, Logs, Network, Processes))
     assert not any(issubclass(DockerCluster, cannot) for cannot in (Disks, Files, OwnAddresses))
@@ -134,39 +170,3 @@ def test_a_node_that_is_started_again_is_cut_off_as_it_was(place: Place) -> None
         cluster.heal()
     assert cluster.dropped("n1") == 0
     assert place.healthy() == ""
-
-
-@pytest.mark.repeat(5, 20)
-def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
-    """By its guard alone, or by cleaning, where the guard was killed with it."""
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", "--time-limit", "60",
-               "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]  # fmt: skip
-    before = set(everything(where))
-    client = docker.DockerClient(base_url=where, timeout=30)
-    alone = repetition % 2 == 0
-    with (tmp_path / "out").open("wb") as out:
-        victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-    try:
-        if repetition % 5 == 0:  # while containers are made
-            assert _soon(lambda: len(set(everything(where)) - before) > 1)
-        else:
-            folder = wait_for_load(tmp_path, ops_min=60 * (repetition % 5))
-            assert any(one["type"] == "invoke" for one in ops(folder))
-        (guard,) = _guards(victim.pid)
-    finally:
-        for pid in [victim.pid] if alone else [*_guards(victim.pid), victim.pid]:
-            os.kill(pid, signal.SIGKILL)
-        victim.wait()
-        left = [] if alone else docker_clean.leftovers(client)
-        for one in (*left, *left):  # safe to repeat
-            docker_clean.remove(one, client)
-    assert alone or {one.kind for one in left} == {"container", "network"}, left
-    assert _soon(lambda: set(everything(where)) <= before, 30), set(everything(where)) - before
-    assert _soon(lambda: not Path(f"/proc/{guard}").exists(), 30)
-
-
-def _guards(parent: int) -> list[int]:
-    """Guard processes that a harness started."""
-    children = Path(f"/proc/{parent}/task")
-    numbers = [pid for task in children.glob("*/children") for pid in task.read_text().split()]
-    return [pid for pid in map(int, numbers) if b"docker_clean" in Path(f"/proc/{pid}/cmdline").read_bytes()]

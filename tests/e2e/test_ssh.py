@@ -141,8 +141,10 @@ time.sleep(600)
 def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(
     hosts: Hosts, tmp_path: Path, mark: str
 ) -> None:
+    entries = [{**entry, "internal": hosts.internal(str(entry["name"]))} for entry in hosts.entries()]
+    file = hosts.write("internal.yaml", entries)
     with subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(hosts.file), str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _HOLD, str(file), str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as harness:
         try:
             said = _until_held(harness)

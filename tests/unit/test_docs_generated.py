@@ -44,7 +44,7 @@ def test_every_fault_and_short_name_is_listed(made: dict[str, Any]) -> None:
 
 def test_network_faults_are_only_where_there_is_a_network(made: dict[str, Any]) -> None:
     row = next(line for line in made["faults"]().splitlines() if line.startswith("| `isolate:leader` |"))
-    assert row.endswith("| Network | `local` |")
+    assert row.endswith("| Network | `local`, `docker`, `ssh` |")
 
 
 def test_sources_are_named_for_readers(made: dict[str, Any]) -> None:
