@@ -267,11 +267,11 @@ def faults() -> str:
         "    harness run --nemesis leader-kill,pause:client",
         "",
         "A fault is written VERB:TARGET, or by its short name; of several, separated by commas, those on",
-        "nodes take turns, and the others go on beside them. [Schedules](schedules.md) (`--schedule`) give each",
-        f"its own rhythm or trigger. A fault begins after {first_s:g} s (`--nemesis-first`), stays on for half of",
-        f"`--nemesis-interval` ({interval_s:g} s) from when its effect was seen, and off for the other half",
-        "from when all is healthy again; one without an end of its own comes once an interval. After the",
-        "load everything is healed. A fault that never took effect makes the verdict unknown.",
+        "nodes take turns, and the others go on beside them. [Schedules](schedules.md) (`--schedule`) give",
+        f"each its own rhythm or trigger. A fault begins after {first_s:g} s (`--nemesis-first`), stays on",
+        f"for half of `--nemesis-interval` ({interval_s:g} s) from when its effect was seen, and off for the",
+        "other half from when all is healthy again; one without an end of its own comes once an interval.",
+        "After the load everything is healed. A fault that never took effect makes the verdict unknown.",
         "",
     ]
     for verb in nemeses.VERBS:

@@ -248,20 +248,30 @@ class Interpreter:
         process = done.process
         del self._open[process]
         if done.type == INFO:
-            slot = int(process) % self._concurrency
             self._record(done)
-            process = int(process) + self._concurrency
-            self._processes[slot] = process
-            self._free.append(process)
+            self._retire(process)
         else:
             self._free.append(process)
             self._record(done)
 
+    def _retire(self, process: Process) -> None:
+        """The slot goes on under the next id."""
+        successor = int(process) + self._concurrency
+        self._processes[int(process) % self._concurrency] = successor
+        self._free.append(successor)
+
     def _worker_ended(self, member: Member) -> None:
-        """Its open ops are lost in doubt; its slots go on in a new worker."""
+        """Its open ops are lost in doubt; its slots go on in a new worker, under new processes.
+
+        Those that had nothing to do too: the new client is not where the old one was in its logs.
+        """
         self._crew.replace(member)
-        for process in [p for p in self._open if int(p) % self._concurrency in member.slots]:
-            self._complete(self._open[process].with_(type=INFO, error="client process ended"))
+        for process in [self._processes[slot] for slot in member.slots]:
+            if process in self._open:
+                self._complete(self._open[process].with_(type=INFO, error="client process ended"))
+            else:
+                self._free.remove(process)
+                self._retire(process)
 
     def _expire(self) -> None:
         """Complete ops that outlived their deadline; the oldest comes first, so one look is the rule."""

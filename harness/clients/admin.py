@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from harness.clients.api import Admin, ClientError, Library
 from harness.clients.settings import Settings
 from harness.clients.storm import Storm
 from harness.model.errors import BadInput
+
+_NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
 
 class AdminRole:
@@ -141,7 +143,9 @@ class AdminRole:
         try:
             consumer.commit({(topic, 0): 0}, timeout_s)
         except ClientError as error:
-            missing += ["Read on groups"] if error.code == "GROUP_AUTHORIZATION_FAILED" else []
+            # Without a coordinator the commit fails for that, and the next poll tells why there is none.
+            told = [error, *consumer.poll(1.0, 1).errors]
+            missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in told) else []
         finally:
             consumer.close(leave=False)
         if made.txn:

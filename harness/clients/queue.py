@@ -240,7 +240,7 @@ class QueueClient:
         return op.with_(type=OK, value=value)
 
     def _may_stand(self, delivery: Delivery) -> bool:
-        """Whether a send may be in the log: acknowledged, on its way, or failed in a way that proves nothing."""
+        """Whether a send may be in the log: acknowledged, on its way, or failed without proof."""
         if delivery.error is None:
             return True
         return outcome("report", delivery.error, self._settings.retries_off) != FAIL

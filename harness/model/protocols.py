@@ -289,7 +289,7 @@ class OwnAddresses(Protocol):
 
 @runtime_checkable
 class Wire(Protocol):
-    """A proxy between clients and brokers that understands their requests. Raises ClusterTrouble when it is gone."""
+    """A proxy between clients and brokers that understands their requests. Gone, it raises ClusterTrouble."""
 
     def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
         """From now on these rules too; those of the same name before them are forgotten."""

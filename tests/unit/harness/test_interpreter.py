@@ -109,6 +109,21 @@ def test_a_killed_worker_is_info_and_is_replaced(run: Run) -> None:
     assert any(event.type == OK and int(str(event.process)) % CONCURRENCY == 1 for event in events[-200:])
 
 
+def test_a_worker_that_is_killed_while_it_waits_goes_on_under_a_new_process(run: Run) -> None:
+    def kill(fault: Op) -> Op:
+        assert run.crew.signal("w1", signal.SIGKILL)
+        return fault
+
+    rest = Clients(TimeLimit(Rate(SENDS, SECOND // 20), SECOND))
+    events = run(Then((Clients(Limit(SENDS, 20)), ForNemesis(Once(op("kill"))), rest)), kill)
+    struck = next(n for n, event in enumerate(events) if event.process == NEMESIS)
+    assert not [event for event in events if event.type == INFO and event.process != NEMESIS]
+    assert 1 in {event.process for event in events[:struck]}
+    # The kernel may take a moment to tell.
+    after = [event.process for event in events[struck:] if event.type == OK]
+    assert 1 not in after[8:] and 1 + CONCURRENCY in after
+
+
 def test_a_hung_client_does_not_hang_the_run(run: Run) -> None:
     def pause(fault: Op) -> Op:
         assert run.crew.signal("w2", signal.SIGSTOP)
