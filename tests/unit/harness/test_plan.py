@@ -128,7 +128,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--kafka-version", "2.3.1"], "give 2.4.0 or newer"),
         (["run", "--nodes", "99"], "--nodes 99"),
         (["run", "--cluster", "cloud"], "--cluster cloud"),
-        (["run", "--client", "kafkajs"], "--client java"),
+        (["run", "--client", "kafkajs"], "--client kafkajs"),
         (["run", "--nemesis", "kill:moon"], "no target 'moon'"),
         (["run", "--nemesis", "leader-kill,leader-kill"], "named twice"),
         (["run", "--broker-config", "listeners=x"], "the harness sets this one itself"),
