@@ -46,12 +46,18 @@ def acks_all(settings: Settings) -> bool | None:
 
 
 def two_copies(settings: Settings) -> bool | None:
-    """An acknowledged record is on two nodes at least, so one may be lost; or on disk (flush.messages)."""
-    if settings.flush_messages == 1:
+    """An acknowledged record is on two nodes at least, so one may be lost; or on disk (flush.messages).
+
+    On more nodes than lost their data by faults: damage, and power cuts of what was not flushed.
+    """
+    flushed = settings.flush_messages == 1
+    gone = settings.damaged_copies + (0 if flushed else settings.unsynced_copies)
+    if flushed and not gone:
         return True
     if settings.replication is None or settings.min_insync_replicas is None:
         return None
-    return min(settings.replication, settings.min_insync_replicas) >= 2
+    copies = min(settings.replication, settings.min_insync_replicas)
+    return copies > gone if gone else copies >= 2
 
 
 def clean_election(settings: Settings) -> bool | None:

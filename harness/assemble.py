@@ -309,7 +309,7 @@ def judged_by(plan: TestPlan) -> CheckOptions:
     """What the checker is told of a plan: its settings, less what its faults make of them, and the checks of
     its workload."""
     options = plan.check_options()
-    settings = nemeses.weakened(options.settings, options.expected_faults)
+    settings = nemeses.weakened(options.settings, options.expected_faults, plan.scheduled)
     return replace(options, checks=loads.make(plan).checks, settings=settings)
 
 

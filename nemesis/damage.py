@@ -14,6 +14,7 @@ from harness.model.protocols import Env, Fault, Files, Processes
 from nemesis.broken import BrokenNodes
 from nemesis.kill import start
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.targets import nodes_at_once
 from nemesis.verb import Verb
 
 
@@ -31,7 +32,9 @@ def _fault(kind: str, target: str, timing: Timing) -> Fault:
     begin, end = fault_op(kind, name, target, "start"), fault_op("start", name, target, "stop")
     nemesis = BrokenNodes(target, kind, "start", partial(_damage, kind), start)
     rounds = start_stop(begin, end, timing)
-    return Fault(name, nemesis, rounds, finally_(end), (Processes, Files), takes_turns=True)
+    settings = {"damaged_copies": nodes_at_once(target)}
+    needs = (Processes, Files)
+    return Fault(name, nemesis, rounds, finally_(end), needs, takes_turns=True, settings=settings)
 
 
 SUMMARIES: Final = {

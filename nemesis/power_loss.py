@@ -15,6 +15,7 @@ from harness.model.protocols import Disks, Env, Fault, Processes
 from nemesis.broken import BrokenNodes
 from nemesis.kill import start
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.targets import nodes_at_once
 from nemesis.verb import Verb
 
 
@@ -28,7 +29,9 @@ def _fault(target: str, timing: Timing) -> Fault:
     begin, end = fault_op("power-loss", name, target, "start"), fault_op("power-on", name, target, "stop")
     nemesis = BrokenNodes(target, "power-loss", "power-on", _cut, start)
     rounds = start_stop(begin, end, timing)
-    return Fault(name, nemesis, rounds, finally_(end), (Processes, Disks), takes_turns=True)
+    settings = {"unsynced_copies": nodes_at_once(target)}
+    needs = (Processes, Disks)
+    return Fault(name, nemesis, rounds, finally_(end), needs, takes_turns=True, settings=settings)
 
 
 VERB: Final = Verb("cut the power of servers: every write that was not yet on disk is lost", _fault)

@@ -44,6 +44,7 @@ from nemesis.effects import heal
 from nemesis.entries import Entry
 from nemesis.rhythm import Rhythm
 from nemesis.schedule import Timing, in_turns, patience
+from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -176,23 +177,31 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
             )
 
 
-def weakened(settings: Settings, names: Sequence[str]) -> Settings:
+# Settings of which the larger one is the weaker.
+LARGER_IS_WEAKER: Final = frozenset({"damaged_copies", "unsynced_copies"})
+
+
+def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
     """What is left of a run's settings where these faults change some: the weaker counts for all of it.
 
+    Those of a schedule do not wait until the nodes hit before have their data again, so they may hit all.
     Names that are not known any more change nothing.
     """
     for name in names:
         verb, _, target = name.partition(":")
         row = VERBS.get(verb)
-        changes = row.fault(target, Timing()).settings if row and target in row.targets else {}
+        changes = row.fault(target, Timing()).settings if row and row.takes(target) else {}
         settings = replace(
-            settings, **{each: _weaker(settings, each, value) for each, value in changes.items()}
+            settings,
+            **{each: _weaker(settings, each, value, name in scheduled) for each, value in changes.items()},
         )
     return settings
 
 
-def _weaker(settings: Settings, name: str, value: Any) -> Any:
+def _weaker(settings: Settings, name: str, value: Any, scheduled: bool) -> Any:
     now = getattr(settings, name)
+    if name in LARGER_IS_WEAKER:
+        return max(now, EVERY_NODE if scheduled else value)
     if isinstance(now, Mapping):
         return {**now, **value}
     return min(now, value) if type(now) is int else value

@@ -123,6 +123,16 @@ CLIENT_TARGETS: Final[Mapping[str, Choose]] = {
     "some-clients": some_clients,
     "clients": all_clients,
 }
+# Targets that are several nodes at once, or may be.
+SEVERAL: Final = frozenset({"minority", "majority", "all"})
+EVERY_NODE: Final = 1000
+
+
+def nodes_at_once(target: str) -> int:
+    """How many nodes a fault hits in one moment, or more: 1, or all of them."""
+    return EVERY_NODE if target in SEVERAL else 1
+
+
 # Targets for which the cluster must be asked who holds a role.
 ROLES: Final = frozenset({"controller", "txn-coordinator", "group-coordinator"})
 

@@ -33,3 +33,7 @@ class Verb:
         """The names of its targets, single nodes apart."""
         nodes = NODE_TARGETS if self.nodes else ()
         return (*nodes, *(CLIENT_TARGETS if self.clients else ()), *self.named)
+
+    def takes(self, target: str) -> bool:
+        """Whether it has a target of this name: one of its own, or a server's."""
+        return target in self.targets or (self.nodes and target not in CLIENT_TARGETS)

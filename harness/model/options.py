@@ -27,6 +27,8 @@ class Settings:
     flush_messages: int | None = None
     sub_via: frozenset[str] | None = None  # any of assign, subscribe
     group_protocol: str | None = None  # classic, consumer, share
+    damaged_copies: int = 0  # nodes whose data faults destroyed at once
+    unsynced_copies: int = 0  # nodes that lost at once what they had not flushed
     broker: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -106,3 +106,12 @@ def test_sources_can_be_found_by_a_reader() -> None:
     sources = [guarantee.source for guarantee in GUARANTEES]
     sources += [anomaly.source for anomaly in ANOMALIES.values()] + [torn_transaction.SOURCE]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []
+
+
+def test_no_more_copies_may_go_than_there_are() -> None:
+    for name in ("damaged_copies", "unsynced_copies"):
+        assert promised("lost-write", replace(SAFE, **{name: 1})) is True
+        assert promised("lost-write", replace(SAFE, **{name: 2})) is False
+    flushed = replace(SAFE, flush_messages=1)
+    assert promised("lost-write", replace(flushed, unsynced_copies=9)) is True
+    assert promised("lost-write", replace(flushed, damaged_copies=9)) is False

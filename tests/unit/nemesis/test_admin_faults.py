@@ -16,6 +16,7 @@ from nemesis import cuts, elect, elect_unclean, reassign, remove_broker, table
 from nemesis.config_change import begun_later
 from nemesis.placement import Placed, chosen
 from nemesis.schedule import Timing
+from nemesis.targets import EVERY_NODE
 from tests.unit.nemesis.test_faults import NODES, FakeCluster, env_of
 
 DRAW = Draw.of(1, "test", 0)
@@ -309,3 +310,12 @@ def test_a_storm_needs_consumers_that_subscribe() -> None:
     with pytest.raises(BadInput, match="--sub-via subscribe"):
         table.refuse_unsubscribed(chosen_faults, ("assign",))
     table.refuse_unsubscribed(chosen_faults, ("assign", "subscribe"))
+
+
+def test_faults_that_destroy_copies_say_how_many() -> None:
+    safe = Settings(replication=3, min_insync_replicas=2)
+    assert table.weakened(safe, ["power-loss:leader"]).unsynced_copies == 1
+    assert table.weakened(safe, ["power-loss:leader", "power-loss:all"]).unsynced_copies == EVERY_NODE
+    assert table.weakened(safe, ["truncate-tail:n1"]).damaged_copies == 1
+    scheduled = table.weakened(safe, ["truncate-tail:n1"], ["truncate-tail:n1"])
+    assert scheduled.damaged_copies == EVERY_NODE
