@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_VALID
-from harness.run_options import RunsDir, SparkMaster
+from harness.run_options import SparkMaster
 
 app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
 Folder = Annotated[
@@ -84,7 +84,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")
     ] = None,
-    runs_dir: RunsDir = Path("runs"),
+    runs_dir: Annotated[
+        Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")
+    ] = Path("runs"),
     spark_master: SparkMaster = "local[*]",
 ) -> int:
     """Run an experiment, and say whether what is seen agrees with what is expected.
