@@ -193,7 +193,7 @@ def test_no_port_to_listen_on(
     monkeypatch.setattr(socket.socket, "bind", refused)
     answer = ask("run", "--network", "loopback")
     assert answer.code == 254
-    assert "6 free ports are needed on 127.0.0.1" in answer.message
+    assert "all ports of 127.0.0.1 from 20000 to 32000 are in use: end" in answer.message
     assert listing.rows(tmp_path / "runs") == []
 
 

@@ -135,7 +135,7 @@ def _at_n2(started: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
     [
         ("isolate:leader", "isolate", "heal-network", _dropped),
         ("isolate-in:n2", "isolate-in", "heal-network", _at_n2),
-        ("cut-clients:n2", "cut-clients", "heal-network", _at_n2),
+        ("cut-clients:leader", "cut-clients", "heal-network", _dropped),
         ("isolate:clients", "isolate", "heal-network", _dropped),
         ("pause:leader", "pause", "resume", _moved),
         ("restart:leader", "shutdown", "start", _moved),
