@@ -37,8 +37,8 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	@touch $@
 
 system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters need
-	@dpkg -s $(SYSTEM_DEPS) >/dev/null 2>&1 || { apt-get update -q \
-	  && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SYSTEM_DEPS); }
+	@dpkg -s $(SYSTEM_DEPS) >/dev/null 2>&1 || { apt-get -o Acquire::Retries=3 update -q \
+	  && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends $(SYSTEM_DEPS); }
 
 demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
