@@ -53,6 +53,8 @@ class Roller:
                 log.warning("%s was not turned into tables: %s", segment, error)
                 self._end()
                 return
+            if self._stopping:
+                return  # ended by us
             if self._child.returncode:
                 log.warning(
                     "%s was not turned into tables: %s", segment, said.decode(errors="replace")[-500:]
