@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -73,13 +72,17 @@ def show(name: Name, folder: Folder = None) -> int:
 
 @app.command()
 def run(
-    name: Name,
+    name: Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file; none with --all.")] = "",
     times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Runs of each case.")] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the first run; each further one has the next.")
     ] = 1,
     stop: Annotated[bool, typer.Option("-x", help="End a case with its first run that disagrees.")] = False,
     case: Annotated[str, typer.Option(help="Only the case, or the variant, of this name.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every experiment, one after the other.")] = False,
+    kept: Annotated[
+        Path | None, typer.Option("--report", help="Write the track record of what was run to this file.")
+    ] = None,
     folder: Folder = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")
@@ -98,25 +101,57 @@ def run(
       harness experiment run delivery-study --runs 5
 
       harness experiment run delivery-study --case test-1 -n 1
+
+      harness experiment run --all --runs 5 --report docs/track-record.md
     """
-    from harness.experiments import report, spec
+    from harness.experiments import record, report, spec
     from harness.experiments import run as running
     from harness.model.errors import BadInput
 
-    chosen = spec.named(name, folder)
-    if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
-        raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
-    began = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    tried = running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master)
-    rows = report.rows(tried)
-    target = out or runs_dir / "experiments" / f"{began}-{chosen.name}"
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "report.md").write_text(report.document(chosen, tried))
-    (target / "table.csv").write_text(report.as_csv(rows))
-    (target / "results.json").write_text(json.dumps([asdict(one) for one in tried], default=str, indent=1))
-    if chosen.kind == "study":
-        print(f"\n{report.text(rows)}\n(claimed | measured in k of n runs: records; ≠ where they differ)")
-    code = running.exit_code(tried)
-    said = {0: "as expected", 1: "NOT as expected"}.get(code, "some runs could not be judged")
-    print(f"\n{chosen.name}: {said}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
-    return code
+    if everything == bool(name):
+        raise BadInput("name an experiment, or give --all; `harness experiment list` names them")
+    if everything and (case or out):
+        raise BadInput("--case and --out go with one experiment, not with --all")
+    every = [spec.load(path) for path in spec.every(folder).values()] if everything else []
+    codes, entries = [], []
+    for chosen in every or [spec.named(name, folder)]:
+        if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
+            raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
+        began = time.gmtime()
+        tried = running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master)
+        target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
+        report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+        entries += record.entries(target)
+        if chosen.kind == "study":
+            rows = report.text(report.rows(tried))
+            print(f"\n{rows}\n(claimed | measured in k of n runs: records; ≠ where they differ)")
+        codes.append(running.exit_code(tried))
+        said = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
+        print(f"\n{chosen.name}: {said}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
+    if kept is not None:
+        times_given = f" --runs {times}" if times else ""
+        kept.write_text(
+            record.markdown(entries, f"harness experiment run {name or '--all'}{times_given} --report {kept}")
+        )
+        print(f"track record: {kept}")
+    return running.worst(codes)
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders of experiments that were run, as in runs/experiments/.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write to this file, not to the terminal.")] = None,
+) -> int:
+    """Write the track record of experiments that were run before: of each case, its last time."""
+    from harness.experiments import record
+
+    found = record.newest(entry for folder in folders for entry in record.entries(folder))
+    text = record.markdown(found, "harness experiment run --all --report FILE")
+    if out is None:
+        print(text, end="")
+    else:
+        out.write_text(text)
+        print(f"track record: {out}")
+    return EXIT_VALID

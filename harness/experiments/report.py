@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from harness.experiments import record
 from harness.experiments.expect import figure
 from harness.experiments.run import Attempt, Tried, summary, told
 from harness.experiments.spec import Experiment
@@ -27,10 +30,19 @@ SETTINGS: Final[Mapping[str, Callable[[TestPlan], Any]]] = {
     "fetch wait": lambda plan: plan.broker_config.get("replica.fetch.wait.max.ms", "default"),
     "min bytes": lambda plan: plan.broker_config.get("replica.fetch.min.bytes", "default"),
     "lag": lambda plan: plan.broker_config.get("replica.lag.time.max.ms", "default"),
+    "record": lambda plan: f"{plan.record_bytes} B" if plan.record_bytes else "default",
     "request timeout": lambda plan: f"{plan.request_timeout_s:g} s",
     "Kafka": lambda plan: plan.kafka_version,
     "client": lambda plan: plan.client,
 }
+
+
+def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) -> None:
+    """report.md, table.csv and results.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.md").write_text(document(chosen, tried))
+    (folder / "table.csv").write_text(as_csv(rows(tried)))
+    (folder / record.FILE).write_text(json.dumps(record.data(chosen, tried, began), default=str, indent=1))
 
 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
@@ -46,7 +58,7 @@ def _row(tried: Tried) -> dict[str, str]:
     row |= {name: str(read(plan)) for name, read in SETTINGS.items()}
     for effect, path in EFFECTS.items():
         row[effect] = _effect(case.claimed.get(effect), [figure(one.figures, path) for one in judged])
-    row |= _cost(judged)
+    row |= _cost(judged, plan)
     row["runs"] = str(len(tried.attempts))
     row["as expected"] = {0: "yes", 1: "NO"}.get(tried.exit_code, "not known")
     return row
@@ -65,20 +77,19 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
     return f"{'yes' if claimed else 'no'} | {measured}{'' if claimed == bool(hit) else ' ≠'}"
 
 
-def _cost(judged: Sequence[Attempt]) -> dict[str, str]:
-    """Medians over the runs: latency of acknowledged sends, and records in a second of the sends' time."""
+def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
+    """Medians over the runs: latency of acknowledged sends, and how many of them in a second of the load."""
     latencies = [one.figures.get("latencies", {}).get("send", {}) for one in judged]
     p50 = [float(found["p50_ms"]) for found in latencies if "p50_ms" in found]
     p99 = [float(found["p99_ms"]) for found in latencies if "p99_ms" in found]
+    rates = (
+        [] if plan.records else [figure(one.figures, "acknowledged") / plan.time_limit_s for one in judged]
+    )
     return {
         "p50 ms": f"{median(p50):.1f}" if p50 else "",
         "p99 ms": f"{median(p99):.0f}" if p99 else "",
-        "acknowledged": _middle(judged, "acknowledged"),
+        "records/s": f"{median(rates):.0f}" if rates else "",
     }
-
-
-def _middle(judged: Sequence[Attempt], path: str) -> str:
-    return f"{median(figure(one.figures, path) for one in judged):.0f}" if judged else ""
 
 
 def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None = None) -> str:

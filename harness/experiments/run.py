@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import assemble
+from harness.experiments import detection
+from harness.experiments.detection import Detection
 from harness.experiments.expect import Seen, over
 from harness.experiments.spec import Case, Experiment
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
@@ -19,7 +21,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run: its verdict ("refused" where the cluster did not start), and an answer to each expectation."""
+    """One run: its verdict ("refused" where the cluster did not start), and an answer to each expectation.
+
+    detection: of the anomalies that it was expected to show.
+    """
 
     seed: int
     valid: str
@@ -29,6 +34,7 @@ class Attempt:
     bad: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
+    detection: Detection | None = None
 
     @property
     def conclusive(self) -> bool:
@@ -106,15 +112,18 @@ def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> At
     result = outcome.result
     if outcome.interrupted:
         raise KeyboardInterrupt
+    seconds = time.monotonic() - began
+    bad = {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad}
     return Attempt(
         plan.seed,
         result.valid,
         case.expect.seen(result),
-        time.monotonic() - began,
+        seconds,
         str(outcome.folder),
-        {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad},
+        bad,
         result.statistics,
         result.reasons[0] if result.reasons and result.valid == "unknown" else "",
+        detection.first(outcome.folder, [name for name in case.expect.shows if name in bad]),
     )
 
 
@@ -125,6 +134,8 @@ def _label(case: Case) -> str:
 def told(one: Attempt) -> str:
     said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
     mark = "as expected" if one.met else "not as expected" if one.conclusive else "cannot be judged"
+    if one.detection:
+        said += f", after {one.detection.after_s:.1f} s and {one.detection.ops:,} ops"
     where = f"  {one.folder}" if one.folder else ""
     return f"seed {one.seed}: {one.valid}{f' ({said})' if said else ''}, {mark}; {one.seconds:.0f} s{where}"
 
@@ -149,5 +160,9 @@ def summary(tried: Tried) -> list[str]:
 
 def exit_code(tried: Sequence[Tried]) -> int:
     """1 if a case disagrees, else 2 if one could not be judged, else 0."""
-    codes = [one.exit_code for one in tried]
+    return worst([one.exit_code for one in tried])
+
+
+def worst(codes: Sequence[int]) -> int:
+    """1 wins over 2, 2 over 0."""
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

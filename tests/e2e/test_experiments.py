@@ -35,7 +35,7 @@ def test_an_experiment_agrees_or_not_and_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "G1a: 1 of 1 (21% to 100%): agrees" in done.stdout
     assert "mock-transactions: as expected" in done.stdout
-    assert json.loads((out / "results.json").read_text())[0]["attempts"][0]["valid"] == "invalid"
+    assert json.loads((out / "results.json").read_text())["cases"][0]["attempts"][0]["valid"] == "invalid"
     assert "G1a" in (out / "report.md").read_text()
     assert "bad" in (out / "table.csv").read_text()
 

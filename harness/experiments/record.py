@@ -1,0 +1,174 @@
+"""What was found by experiments, kept: results.json of each, and a track record of many of them.
+
+A record holds, for each case: what was expected and in how many of how many runs it was seen, when it could
+first be proved, versions, and the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from harness.experiments.expect import wilson
+from harness.experiments.run import Tried
+from harness.experiments.spec import Experiment
+from harness.model.errors import BadInput
+from harness.plan import TestPlan
+
+SCHEMA: Final = 1
+FILE: Final = "results.json"
+LIBRARIES: Final = {"confluent": "confluent-kafka", "aiokafka": "aiokafka"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case and what was seen of it. expected: (sentence, k, n, whether it agrees)."""
+
+    experiment: str
+    case: str
+    variant: str
+    title: str
+    versions: str
+    command: str
+    began: str
+    expected: tuple[tuple[str, int, int, bool], ...]
+    unknown: int
+    detected_s: tuple[float, ...]
+    detected_ops: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """As a reader tells it from the other cases of the experiment."""
+        own = "" if self.case == self.experiment else self.case
+        return " ".join(part for part in (own, self.variant) if part)
+
+
+def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, Any]:
+    """What results.json holds. began: ISO 8601, UTC."""
+    return {
+        "schema": SCHEMA,
+        "experiment": chosen.name,
+        "title": chosen.title,
+        "kind": chosen.kind,
+        "source": chosen.source,
+        "began": began,
+        "cases": [
+            {
+                **asdict(one),
+                "versions": versions(one.case.test_plan(0)),
+                "seen": [[seen.text, seen.k, seen.n, seen.agrees] for seen in one.seen],
+            }
+            for one in tried
+        ],
+    }
+
+
+def versions(plan: TestPlan) -> str:
+    """The system under test and the client, in words."""
+    system = f"Kafka {plan.kafka_version}" if plan.cluster in ("local", "docker", "ssh") else plan.cluster
+    if plan.cluster == "local" and plan.metadata_kept == "zookeeper":
+        system += " with ZooKeeper"
+    return f"{system}, {plan.client} {_client_version(plan)}".strip()
+
+
+def _client_version(plan: TestPlan) -> str:
+    if plan.client_version:
+        return plan.client_version
+    if plan.client == "java":
+        return plan.kafka_version
+    try:
+        return metadata.version(LIBRARIES[plan.client])
+    except (KeyError, metadata.PackageNotFoundError):
+        return ""
+
+
+def entries(path: Path) -> list[Entry]:
+    """The cases of a results.json, or of the folder that holds it. Raises BadInput."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        held = json.loads(file.read_text())
+        if held["schema"] > SCHEMA:
+            raise BadInput(f"{file}: written by a newer version (schema {held['schema']})")
+        return [_entry(held, case) for case in held["cases"]]
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise BadInput(
+            f"{file}: no results of `harness experiment run` ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _entry(held: Mapping[str, Any], one: Mapping[str, Any]) -> Entry:
+    case = one["case"]
+    attempts = one["attempts"]
+    found = [each["detection"] for each in attempts if each.get("detection")]
+    several = len(held["cases"]) > 1 or case["name"] != held["experiment"]
+    command = f"harness experiment run {held['experiment']}"
+    return Entry(
+        held["experiment"],
+        case["name"],
+        case["variant"],
+        case["title"],
+        one["versions"],
+        f"{command} --case {case['variant'] or case['name']}" if several else command,
+        held["began"],
+        tuple((text, k, n, agrees) for text, k, n, agrees in one["seen"]),
+        sum(1 for each in attempts if each["valid"] == "unknown"),
+        tuple(each["after_s"] for each in found),
+        tuple(each["ops"] for each in found),
+    )
+
+
+def newest(found: Iterable[Entry]) -> list[Entry]:
+    """Of each case the last time that it was run, in the order of their names."""
+    kept: dict[tuple[str, str, str], Entry] = {}
+    for entry in sorted(found, key=lambda entry: entry.began):
+        kept.pop(at := (entry.experiment, entry.case, entry.variant), None)
+        kept[at] = entry
+    return sorted(kept.values(), key=lambda entry: entry.experiment)
+
+
+def markdown(found: Sequence[Entry], command: str) -> str:
+    """The track record: a table, and a line for what disagrees."""
+    if not found:
+        return "# Track record\n\nNothing has been run.\n"
+    first, last = min(entry.began for entry in found), max(entry.began for entry in found)
+    when = first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
+    wrong = [entry for entry in found if not all(agrees for *_, agrees in entry.expected)]
+    lines = [
+        "# Track record",
+        "",
+        f"Made by `{command}` from runs of {when}. Each row is a case of an [experiment](experiments.md):",
+        "in how many of how many runs was seen what it expects, the 95% interval of that rate (Wilson), and",
+        "how long after the start of a run, and after how many operations, the anomaly could first be proved",
+        "(medians). What lies behind some of them is told in [findings](findings.md).",
+        "",
+        f"{len(found)} cases, {len(wrong)} not as expected.",
+        "",
+        "| experiment | case | on | expected | seen | first proof | again |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(_row(entry) for entry in found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(entry: Entry) -> str:
+    expected = "<br>".join(text for text, *_ in entry.expected)
+    seen = "<br>".join(_share(k, n, agrees) for _, k, n, agrees in entry.expected)
+    if entry.unknown:
+        seen += f"<br>{entry.unknown} not judged"
+    proof = ""
+    if entry.detected_s:
+        proof = f"{median(entry.detected_s):.1f} s, {median(entry.detected_ops):,.0f} ops"
+    cells = (
+        entry.experiment, entry.name, entry.versions, expected, seen, proof, f"`{entry.command}`",
+    )  # fmt: skip
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _share(k: int, n: int, agrees: bool) -> str:
+    low, high = wilson(k, n)
+    return f"{k} of {n} ({low:.0%} to {high:.0%}){'' if agrees else ' **disagrees**'}"
