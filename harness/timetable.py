@@ -10,6 +10,8 @@
   when: {log: "Rolled new log segment", node: n1}
   for: 5s
   rest: 10s                 not again for so long
+- fault: {wire: {action: hold, api: EndTxn, for_s: 3}}      a rule of one's own, see harness.model.wire
+  at: 5s
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Annotated, Any, Final, Protocol
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harness.model.errors import BadInput
+from harness.model.wire import rule_text
 from harness.yaml_data import Loaded, Place, Where, load
 from nemesis import entries as timed
 from nemesis import table as nemeses
@@ -90,12 +93,24 @@ def _named(value: Any) -> Any:
     return {value: True} if value in (LEADER_CHANGE, SEGMENT_ROLL) else value
 
 
+def _fault(value: Any) -> Any:
+    """`fault: {wire: {action: hold, ...}}` is a rule of one's own. Raises ValueError."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"wire"} or not isinstance(value["wire"], Mapping):
+        raise ValueError("write VERB:TARGET, or {wire: {action: ...}}")
+    try:
+        return f"wire:{rule_text(value['wire'])}"
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
 class Line(BaseModel):
     """An entry of a schedule, as written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
-    fault: str
+    fault: Annotated[str, BeforeValidator(_fault)]
     at: Seconds | None = None
     every: Length | None = None
     jitter: Seconds = 0.0

@@ -124,6 +124,13 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
         hint = f"did you mean {close[0]}? " if close else ""
         raise BadInput(f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
                        f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
+    written = VERBS[verb].written
+    if written is not None and "=" in target:
+        try:
+            written(target, nodes)
+        except BadInput as error:
+            raise BadInput(f"--nemesis {name}: {error}") from None
+        return f"{verb}:{target}"
     targets = [*VERBS[verb].targets, *(nodes if VERBS[verb].nodes else ())]
     if target not in targets:
         close = difflib.get_close_matches(target, targets, n=1)

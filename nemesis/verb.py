@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.model.protocols import Fault
@@ -19,6 +19,7 @@ class Verb:
     nodes, clients  whether it has targets among the servers, among the client processes
     named    targets of its own, with what they are
     nodes_min  how many nodes the cluster must have
+    written  (target, nodes): raises BadInput for one that is written out wrongly, as NAME=VALUE;...
     """
 
     summary: str
@@ -27,6 +28,7 @@ class Verb:
     clients: bool = False
     nodes_min: int = 1
     named: Mapping[str, str] = field(default_factory=dict)
+    written: Callable[[str, Sequence[str]], None] | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -36,4 +38,6 @@ class Verb:
 
     def takes(self, target: str) -> bool:
         """Whether it has a target of this name: one of its own, or a server's."""
+        if self.written is not None and "=" in target:
+            return True
         return target in self.targets or (self.nodes and target not in CLIENT_TARGETS)

@@ -2,8 +2,8 @@
 
 A proxy that understands Kafka's protocol stands between clients and brokers (`harness.cluster.wireproxy`).
 A packet filter cannot choose the end of a transaction among the packets of a connection; this can. Each
-target is a set of rules with a name; `fault_of_rule` makes a fault of a rule of one's own. Evidence: how
-often the rules were applied.
+target is a set of rules with a name, or one rule written out (`wire:action=hold;api=EndTxn;for_s=3`).
+Evidence: how often the rules were applied.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
+from harness.model.errors import BadInput
 from harness.model.protocols import Env, Fault, Wire
 from harness.model.wire import (
     CUT,
@@ -25,7 +26,7 @@ from harness.model.wire import (
     RESPONSE,
     Rule,
     RuleCounts,
-    rule_of,
+    rule_in,
 )
 from nemesis.asked import Changed, Kept
 from nemesis.effects import effect_s, hit, wait_for
@@ -143,7 +144,8 @@ def _end(env: Env, name: str) -> dict[str, Any]:
 
 
 def _fault(target: str, timing: Timing) -> Fault:
-    return _of(f"wire:{target}", target, PRESETS[target].rules, timing)
+    rules = PRESETS[target].rules if target in PRESETS else (rule_in(target),)
+    return _of(f"wire:{target}", target, rules, timing)
 
 
 def _of(name: str, target: str, rules: Sequence[Rule], timing: Timing) -> Fault:
@@ -152,13 +154,10 @@ def _of(name: str, target: str, rules: Sequence[Rule], timing: Timing) -> Fault:
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Wire,))
 
 
-def fault_of_rule(data: Mapping[str, Any], timing: Timing) -> Fault:
-    """A fault of a rule as plain data: see `harness.model.wire.Rule`. Raises BadInput."""
-    rule = rule_of(data)
-    target = "-".join(
-        [rule.action, *(rule.api or ("all",)), rule.direction, *([rule.node] if rule.node else ())]
-    )
-    return _of(f"wire:{target}", target, (rule,), timing)
+def _written(text: str, nodes: Sequence[str]) -> None:
+    node = rule_in(text).node
+    if node and node not in nodes:
+        raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(nodes)}")
 
 
 VERB: Final = Verb(
@@ -166,4 +165,5 @@ VERB: Final = Verb(
     _fault,
     nodes=False,
     named={name: preset.what for name, preset in PRESETS.items()},
+    written=_written,
 )

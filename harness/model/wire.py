@@ -6,6 +6,7 @@ the APIs are those of the Kafka protocol guide.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -157,6 +158,40 @@ def rule_of(data: Mapping[str, Any]) -> Rule:
     made = Rule(**given)
     _consistent(made)
     return made
+
+
+def rule_text(data: Mapping[str, Any]) -> str:
+    """A rule from plain data as one word, `action=hold;api=EndTxn|Produce;for_s=3`. Raises BadInput."""
+    made = rule_of(data)
+    given = {**data, **{name: getattr(made, name) for name in _API_FIELDS if name in data}}
+    order = [each.name for each in fields(Rule)]
+    return ";".join(f"{name}={_worded(given[name])}" for name in sorted(given, key=order.index))
+
+
+def _worded(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "|".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def rule_in(text: str) -> Rule:
+    """The rule of such a word. Raises BadInput."""
+    data: dict[str, Any] = {}
+    for part in text.split(";"):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or name in data:
+            raise BadInput(f"a wire rule is written as action=hold;api=EndTxn;for_s=3, not {part.strip()!r}")
+        data[name] = tuple(value.split("|")) if name in _API_FIELDS else _meant(value)
+    return rule_of(data)
+
+
+def _meant(value: str) -> Any:
+    if value in ("true", "false"):
+        return value == "true"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def _consistent(made: Rule) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ def commands() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_documented_commands_parse(page: str, line: str) -> None:
-    name, *arguments = line.split()[1:]
+    name, *arguments = shlex.split(line)[1:]
     group = typer.main.get_command(cli.app)
     context = group.make_context("harness", [name, *arguments], resilient_parsing=False)
     _, command, rest = group.resolve_command(context, [name, *arguments])  # type: ignore[attr-defined]

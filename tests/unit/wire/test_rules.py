@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from harness import timetable
 from harness.model.errors import BadInput
 from harness.model.protocols import Wire
-from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, rule_of
+from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
 from harness.wire.frames import Request
 from harness.wire.rules import Rules, first
-from nemesis import wire
+from nemesis import table, wire
 from nemesis.schedule import Timing
 
 END = Request(26, 1, 1, b"tx", True, True)
@@ -121,6 +122,49 @@ def test_every_preset_is_a_fault_and_its_rules_are_data(name: str) -> None:
     assert fault.needs == (Wire,)
 
 
-def test_a_rule_of_ones_own_is_a_fault() -> None:
-    fault = wire.fault_of_rule({"action": "drop", "api": "Fetch", "node": "n2"}, Timing())
-    assert fault.name == "wire:drop-Fetch-request-n2"
+def test_a_rule_of_ones_own_is_a_fault_by_its_text() -> None:
+    text = rule_text({"api": "Fetch", "action": "drop", "probability": 0.5, "node": "n2"})
+    assert text == "action=drop;api=Fetch;node=n2;probability=0.5"
+    assert table.canonical(f"kill:leader, wire:{text}", ["n1", "n2"]) == ("kill:leader", f"wire:{text}")
+    (fault,) = table.faults([f"wire:{text}"], Timing())
+    assert fault.name == f"wire:{text}" and fault.needs == (Wire,)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"action": "hold", "api": ("EndTxn", "Produce"), "commit": None, "until": "Fetch", "cut": True},
+        {"action": "hold", "api": "EndTxn", "commit": False, "for_s": 2.5, "in_turn": True},
+        {"action": "drop", "count": 3, "direction": "response"},
+    ],
+)
+def test_a_rule_is_read_as_it_was_written(data: dict[str, Any]) -> None:
+    data = {name: value for name, value in data.items() if value is not None}
+    assert rule_in(rule_text(data)) == rule_of(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("action=hold;api=EndTx", "did you mean EndTxn"),
+        ("actoin=hold", "no 'actoin'"),
+        ("action=drop;action=drop", "is written as"),
+        ("action=drop;", "is written as"),
+        ("action=drop;count=many", "a number of 1 or more"),
+        ("action=drop;node=n7", "the nodes are n1, n2"),
+    ],
+)
+def test_a_rule_that_is_written_wrongly_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        table.canonical(f"wire:{text}", ["n1", "n2"])
+
+
+def test_a_schedule_may_hold_a_rule() -> None:
+    line = timetable.Line.model_validate(
+        {"fault": {"wire": {"action": "delay", "api": ["Fetch"], "for_s": 0.2}}, "at": "5s", "for": "3s"}
+    )
+    assert line.fault == "wire:action=delay;api=Fetch;for_s=0.2"
+    with pytest.raises(ValueError, match="needs an action"):
+        timetable.Line.model_validate({"fault": {"wire": {"api": "Fetch"}}, "at": "5s"})
+    with pytest.raises(ValueError, match="write VERB:TARGET"):
+        timetable.Line.model_validate({"fault": {"kill": "leader"}, "at": "5s"})
