@@ -1,6 +1,7 @@
 """The catalogues of anomalies and faults, made from the tables that the code itself uses.
 
-`python docs/generate.py` (or `make docs`) writes anomalies.md, faults.md and versions.md beside this file.
+`python docs/generate.py` (or `make docs`) writes anomalies.md, errors.md, faults.md, versions.md beside this
+file.
 Nothing here knows an anomaly, a fault or a version by name: a new row of a table is a new section, or row. A
 setting that has no wording yet is a KeyError here, so that it gets one.
 """
@@ -18,6 +19,7 @@ from checker.cycle_types import EXISTS, LEVELS, SPECS
 from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
 from harness import catalogue
+from harness.clients import errors as client_errors
 from harness.cluster import versions as kafka
 from harness.cluster.java import MINIMUM as JAVA_MINIMUM
 from harness.cluster.sim import SimCluster
@@ -335,8 +337,38 @@ def versions() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+# --- errors of clients --------------------------------------------------------------------------------
+
+
+def errors() -> str:
+    """docs/errors.md."""
+    rows = [
+        f"| {situation} | {'any other' if code == client_errors.ANY else f'`{code}`'} "
+        f"| {row.outcome}{', with `--retries 0`' if row.retries_off else ''} | {row.why} | {row.source} |"
+        for (situation, code), row in client_errors.TABLE.items()
+    ]
+    lines = [
+        "# What an error of a client proves",
+        "",
+        NOTE,
+        "",
+        "`fail` only where it is certain that the step has appended nothing to any log; whatever has no row",
+        "is `info`: it may have. Rows that need `--retries 0` are `info` without it. How the steps of an",
+        "operation add up is said in `harness/clients/queue.py`; the sources in `harness/clients/errors.py`.",
+        "The names are librdkafka's, with an underscore where the library itself made the error; those of",
+        "[other clients](clients.md) are translated.",
+        "",
+        "| step | error | proves | because | source |",
+        "| --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def main() -> None:
     """Write all."""
+    (FOLDER / "errors.md").write_text(errors())
     (FOLDER / "anomalies.md").write_text(anomalies())
     (FOLDER / "faults.md").write_text(faults())
     (FOLDER / "versions.md").write_text(versions())

@@ -2,7 +2,7 @@
 
     KIND DATA PREFIX SEED    damage what belongs to topics that begin with PREFIX; says what, as JSON
 
-    flip-bits          one bit in each of a few places of the largest segment, in bytes that hold records
+    flip-bits          one bit in each of a few places of the largest segment, in bytes that a checksum covers
     truncate-tail      the last part of the largest segment is gone, in the middle of a batch most likely
     damage-index       the first bytes of every offset and time index are garbage
     erase              everything is gone but what formatting wrote
@@ -24,7 +24,13 @@ from typing import Any, Final
 import orjson
 
 FLIPS: Final = 8
-HEAD: Final = 61  # of a record batch, version 2: what is flipped lies behind it
+# Of a record batch, version 2: base offset (8 bytes), length of the rest (4), leader epoch (4), magic (1),
+# CRC (4), and then all that the CRC covers. A flipped leader epoch is noticed by nobody, and the replica may
+# never be in sync again: see docs/findings.md.
+LENGTH_AT: Final = 8
+FROM_LENGTH: Final = 12
+COVERED_AT: Final = 21
+HEAD: Final = 61
 CHECKPOINTS: Final = (
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -43,13 +49,30 @@ def _largest(data: Path, prefix: str) -> Path | None:
     )
 
 
+def covered(content: bytes | bytearray) -> list[range]:
+    """Of each whole record batch of a segment, the places that its checksum covers."""
+    found, at = [], 0
+    while at + HEAD <= len(content):
+        length = int.from_bytes(content[at + LENGTH_AT : at + FROM_LENGTH], "big")
+        end = at + FROM_LENGTH + length
+        if length < HEAD - FROM_LENGTH or end > len(content):
+            break
+        found.append(range(at + COVERED_AT, end))
+        at = end
+    return found
+
+
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     """Flip one bit in each of FLIPS places."""
     file = _largest(data, prefix)
-    if file is None or file.stat().st_size <= HEAD:
+    if file is None:
         return {}
     content = bytearray(file.read_bytes())
-    places = sorted(rng.sample(range(HEAD, len(content)), min(FLIPS, len(content) - HEAD)))
+    batches = covered(content)
+    if not batches:
+        return {}
+    sizes = [len(batch) for batch in batches]
+    places = sorted({rng.choice(batch) for batch in rng.choices(batches, sizes, k=FLIPS)})
     for place in places:
         content[place] ^= 1 << rng.randrange(8)
     file.write_bytes(content)

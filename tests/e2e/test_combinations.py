@@ -46,18 +46,18 @@ def combination(seed: int) -> list[dict[str, object]]:
     return lines
 
 
-@pytest.mark.repeat(6, 30)
+@pytest.mark.repeat(10, 30)
 @pytest.mark.timeout(LOAD_S + MORE_S + 60)
 def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetition: int) -> None:
     before = footprint()
     schedule = combination(repetition)
     (tmp_path / "schedule.yaml").write_text(yaml.safe_dump(schedule))
-    began = time.monotonic()
+    began = time.time()
     ran = run(
         tmp_path / "runs", "--schedule", str(tmp_path / "schedule.yaml"), "--acks", "all", "--idempotence",
         "--txn", "--sub-via", "assign,subscribe", "--time-limit", str(LOAD_S), "--seed", str(repetition),
     )  # fmt: skip
-    took_s = time.monotonic() - began
+    took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown follow the verdict
     assert ran.code in (0, 1, 2), ran.out + ran.err
     assert ran.result["valid"] in (True, False, "unknown"), json.dumps(schedule)
     hit = {

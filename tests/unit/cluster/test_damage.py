@@ -10,13 +10,20 @@ import pytest
 
 from harness.cluster import damage
 
+BATCH = 100  # bytes
+
+
+def _batches(size: int) -> bytes:
+    """Batches that are empty but for their lengths."""
+    return (bytes(8) + (BATCH - 12).to_bytes(4, "big") + bytes(BATCH - 12)) * (size // BATCH)
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     for topic, size in (("r-0-0", 4000), ("r-0-1", 9000), ("other-0-0", 20_000)):
         folder = tmp_path / topic
         folder.mkdir()
-        (folder / "0.log").write_bytes(bytes(size))
+        (folder / "0.log").write_bytes(_batches(size))
         (folder / "0.index").write_bytes(b"")
         (folder / "0.timeindex").write_bytes(bytes(48))
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0")
@@ -46,12 +53,21 @@ def test_only_what_is_named_is_touched(
     assert json.loads(capsys.readouterr().out)
 
 
-def test_every_flip_is_one_bit_behind_the_head_of_the_first_batch(data: Path) -> None:
-    done = damage.flip_bits(data, "r-", random.Random(3))
-    content = (data / "r-0-1/0.log").read_bytes()
-    assert [place for place, byte in enumerate(content) if byte] == done["flipped"]
-    assert min(done["flipped"]) >= damage.HEAD
-    assert all(byte.bit_count() == 1 for byte in content if byte)
+@pytest.mark.parametrize("seed", range(20))
+def test_every_flip_is_one_bit_that_a_checksum_covers(data: Path, seed: int) -> None:
+    before = (data / "r-0-1/0.log").read_bytes()
+    done = damage.flip_bits(data, "r-", random.Random(seed))
+    changed = [old ^ new for old, new in zip(before, (data / "r-0-1/0.log").read_bytes(), strict=True)]
+    assert [place for place, byte in enumerate(changed) if byte] == done["flipped"]
+    assert all(place % BATCH >= damage.COVERED_AT for place in done["flipped"])
+    assert all(byte.bit_count() == 1 for byte in changed if byte)
+
+
+def test_what_is_covered_ends_where_batches_do() -> None:
+    assert damage.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
+    assert damage.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
+    assert damage.covered(_batches(100) + bytes(200)) == [range(21, 100)]
+    assert damage.covered(b"") == []
 
 
 @pytest.mark.parametrize("kind", damage.KINDS)
