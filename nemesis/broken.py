@@ -14,7 +14,7 @@ from typing import Any
 from harness.model.errors import HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Env
-from nemesis.effects import effect_s, facts, hit, wait_for, wait_healthy, wait_new_leaders
+from nemesis.effects import effect_s, facts, hit, leaderless, wait_for, wait_healthy, wait_new_leaders
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS, Facts
 
 Act = Callable[[Env, Sequence[str]], Mapping[str, Any] | None]
@@ -28,18 +28,20 @@ def nothing_more(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
 
 
 def moved_leaders(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
-    """Effect of taking nodes away: their partitions have new leaders. Of nodes that led none, the act.
+    """Effect of taking nodes away: their partitions have new leaders, or none where nobody else may lead.
 
-    Of all nodes too: nobody is left to lead, or to be asked. Of servers that are no brokers: another server
-    controls the cluster.
+    Of nodes that led none, the act. Of all nodes too: nobody is left to lead, or to be asked. Of servers that
+    are no brokers: another server controls the cluster.
     """
     if any(name in before.beside for name in nodes):
         return moved_controller(env, nodes)
     if set(nodes) >= set(before.nodes):
         return hit(nodes, True)
     moved = wait_new_leaders(env, before, nodes)
-    led = any(leader in nodes for leader in before.leaders.values())
-    return hit(nodes, bool(moved) if led else True, new_leaders=moved)
+    led = sum(1 for leader in before.leaders.values() if leader in nodes)
+    orphans = leaderless(env, before, nodes) if len(moved) < led else 0
+    effect = bool(moved or orphans) if led else True
+    return hit(nodes, effect, new_leaders=moved, **({"without_leader": orphans} if orphans else {}))
 
 
 def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:

@@ -67,6 +67,15 @@ def wait_new_leaders(env: Env, before: Facts, lost: Sequence[str]) -> Mapping[st
     return moved
 
 
+def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
+    """How many partitions that the lost nodes led have no leader now."""
+    try:
+        now = env.roles.leaders()
+    except ClusterTrouble:
+        return 0
+    return sum(1 for at, node in before.leaders.items() if node in lost and at in now and now[at] is None)
+
+
 def wait_healthy(env: Env) -> str:
     """Empty when every node is registered and every replica in sync; otherwise what is still wrong.
 

@@ -111,6 +111,8 @@ def _detail(data: Mapping[str, Any]) -> str:
     if isinstance(damage, dict):
         files = [done["file"] for done in damage.values() if isinstance(done, dict) and "file" in done]
         said.append(f"damaged {', '.join(map(str, files))}" if files else "")
+    if isinstance(data.get("without_leader"), int):
+        said.append(f"{data['without_leader']} partitions had no leader")
     if isinstance(deleted, list):
         said.append(f"the beginnings of {len(deleted)} logs were deleted")
     moved, grown, settings = (data.get(name) for name in ("moved", "partitions", "settings"))

@@ -153,6 +153,21 @@ def test_a_leader_is_broken_and_mended_and_the_effect_is_the_new_leaders(
     assert cluster.done == [first, last]
 
 
+class NobodyElse(FakeRoles):
+    """Partitions stay without a leader when theirs is gone."""
+
+    def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
+        return {at: "n2" if "n2" in self.cluster.up_nodes else None for at in (("t", 0), ("t", 1))}
+
+
+def test_where_nobody_else_may_lead_the_effect_is_that_nobody_does() -> None:
+    cluster = FakeCluster()
+    (fault,) = table.faults(["kill:leader"], Timing())
+    env = Env(cluster, NobodyElse(cluster), FakeWorkers(), Draw.of(1, "test", 0), effect_s=0.0)
+    started = fault.nemesis.invoke(env, op("kill"))
+    assert started.value == {"nodes": ["n2"], "took_effect": True, "new_leaders": {}, "without_leader": 2}
+
+
 def test_isolate_cuts_both_ways_between_brokers_only() -> None:
     cluster = FakeCluster()
     (fault,) = table.faults(["isolate:leader"], Timing())
