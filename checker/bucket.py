@@ -147,6 +147,11 @@ class Data:
         """Per pair: type of that op, -1 for none."""
         return self._of_writer(self.sends.type)
 
+    @cached_property
+    def writer_offset(self) -> AnyInts:
+        """Per pair: where that op was told that it stands, -1 for nowhere."""
+        return self._of_writer(self.sends.offset)
+
     def _of_writer(self, column: AnyInts) -> AnyInts:
         if len(column) == 0:
             return self.writer_row
@@ -215,16 +220,27 @@ class Bucket:
         preference = (lambda pairs: set_order(self.values(pairs))) if self.options.jepsen_compatible else None
         return versions.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
 
+    @property
+    def _whole_ops(self) -> bool:
+        """Whether one visible record proves the others of its op: in a transaction, and by Jepsen's rule."""
+        return self.options.jepsen_compatible or self.options.settings.txn is not False
+
     @cached_property
     def _committed_rows(self) -> Bools:
-        result: Bools = (self.sends.type == INFO) & member(self.sends.op, self.committed)
+        """Sends of `info` ops that must have happened; outside transactions those that were acknowledged."""
+        of_info = self.sends.type == INFO
+        result: Bools = of_info & (member(self.sends.op, self.committed) if self._whole_ops else True)
         return result
 
     @cached_property
     def must_exist(self) -> Bools:
-        """Per pair: its writer must have committed."""
-        kind = self.data.writer_type
-        result: Bools = (kind == OK) | ((kind == INFO) & member(self.data.writer, self.committed))
+        """Per pair: its writer must have committed; outside transactions: it was acknowledged, or read."""
+        data = self.data
+        if self._whole_ops:
+            sure = member(data.writer, self.committed)
+        else:
+            sure = data.polled_ok | (data.writer_offset >= 0)
+        result: Bools = (data.writer_type == OK) | ((data.writer_type == INFO) & sure)
         return result
 
     @cached_property

@@ -5,6 +5,8 @@ whose *last* index is at or below the bound; lost = those that no `ok` op polled
 committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
 
 Native rules add and take away:
+- Without transactions each record of an `info` op stands for itself: it must be there if it was acknowledged,
+  and another one of the op that was read proves nothing about it.
 - Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
   lost, even beyond the bound, or without a known offset.
 - Later loss: where a client read a log once more from its beginning to its end, every value that must exist
