@@ -7,9 +7,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Spark's package alone passes through the disk four times: archive, unpacked, wheel, installed.
 SETUP_MB := 3500
+# For the tests of pages. Ubuntu has Chromium as a snap only; its CI machines come with Chrome.
+BROWSER := $(shell grep -qi '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)
 # What the end-to-end tests of clusters elsewhere need of Debian: an SSH server, sudo, packet filters, links, a
 # Docker engine, which the tests start for themselves.
-SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io iptables
+SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io iptables $(BROWSER)
 ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(CI),--no-cache-dir)
 
@@ -36,7 +38,7 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	$(BIN)/python -m harness.cluster.jars
 	@touch $@
 
-system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters need
+system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters and of pages need
 	@dpkg -s $(SYSTEM_DEPS) >/dev/null 2>&1 || { apt-get -o Acquire::Retries=3 update -q \
 	  && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends $(SYSTEM_DEPS); }
 

@@ -206,6 +206,7 @@ def _record(
     zero_ns = time.monotonic_ns()
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
+    events.write("clients", "library of each slot", libraries=staff.libraries_of_slots(plan))
 
     counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
@@ -290,9 +291,10 @@ def _tell(folder: Path, result: Result, say: Say, seconds: float) -> None:
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
-    """Draw the plots, and the pages of the keys in which something is wrong, and name them."""
+    """Draw the plots, the pages of the keys in which something is wrong, and the run page; and name them."""
     from harness.report import listing, plots
     from harness.report.order import draw as orders
+    from harness.report.page import draw as run_page
 
     drawn = plots.draw(folder)
     for path in drawn:
@@ -302,7 +304,9 @@ def draw(folder: Path, say: Say) -> list[Path]:
     pages = orders.draw(folder, result) if result is not None else []
     if pages:
         say(f"  {pages[0]}: who wrote and who polled in {len(pages) - 1} keys; harness explain {folder}")
-    return [*drawn, *pages]
+    page = run_page.draw(folder)
+    say(f"open: {page}")
+    return [*drawn, *pages, page]
 
 
 def judged_by(plan: TestPlan) -> CheckOptions:

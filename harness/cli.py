@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from harness import cli_cluster, cli_experiment, cli_image, cli_matrix
+from harness import cli_cluster, cli_experiment, cli_image, cli_look, cli_matrix, cli_model, cli_shrink
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
@@ -219,6 +219,19 @@ def show(
 
 
 @app.command()
+def page(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
+    from harness.report import listing
+    from harness.report.page import draw
+
+    say(f"open: {draw.draw(listing.resolve(runs, name))}")
+    return EXIT_VALID
+
+
+@app.command()
 def explain(
     name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
     anomaly: Annotated[
@@ -293,7 +306,12 @@ app.add_typer(nemesis, name="nemesis")
 app.add_typer(cli_cluster.app, name="cluster")
 app.add_typer(cli_image.app, name="image")
 app.add_typer(cli_experiment.app, name="experiment")
+app.add_typer(cli_model.app, name="model")
 app.command("matrix")(cli_matrix.matrix)
+app.command("compare")(cli_look.compare)
+app.command("open")(cli_look.open_)
+app.command("replay")(cli_shrink.replay)
+app.command("shrink")(cli_shrink.shrink)
 
 
 @nemesis.callback()

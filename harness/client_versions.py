@@ -1,15 +1,18 @@
 """Client libraries of other versions than this environment's: fetched into the cache, and used by workers.
 
-confluent-kafka comes as a wheel from PyPI, with librdkafka in it, for the interpreter that runs; a worker
-finds it first on its path. The Java client comes with the broker's jars of its version (`cluster.jars`).
+confluent-kafka, with librdkafka in it, and aiokafka come as wheels from PyPI for the interpreter that runs; a
+worker finds them first on its path. The Java client comes with the broker's jars of its version
+(`cluster.jars`).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -18,61 +21,87 @@ from harness.model.errors import BadInput, Missing
 from harness.plan import TestPlan
 
 _TIMEOUT_S: Final = 300.0
+# Libraries that come from PyPI: by their names in a plan, those of their packages.
+PACKAGES: Final[Mapping[str, str]] = {"confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 
-def confluent(version: str, progress: Callable[[str], None]) -> Path:
-    """The folder with confluent-kafka of a version. Raises BadInput for none such, Missing."""
+def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
+    """The folder with a library, by its name in the plan, of a version. Raises BadInput, Missing."""
+    package = PACKAGES[library]
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    folder = cache.root() / "clients" / f"confluent-kafka-{version}-{tag}"
+    folder = cache.root() / "clients" / f"{package}-{version}-{tag}"
     if folder.is_dir():
         return folder
-    with cache.locked(
-        folder.with_name(f"{folder.name}.lock"), progress, f"fetching confluent-kafka {version}"
-    ):
+    with cache.locked(folder.with_name(f"{folder.name}.lock"), progress, f"fetching {package} {version}"):
         if not folder.is_dir():
-            progress(f"fetching confluent-kafka {version} from PyPI into {folder} (once)")
+            progress(f"fetching {package} {version} from PyPI into {folder} (once)")
             with cache.building(folder) as building:
-                _install(version, building)
+                _install(package, version, building)
     return folder
 
 
-def _install(version: str, target: Path) -> None:
+def _install(package: str, version: str, target: Path) -> None:
     argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--only-binary=:all:", "--target", str(target), f"confluent-kafka=={version}"]  # fmt: skip
+            "--only-binary=:all:", "--target", str(target), f"{package}=={version}"]  # fmt: skip
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"confluent-kafka {version} could not be fetched: {error}") from None
+        raise Missing(f"{package} {version} could not be fetched: {error}") from None
     if done.returncode == 0:
         return
     last = (done.stderr.strip() or f"pip ended with {done.returncode}").splitlines()[-1]
     if "No matching distribution" in done.stderr:
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        hint = " (2.0.0 and newer have them for 3.11)" if package == "confluent-kafka" else ""
         raise BadInput(
-            f"--client-version {version}: PyPI has no wheel of confluent-kafka {version} for Python "
-            f"{sys.version_info.major}.{sys.version_info.minor} (2.0.0 and newer have them for 3.11)"
+            f"--client-version {version}: PyPI has no wheel of {package} {version} for Python {python}{hint}"
         )
-    raise Missing(f"confluent-kafka {version} could not be fetched from PyPI ({last}); needed once")
+    raise Missing(f"{package} {version} could not be fetched from PyPI ({last}); needed once")
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """What the workers' environment needs for the version that a plan names."""
-    if plan.library != "confluent" or not plan.client_version:
+    """What the workers' environment needs for the versions that a plan names. Raises BadInput, Missing."""
+    named = {name: version for name, version in plan.client_versions.items() if name in PACKAGES}
+    if not named or plan.cluster == "sim":
         return {}
-    return {"PYTHONPATH": f"{confluent(plan.client_version, progress)}:{namespaces.python_path()}"}
+    folders = [wheel(name, version, progress) for name, version in named.items()]
+    return {"PYTHONPATH": ":".join([*map(str, folders), namespaces.python_path()])}
+
+
+def used(plan: TestPlan) -> dict[str, str]:
+    """The version of each library of a plan, by its name there; empty where that is not known."""
+    return {name: plan.client_versions.get(name) or _default(name) for name in plan.client}
+
+
+def _default(name: str) -> str:
+    if name == "java":
+        return jars.DEFAULT_VERSION
+    try:
+        return metadata.version(PACKAGES[name])
+    except (KeyError, metadata.PackageNotFoundError):
+        return ""
 
 
 def java_client(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
     """The Java client's executable and class path. Raises BadInput, Missing."""
     found = java.find()
-    fetched = jars.ensure(versions.resolve(plan.client_version or jars.DEFAULT_VERSION), found, progress)
+    fetched = jars.ensure(versions.resolve(used(plan)["java"]), found, progress)
     return {"path": found.path, "classpath": fetched.client_classpath}
 
 
 def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
     """Have what a plan's clients need, before anything is started. Raises BadInput, Missing."""
-    if plan.library == "java":
+    if "java" in plan.libraries:
         java_client(plan, progress)
     worker_env(plan, progress)
+    for name in plan.libraries:
+        package = PACKAGES.get(name)
+        installed = package is None or importlib.util.find_spec(package.replace("-", "_")) is not None
+        if not installed and name not in plan.client_versions:
+            raise Missing(
+                f"--client {name}: the library {package} is not installed here: pip install {package}, or "
+                f"name a version, which is fetched once: --client-version {name}=X.Y.Z"
+            )

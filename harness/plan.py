@@ -93,7 +93,7 @@ class TestPlan(BaseModel):
     settle_s: float = Field(2.0, gt=0, le=3600)
 
     # the clients
-    client: Literal["confluent", "java", "noop"] = "confluent"
+    client: tuple[Literal["confluent", "java", "aiokafka", "noop"], ...] = ("confluent",)  # in turns
     client_version: str = ""
     acks: Literal["0", "1", "all"] = "all"
     retries: int | None = Field(None, ge=0)
@@ -124,6 +124,46 @@ class TestPlan(BaseModel):
     @classmethod
     def _acks(cls, value: Any) -> Any:
         return {"-1": "all"}.get(str(value), str(value))
+
+    @field_validator("client", mode="before")
+    @classmethod
+    def _clients(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _libraries(self) -> TestPlan:
+        """Client libraries, and what they cannot do."""
+        if not self.client:
+            raise ValueError("--client needs a library")
+        if "noop" in self.client and len(set(self.client)) > 1:
+            raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
+        if "aiokafka" in self.client and self.retries is not None:
+            raise ValueError(f"--retries {self.retries} does not go with --client aiokafka: it counts none")
+        others = [name for name in self.client if name not in ("confluent", "noop")]
+        if others and self.client_config:
+            raise ValueError(
+                f"--client-config does not go with --client {others[0]}: its properties are librdkafka's"
+            )
+        for name in self.client_versions:
+            if name not in self.client:
+                raise ValueError(f"--client-version {self.client_version}: there is no --client {name}")
+        return self
+
+    @property
+    def client_versions(self) -> Mapping[str, str]:
+        """Versions of client libraries by name, of those that are not the default. Raises ValueError."""
+        pairs = [part.strip() for part in self.client_version.split(",") if part.strip()]
+        if len(pairs) == 1 and "=" not in pairs[0]:
+            if len(set(self.client)) > 1:
+                raise ValueError(
+                    f"--client-version {pairs[0]}: say whose it is: {self.client[0]}={pairs[0]},..."
+                )
+            return {self.client[0]: pairs[0]}
+        found = {name.strip(): version.strip() for name, _, version in (p.partition("=") for p in pairs)}
+        for name, version in found.items():
+            if not name or not version:
+                raise ValueError(f"--client-version {self.client_version}: write it as NAME=VERSION,...")
+        return found
 
     @field_validator("kafka_version")
     @classmethod
@@ -258,9 +298,9 @@ class TestPlan(BaseModel):
         return tuple(dict.fromkeys(one.fault for one in self.schedule))
 
     @property
-    def library(self) -> str:
-        """Name of the client in the workers."""
-        return "sim" if self.cluster == "sim" else self.client
+    def libraries(self) -> tuple[str, ...]:
+        """Names of the clients in the workers, which the slots take in turns."""
+        return ("sim",) if self.cluster == "sim" else self.client
 
     @property
     def clients_per_worker(self) -> int:

@@ -8,10 +8,12 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from harness import client_versions
 from harness.cluster import java
 from harness.plan import TestPlan
 
 PACKAGES = ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy")
+JAVA_CLIENT = "kafka-clients"
 
 
 def versions(plan: TestPlan) -> dict[str, str]:
@@ -21,6 +23,10 @@ def versions(plan: TestPlan) -> dict[str, str]:
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
+    used = client_versions.used(plan).items()
+    found |= {
+        JAVA_CLIENT if name == "java" else client_versions.PACKAGES[name]: at for name, at in used if at
+    }
     return {**found, "python": platform.python_version(), "java": java.find().full}
 
 

@@ -75,8 +75,10 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("key_dist_base", KEYS, "exponential: how much likelier each key is than the one before."),
     ("sub_p", KEYS, "Probability that an op is an assign or a subscribe."),
     ("sub_via", KEYS, "assign, subscribe, or assign,subscribe."),
-    ("client", CLIENTS, "Client library: confluent (librdkafka) or java (Kafka's own; a JVM for each)."),
-    ("client_version", CLIENTS, "Version of the client library. [default: the newest known]"),
+    ("client", CLIENTS, "Client library: confluent (librdkafka), java (Kafka's own; a JVM for each) or "
+     "aiokafka; of several, separated by commas, clients take turns."),
+    ("client_version", CLIENTS, "Version of the client library; of several, java=3.9.1,confluent=2.1.0. "
+     "[default: the newest known]"),
     ("pipelined", CLIENTS, "Sends of an op that follow each other go out together."),
     ("rewind", CLIENTS, "After an abort, read again what the transaction had read."),
     ("acks", CLIENTS, "0, 1 or all."),

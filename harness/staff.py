@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import client_versions, existing
 from harness.clients.settings import settings as client_settings
+from harness.clients.table import library_of
 from harness.crew import AdminLink, Crew
 from harness.model.errors import BadInput
 from harness.model.protocols import Cluster, Hosts, Roles
@@ -26,8 +27,8 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     return {
-        "library": plan.library,
-        **({"java": client_versions.java_client(plan, log.info)} if plan.library == "java" else {}),
+        "libraries": list(plan.libraries),
+        **({"java": client_versions.java_client(plan, log.info)} if "java" in plan.libraries else {}),
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
@@ -55,6 +56,20 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
     }
 
 
+def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
+    """What libraries of the versions that the workers will have have against the settings."""
+    asked = AdminLink(cluster, config, folder / "logs", env)
+    try:
+        return asked.call("problem", 30.0)
+    finally:
+        asked.stop()
+
+
+def libraries_of_slots(plan: TestPlan) -> list[str]:
+    """Whose client each slot is; a process's slot is its number modulo the concurrency."""
+    return [library_of(slot, plan.concurrency, plan.libraries) for slot in range(plan.concurrency)]
+
+
 def hire(
     folder: Path, plan: TestPlan, cluster: Cluster, stack: contextlib.ExitStack, say: Say
 ) -> tuple[Crew, Topics, Roles, AdminLink]:
@@ -67,10 +82,10 @@ def hire(
     admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
     stack.callback(existing.remove_topics, plan, cluster, admin.call, say)
-    problem = admin.call("problem", 30.0)
+    ours = {**env, **client_versions.worker_env(plan, say)}
+    problem = admin.call("problem", 30.0) if ours == env else _problem(cluster, config, folder, ours)
     if problem:
         raise BadInput(str(problem))
-    ours = {**env, **client_versions.worker_env(plan, say)}
     crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", ours)
     stack.callback(crew.stop)
     config_of_topics = existing.topic_config(plan)

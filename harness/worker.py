@@ -31,6 +31,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from harness.clients import bounded
+from harness.clients.table import admin_opener, library_of, opener
 from harness.model import codec
 from harness.model.op import FAIL, INFO, Op
 
@@ -104,10 +105,8 @@ class OpsWorker:
     """Serves op lines. One slot, or clients that never block: inline. Otherwise a thread a slot."""
 
     def __init__(self, sock: socket.socket, client: Mapping[str, Any]) -> None:
-        from harness.clients.table import opener
-
         self._sock, self._lock = sock, threading.Lock()
-        self._open, self._config = opener(str(client["library"])), client
+        self._config = client
         self._slots = int(client["concurrency"])
         self._inline = bool(client.get("inline"))
         self._served: dict[int, Slot] = {}
@@ -133,7 +132,10 @@ class OpsWorker:
             left.put(None)
 
     def _slot(self, number: int) -> Slot:
-        return self._served.setdefault(number, Slot(self._open, self._config))
+        if number not in self._served:
+            library = library_of(number, self._slots, self._config["libraries"])
+            self._served[number] = Slot(opener(library), {**self._config, "library": library})
+        return self._served[number]
 
     def _serve(self, number: int, inbox: queue.SimpleQueue[bytes | None]) -> None:
         slot = self._slot(number)
@@ -165,9 +167,7 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
 
 
 def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
-    from harness.clients.table import admin_opener
-
-    admin = admin_opener(str(setup["client"]["library"]))(setup["client"])
+    admin = admin_opener(setup["client"]["libraries"][0])(setup["client"])
     sock.sendall(b'{"did":"ready"}\n')
     for line in inbox:
         order = orjson.loads(line)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.clients.api import Admin, ClientError, Library
 from harness.clients.settings import Settings
 from harness.clients.storm import Storm
-from harness.model.errors import BadInput
+from harness.clients.table import problem_of
 
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 
@@ -21,18 +21,20 @@ _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 class AdminRole:
     """Answers for one run: where no topics are named, the run's are meant."""
 
-    def __init__(self, admin: Admin, settings: Settings, library: Library) -> None:
-        self._admin, self._settings, self._library = admin, settings, library
+    def __init__(
+        self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]
+    ) -> None:
+        """`clients`: the plain settings of the run's clients, which may be of other libraries."""
+        self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
 
     def problem(self) -> str:
-        """What the harness or the library has against the run's client settings, as a sentence that names
-        the first; empty when there is nothing. Asks no broker."""
-        try:
-            self._library.producer(self._settings).close()
-            self._library.consumer(self._settings).close(leave=False)
-        except BadInput as error:
-            return str(error)
+        """What the harness or a library of the run has against the clients' settings, as a sentence that
+        names the first; empty when there is nothing. Asks no broker."""
+        for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
+            found = problem_of(name)(self._clients)
+            if found:
+                return found
         return ""
 
     def create_topics(

@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -35,9 +36,12 @@ from harness.clients.api import (
 )
 from harness.clients.bounded import bounded
 from harness.clients.confluent_config import common, consumer_config, converted, made_with, producer_config
+from harness.clients.confluent_old import LISTS_OFFSETS, OldAdmin
 from harness.clients.settings import Settings, settings
+from harness.model.errors import BadInput
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
+_GROUPS: Final = frozenset({"group.protocol"})
 CLOSE_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 0.2  # for a call to return by itself after its timeout
 METADATA_TIMEOUT_S: Final = 1.0
@@ -251,9 +255,22 @@ class Confluent:
         return ConfluentConsumer(made)
 
     def admin(self, made: Settings) -> Any:
+        if ck.libversion()[1] < LISTS_OFFSETS:
+            return OldAdmin(common(made))
         from harness.clients.confluent_admin import ConfluentAdmin
 
         return ConfluentAdmin(common(made))
+
+
+def problem(config: Mapping[str, Any]) -> str:
+    """What it has against the settings, or "": see `table.PROBLEMS`."""
+    library, made = Confluent(), settings(config)
+    try:
+        library.producer(made).close()
+        library.consumer(made).close(leave=False)
+    except BadInput as error:
+        return str(error)
+    return ""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
@@ -268,4 +285,8 @@ def open_admin(config: Mapping[str, Any]) -> Any:
     from harness.clients.admin import AdminRole
 
     made, library = settings(config), Confluent()
-    return AdminRole(library.admin(made), made, library)
+    if "confluent" not in config.get("libraries", ("confluent",)):
+        # The properties are another library's; whoever joins the group must speak its protocol (KIP-848).
+        ours = {name: made.consumer_config[name] for name in _GROUPS & made.consumer_config.keys()}
+        made = replace(made, producer_config={}, consumer_config=ours)
+    return AdminRole(library.admin(made), made, library, config)

@@ -70,7 +70,7 @@ def common(made: Settings) -> dict[str, Any]:
         "socket.connection.setup.timeout.ms": 3000,
         "reconnect.backoff.max.ms": 1000,
         "log.connection.close": False,
-        "enable.metrics.push": False,
+        **({"enable.metrics.push": False} if ck.libversion()[1] >= PUSHES_METRICS else {}),
         **made.connection,
     }
 

@@ -7,6 +7,7 @@ once it has begun.
 
 Sources, by the names used in the rows:
   rdkafka.h     doc comments of librdkafka 2.16 (rd_kafka_produce, rd_kafka_purge, RD_KAFKA_RESP_ERR_*)
+  aiokafka      its producer.py and message_accumulator.py, 0.14: what `send` raises, it has not queued
   request       librdkafka src/rdkafka_request.c, rd_kafka_handle_Produce_error and rd_kafka_err_action
   introduction  librdkafka INTRODUCTION.md, "Message reliability" and "Transactional producer"
   protocol      the error table of the Kafka protocol guide, and org.apache.kafka.common.protocol.Errors
@@ -23,6 +24,7 @@ the configuration alone, are definite; NOT_ENOUGH_REPLICAS, which depends on the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -57,6 +59,7 @@ class Row:
 ANY: Final = "*"
 
 _REFUSED = Row("fail", "produce() refused it, so it was never queued", "rdkafka.h: rd_kafka_produce")
+_NOT_QUEUED = Row("fail", "it raises before it has queued the record", "aiokafka: AIOKafkaProducer.send")
 _STATIC = Row(
     "fail",
     "rejected for what the record and the configuration are, which every attempt meets",
@@ -88,6 +91,10 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("send", "_FATAL"): _REFUSED,
     ("send", "_FENCED"): _REFUSED,
     ("send", "_INVALID_ARG"): _REFUSED,
+    ("send", "_TIMED_OUT"): _NOT_QUEUED,
+    ("send", "_TRANSPORT"): _NOT_QUEUED,
+    ("send", "UNKNOWN_TOPIC_OR_PART"): _NOT_QUEUED,
+    ("send", "LEADER_NOT_AVAILABLE"): _NOT_QUEUED,
     # Broker's rejections.
     ("report", "MSG_SIZE_TOO_LARGE"): _STATIC,
     ("report", "RECORD_LIST_TOO_LARGE"): _STATIC,
@@ -148,6 +155,17 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("commit-offsets", "FENCED_INSTANCE_ID"): _NOT_COMMITTED,
     ("commit-offsets", "_ASSIGNMENT_LOST"): _NOT_COMMITTED,
     ("commit-offsets", "GROUP_AUTHORIZATION_FAILED"): _NOT_COMMITTED,
+}
+
+# librdkafka's names of errors, which the table has, by those that Java and aiokafka give them.
+RENAMED: Final[Mapping[str, str]] = {
+    "NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION",
+    "MESSAGE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
+    "MESSAGE_SIZE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
+    "UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART",
+    "INVALID_TOPIC_EXCEPTION": "TOPIC_EXCEPTION",
+    "INVALID_TOPIC": "TOPIC_EXCEPTION",
+    "CORRUPT_MESSAGE": "INVALID_MSG",
 }
 
 UNKNOWN: Final = Row("info", "no row: nothing is certain", "definite only if nothing can have been appended")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from harness.clients import java_config
@@ -33,6 +34,7 @@ from harness.clients.api import (
 from harness.clients.bounded import bounded
 from harness.clients.java_machine import Machine
 from harness.clients.settings import Settings, settings
+from harness.model.errors import BadInput
 
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5
@@ -74,9 +76,9 @@ class JavaProducer:
             raise machine.converted(raised) from None
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
-        record = self._machine.ProducerRecord(partition[0], partition[1], None, payload)
         delivery = Delivery()
         try:
+            record = self._machine.ProducerRecord(partition[0], partition[1], None, payload)
             self._futures[id(delivery)] = self._producer.send(record)
         except Exception as raised:
             raise self._machine.converted(raised) from None
@@ -177,6 +179,8 @@ class JavaConsumer:
     def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
+        except ClientError:
+            raise
         except Exception as raised:
             raise self._machine.converted(raised) from None
 
@@ -207,7 +211,11 @@ class JavaConsumer:
 
     def poll(self, timeout_s: float, records_max: int) -> Batch:
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
-        self._tell()
+        try:
+            self._tell()
+        except ClientError as error:
+            # What was polled is lost with it, so this consumer must not go on behind that.
+            raise ClientError(error.code, error.text, "fatal") from None
         records: list[Record] = []
         for partition in self._call(polled.partitions):
             try:
@@ -226,23 +234,32 @@ class JavaConsumer:
             self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """What the group has committed; {} when it does not answer. Raises ClientError for what will stay."""
         wanted = {self._partition(each) for each in partitions}
         try:
-            found = self._consumer.committed(wanted)
-            return {each: _offset(found.get(self._partition(each))) for each in partitions}
-        except Exception:
-            return {}
+            found = self._call(lambda: self._consumer.committed(wanted))
+        except ClientError as error:
+            if error.kind == "retriable":
+                return {}
+            raise
+        return {each: _offset(found.get(self._partition(each))) for each in partitions}
 
     def _positions(self) -> dict[TopicPartition, int]:
-        """Where partitions stand of which the poll gave nothing."""
+        """Where partitions stand of which the poll gave nothing; without those where that is not known yet.
+        Raises ClientError for what will not pass, the death of the JVM for one."""
         found = {}
         for each in self._assigned:
             try:
-                limit = self._machine.millis(POSITION_TIMEOUT_S)
-                found[each] = int(self._consumer.position(self._partition(each), limit))
-            except Exception:  # its position is not known yet
-                continue
+                found[each] = self._call(partial(self._position, each))
+            except ClientError as error:
+                # Not looked up yet; or lost since, of which the next poll tells.
+                if error.kind != "retriable" and error.code != "_IllegalStateException":
+                    raise
         return found
+
+    def _position(self, partition: TopicPartition) -> int:
+        limit = self._machine.millis(POSITION_TIMEOUT_S)
+        return int(self._consumer.position(self._partition(partition), limit))
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
         def seek() -> None:
@@ -253,14 +270,19 @@ class JavaConsumer:
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
         """A Java map of positions."""
-        made = self._machine.HashMap()
-        for each, offset in positions.items():
-            made.put(self._partition(each), self._machine.OffsetAndMetadata(offset))
-        return made
+
+        def offsets() -> Any:
+            made = self._machine.HashMap()
+            for each, offset in positions.items():
+                made.put(self._partition(each), self._machine.OffsetAndMetadata(offset))
+            return made
+
+        return self._call(offsets)
 
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        limit = self._machine.millis(timeout_s)
-        self._call(lambda: self._consumer.commitSync(self.offsets(positions), limit))
+        self._call(
+            lambda: self._consumer.commitSync(self.offsets(positions), self._machine.millis(timeout_s))
+        )
 
     def group(self) -> Any:
         """What fences this consumer in a transaction (KIP-447); before 2.5 only the group's name."""
@@ -316,6 +338,19 @@ class Java:
         """End the JVM."""
         if self._machine is not None:
             self._machine.kill()
+
+
+def problem(config: Mapping[str, Any]) -> str:
+    """What it has against the settings, or ""; starts a JVM for it. See `table.PROBLEMS`."""
+    library, made = Java(config["java"]), settings(config)
+    try:
+        library.producer(made).close()
+        library.consumer(made).close(leave=False)
+    except (BadInput, ClientError) as error:
+        return str(error)
+    finally:
+        library.close()
+    return ""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.clients.api import ClientError, Kind
+from harness.clients.errors import RENAMED
 from harness.clients.settings import Settings
 from harness.model.errors import BadInput
 
@@ -13,14 +14,6 @@ FETCH_WAIT_MS: Final = 100
 MAX_BLOCK_MS: Final = 3000  # of send and of transactional calls, which the caller repeats
 _SERDE: Final = "org.apache.kafka.common.serialization."
 
-# Errors by the names of org.apache.kafka.common.protocol.Errors, as `errors.TABLE` has them.
-RENAMED: Final[Mapping[str, str]] = {
-    "NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION",
-    "MESSAGE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
-    "UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART",
-    "INVALID_TOPIC_EXCEPTION": "TOPIC_EXCEPTION",
-    "CORRUPT_MESSAGE": "INVALID_MSG",
-}
 FATAL: Final = frozenset(
     ["PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNSUPPORTED_VERSION",
      "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "FENCED_INSTANCE_ID"]

@@ -7,6 +7,7 @@ microseconds; looking a class up by its path takes far more, so classes are kept
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +15,10 @@ from typing import Any, Final
 from harness.clients.api import ClientError
 from harness.clients.java_config import error
 
-OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+# The first line of its output is the port it listens at: a warning before that would be taken for it, such as
+# of its shared counters where two namespaces have the same process ids.
+QUIET: Final = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=warning:stderr")
+OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", *QUIET)
 CLASSES: Final[Mapping[str, str]] = {
     "HashMap": "java.util.HashMap",
     "ArrayList": "java.util.ArrayList",
@@ -37,6 +41,7 @@ class Machine:
     def __init__(self, java: Mapping[str, str]) -> None:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # that a JVM is gone is told by its calls
         port, token, self._process = launch_gateway(
             classpath=java["classpath"], javaopts=list(OPTIONS), die_on_exit=True, java_path=java["path"],
             enable_auth=True, return_proc=True, redirect_stdout=open(os.devnull, "w"),  # noqa: SIM115, PTH123
@@ -85,9 +90,20 @@ class Machine:
 
     def converted(self, raised: Exception) -> ClientError:
         """A ClientError of what a call raised; one that the JVM does not answer any more is fatal."""
+        try:
+            return self._converted(raised)
+        except Exception as error:  # it died while it was asked
+            return self._dead(error)
+
+    def _dead(self, raised: Exception) -> ClientError:
+        code = self._process.poll()
+        what = f"does not answer: {raised}" if code is None else f"has ended ({code})"
+        return ClientError("_JVM", f"the client's JVM {what}", "fatal")
+
+    def _converted(self, raised: Exception) -> ClientError:
         thrown = getattr(raised, "java_exception", None)
         if thrown is None:
-            return ClientError("_TRANSPORT", f"the client's JVM does not answer: {raised}", "fatal")
+            return self._dead(raised)
         name = str(thrown.getClass().getSimpleName())
         cause = thrown.getCause()
         if name in WRAPPERS and cause is not None:

@@ -131,13 +131,32 @@ class Reader:
         if self._consumer is None or not (self.subscribed or self._assigned):
             time.sleep(max(0.0, min(timeout_s, IDLE_S)))
             return []
-        batch = self._consumer.poll(timeout_s, self._settings.records_max)
-        polled = self._taken(batch)
-        for error in batch.errors:
-            if error.kind == "fatal" or error.code == "_AUTO_OFFSET_RESET":
-                raise error
-            self.notes.append(f"poll: {error}")
+        try:
+            batch = self._consumer.poll(timeout_s, self._settings.records_max)
+            polled = self._taken(batch)
+            for error in batch.errors:
+                if error.kind == "fatal" or error.code == "_AUTO_OFFSET_RESET":
+                    raise error
+                self.notes.append(f"poll: {error}")
+        except ClientError as error:
+            if error.kind == "fatal":
+                self._replace(f"poll: {error}")
+            raise
         return polled
+
+    def _replace(self, why: str) -> None:
+        """A new consumer that goes on where the old one stood, or, subscribed, where the group says."""
+        self.notes.append(f"{why}; the consumer was replaced")
+        self._renew()
+        assert self._consumer is not None
+        try:
+            if self.subscribed:
+                self._assigned, self._positions = set(), {}
+                self._consumer.subscribe(self._topics, self._rebalanced)
+            else:
+                self._consumer.assign({at: self._positions.get(at, self._start()) for at in self._assigned})
+        except ClientError as error:
+            self.notes.append(f"assign: {error}")
 
     def _taken(self, batch: Batch) -> list[list[Any]]:
         run, key_of = self._settings.run, self._settings.key
@@ -199,13 +218,7 @@ class Reader:
         try:
             self._consumer.seek(back, timeout_s)
         except ClientError as error:
-            self.notes.append(f"seek: {error}; the consumer was replaced")
-            self._renew()
-            if self.subscribed:
-                self._assigned, self._positions = set(), {}
-                self._consumer.subscribe(self._topics, self._rebalanced)
-            else:
-                self._consumer.assign({at: self._positions.get(at, self._start()) for at in self._assigned})
+            self._replace(f"seek: {error}")
 
     def positions(self) -> dict[int, int]:
         """Key -> position, of every assigned key whose position is known."""

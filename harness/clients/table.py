@@ -6,7 +6,7 @@ client's settings as plain JSON data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from harness.model.errors import BadInput
 
 # name -> opens a client of one process: an object with invoke(op) -> op, crash() and close()
 CLIENTS: Final[dict[str, str]] = {
+    "aiokafka": "harness.clients.aiokafka:open_client",
     "confluent": "harness.clients.confluent:open_client",
     "java": "harness.clients.java:open_client",
     "noop": "harness.clients.noop:open_client",
@@ -22,10 +23,18 @@ CLIENTS: Final[dict[str, str]] = {
 
 # name -> opens the admin role: see `admin.AdminRole` for what it answers
 ADMINS: Final[dict[str, str]] = {
+    "aiokafka": "harness.clients.confluent:open_admin",
     "confluent": "harness.clients.confluent:open_admin",
     "java": "harness.clients.confluent:open_admin",
     "noop": "harness.clients.noop:open_admin",
     "sim": "harness.sim.client:open_admin",
+}
+
+# name -> says what the library has against a client's settings, empty for nothing; asks no broker
+PROBLEMS: Final[dict[str, str]] = {
+    "aiokafka": "harness.clients.aiokafka:problem",
+    "confluent": "harness.clients.confluent:problem",
+    "java": "harness.clients.java:problem",
 }
 
 
@@ -37,6 +46,16 @@ def opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
 def admin_opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
     """What opens the admin role of the library `name`. Raises BadInput when there is none."""
     return _load(ADMINS, name)
+
+
+def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """What asks the library `name` about settings. Raises BadInput when there is none."""
+    return _load(PROBLEMS, name)
+
+
+def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
+    """Whose client a process is: slots take turns with the libraries, and a slot's processes are of one."""
+    return libraries[process % slots % len(libraries)]
 
 
 def _load(rows: Mapping[str, str], name: str) -> Callable[[Mapping[str, Any]], Any]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from harness import client_versions
 from harness.experiments.expect import wilson
 from harness.experiments.run import Tried
 from harness.experiments.spec import Experiment
@@ -22,7 +22,6 @@ from harness.plan import TestPlan
 
 SCHEMA: Final = 1
 FILE: Final = "results.json"
-LIBRARIES: Final = {"confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +72,8 @@ def versions(plan: TestPlan) -> str:
     system = f"Kafka {plan.kafka_version}" if plan.cluster in ("local", "docker", "ssh") else plan.cluster
     if plan.cluster == "local" and plan.metadata_kept == "zookeeper":
         system += " with ZooKeeper"
-    return f"{system}, {plan.client} {_client_version(plan)}".strip()
-
-
-def _client_version(plan: TestPlan) -> str:
-    if plan.client_version:
-        return plan.client_version
-    if plan.client == "java":
-        return plan.kafka_version
-    try:
-        return metadata.version(LIBRARIES[plan.client])
-    except (KeyError, metadata.PackageNotFoundError):
-        return ""
+    used = client_versions.used(plan).items()
+    return ", ".join([system, *(f"{name} {version}".strip() for name, version in used)])
 
 
 def entries(path: Path) -> list[Entry]:

@@ -33,7 +33,7 @@ SETTINGS: Final[Mapping[str, Callable[[TestPlan], Any]]] = {
     "record": lambda plan: f"{plan.record_bytes} B" if plan.record_bytes else "default",
     "request timeout": lambda plan: f"{plan.request_timeout_s:g} s",
     "Kafka": lambda plan: plan.kafka_version,
-    "client": lambda plan: plan.client,
+    "client": lambda plan: ",".join(plan.client),
 }
 
 

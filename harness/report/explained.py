@@ -86,16 +86,17 @@ def _operations(told: Explanation) -> list[str]:
     head = "Let" if told.chain else "operations"
     lines = [head]
     for op in told.ops:
-        lines.append(_fill(_op_line(op), "  ", "      "))
+        lines.append(_fill(op_line(op), "  ", "      "))
         lines += [_fill(line, "      ") for line in optext.micro_ops(op.value, told.involved.focus)]
-        lines += [_fill(line, "      ") for line in _extras(op.extra)]
+        lines += [_fill(line, "      ") for line in extras(op.extra)]
     size = told.witness.get("scc-size")
     every = size if type(size) is int and "cycle" not in told.witness else len(told.involved.ops)
     left = every - len(told.ops)
     return [*lines, f"  ... and {many(left, 'more operation')}"] if left > 0 else lines
 
 
-def _op_line(op: Told) -> str:
+def op_line(op: Told) -> str:
+    """An op in a line: its name, who, what, how it ended, and when."""
     name = f"{op.name} = op {op.id}" if not op.name.startswith("op ") else op.name
     fact = op.fact
     if fact is None:
@@ -108,7 +109,8 @@ def _op_line(op: Told) -> str:
     return f"{name}: process {fact.process}, {fact.f} {ended}, {when}{why}"
 
 
-def _extras(extra: Mapping[str, Any]) -> list[str]:
+def extras(extra: Mapping[str, Any]) -> list[str]:
+    """What stands beside the value of an op: rebalances and notes, a line each."""
     lines = []
     for event in extra.get("rebalance_log") or ():
         if isinstance(event, Mapping):

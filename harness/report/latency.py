@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from harness.report import readings, style
-from harness.report.readings import Readings
+from harness.report.readings import Reading, Readings
 from harness.report.spans import Span
 
 PANELS_MAX: Final = 3
@@ -91,16 +91,16 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
     )  # fmt: skip
 
 
-def _windows(data: Readings, fs: Sequence[str]) -> int:
-    """How many windows leave the two most frequent fs enough ops in each for a quantile of 99%."""
-    fewest = min((data.by_f[f].count for f in fs[:2]), default=0)
+def windows_for(held: Sequence[Reading]) -> int:
+    """How many windows leave each of some fs enough ops in each for a quantile of 99%."""
+    fewest = min((reading.count for reading in held), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
 def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:
     """latency-quantiles: of the ops that completed in each window of time, whatever their outcome."""
     fs = shown(data)
-    windows = _windows(data, fs)
+    windows = windows_for([data.by_f[f] for f in fs[:2]])  # of the most frequent
     width = data.end_s / windows
     title = f"Latency quantiles, in windows of {style.duration(float(f'{width:.2g}'))}"
     axes = style.panels(title, subtitle, fs or [""], spans, data.end_s)

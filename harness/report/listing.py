@@ -18,6 +18,7 @@ from harness.model.errors import BadInput
 from harness.model.result import Result, from_data
 
 LATEST: Final = "latest"
+PAGE: Final = "report.html"  # of a run, in its folder
 CANDIDATES: Final = 8
 PLAN_BYTES_MAX: Final = 1 << 20
 SCHEMA: Final = 1

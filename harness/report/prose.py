@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import listing, lookup, spans
+from harness.report import clients, listing, lookup, spans
 from harness.report.lookup import Lookup
 from harness.report.order import folder as orders
 from harness.report.teller import plain
@@ -27,7 +27,7 @@ def summary(run: Path, result: Result, witnesses: int = 1) -> str:
     plan = listing.plan_of(folder) if folder is not None else {}
     facts = lookup.of_run(folder) if folder is not None else None
     blocks = [
-        [_verdict(result, plan), _about(run, plan)],
+        [_wrap(verdict(result, plan), "", "  "), _about(run, plan)],
         _reasons(result),
         _anomalies(result),
         *_witnesses(result, facts, witnesses),
@@ -77,17 +77,18 @@ PROMISE: Final[Mapping[bool | None, str]] = {
 }
 
 
-def _verdict(result: Result, plan: Mapping[str, Any]) -> str:
+def verdict(result: Result, plan: Mapping[str, Any]) -> str:
+    """The verdict in a sentence or two, on one line."""
     bad = [found for found in result.anomalies if found.bad]
     if result.valid == "invalid":
         names = ", ".join(f"{found.name} ({found.count:,})" for found in bad)
         settings = _settings(plan)
         promise = PROMISE[result.promised].format(f" ({settings})" if settings else "")
-        return _wrap(f"INVALID: {names}. {promise}", "", "  ")
+        return f"INVALID: {names}. {promise}"
     if result.valid == "unknown":
         first = result.reasons[0] if result.reasons else "nothing was checked"
         more = f" (and {_count(len(result.reasons) - 1, 'more reason')})" if len(result.reasons) > 1 else ""
-        return _wrap(f"UNKNOWN: {first}{more}", "", "  ")
+        return f"UNKNOWN: {first}{more}"
     return f"VALID: nothing wrong in {_count(int(result.statistics.get('ops', 0)), 'operation')}"
 
 
@@ -104,6 +105,7 @@ def _about(run: Path, plan: Mapping[str, Any]) -> str:
         _settings(plan),
         f"{limit:g} s of load" if isinstance(limit, int | float) else "",
         "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
+        clients.said(plan),
     ]
     return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in said if part)}", "", "  ")
 
@@ -226,7 +228,7 @@ def _outcomes(by_f: Any) -> str:
 def _where(folder: Path | None, result: Result) -> list[str]:
     if folder is None:
         return []
-    lines = []
+    lines = [f"open: {folder / listing.PAGE}"] if (folder / listing.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
         lines.append(f"each in full: harness explain {folder}")
     if orders.index(folder).is_file():

@@ -135,8 +135,8 @@ def _cell(part: Floats, cells: int) -> Counts:
     return result
 
 
-def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
-    """(time, latency) in seconds of the cells that hold a point.
+def cells(screen: Bits, limit: int) -> tuple[Counts, Counts]:
+    """(column, row) of the cells that hold a point.
 
     Above `limit` some are left out, always the same ones; the lowest and highest of each GROUP columns stay.
     """
@@ -150,6 +150,12 @@ def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
         inner = np.flatnonzero(~keep)
         keep[np.random.default_rng(0).permutation(inner)[: max(limit - int(keep.sum()), 0)]] = True
         column, row = column[keep], row[keep]
+    return column, row
+
+
+def points(screen: Bits, end_s: float, limit: int) -> tuple[Floats, Floats]:
+    """(time, latency) in seconds of the `cells` of a screen."""
+    column, row = cells(screen, limit)
     return (column + 0.5) / COLUMNS * end_s, LOW_S * 10 ** ((row + 0.5) / ROWS * DECADES)
 
 

@@ -31,7 +31,7 @@ CONCURRENCY, PROCESSES = 10, 2
 
 
 def crew_of(cluster: SimCluster, folder: Path) -> Crew:
-    client = {"library": "noop", "concurrency": CONCURRENCY, "inline": True}
+    client = {"libraries": ["noop"], "concurrency": CONCURRENCY, "inline": True}
     crew = Crew(cluster, client, CONCURRENCY, CONCURRENCY // PROCESSES, folder, dict(os.environ))
     crew.start()
     return crew

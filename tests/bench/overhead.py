@@ -34,7 +34,7 @@ RECORD_BYTES = 64
 
 def config(bootstrap: str) -> dict[str, object]:
     return {
-        "library": "confluent", "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
+        "libraries": ["confluent"], "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
         "partitions_per_topic": PARTITIONS, "acks": "all", "record_size": RECORD_BYTES,
     }  # fmt: skip
 

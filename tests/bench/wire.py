@@ -56,7 +56,7 @@ while True:
 
 def config(bootstrap: str) -> dict[str, object]:
     return {
-        "library": "confluent", "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
+        "libraries": ["confluent"], "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
         "partitions_per_topic": PARTITIONS, "acks": "all", "idempotence": True,
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The confluent client against librdkafka's mock cluster: no JVM, real sockets, wrong transactions."""
+"""Clients without a JVM against librdkafka's mock cluster: real sockets, wrong transactions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from harness.clients.confluent import Confluent
+from harness.clients.confluent_config import common
+from harness.clients.confluent_old import OldAdmin
 from harness.clients.queue import open_client
+from harness.clients.settings import settings
 from harness.clients.table import admin_opener
 from harness.cluster.mock import MockCluster
 from harness.model.op import Op, polls
 
 _INDEX = itertools.count()
 PATIENCE_S = 30.0
+BOTH = pytest.mark.parametrize("library", ["confluent", "aiokafka"])
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +75,9 @@ def poll_until(client: Any, count: int) -> list[tuple[Any, int, Any]]:
     return found
 
 
-def test_sends_and_assigned_polls(opened: Callable[..., Any]) -> None:
-    client = opened()
+@BOTH
+def test_sends_and_assigned_polls(opened: Callable[..., Any], library: str) -> None:
+    client = opened(library=library)
     done = do(client, "send", [["send", 1, 10], ["send", 5, 20], ["send", 1, 11]])
     assert done.value == [["send", 1, [0, 10]], ["send", 5, [0, 20]], ["send", 1, [1, 11]]]
     assert do(client, "assign", [1, 5]).type == "ok"
@@ -83,18 +89,22 @@ def test_sends_and_assigned_polls(opened: Callable[..., Any]) -> None:
     assert [value for _, _, value in poll_until(client, 3)] == [10, 11, 12]
 
 
-def test_without_acknowledgements_a_send_is_ok_and_has_no_offset(opened: Callable[..., Any]) -> None:
-    client = opened(acks=0)
+@BOTH
+def test_without_acknowledgements_a_send_is_ok_and_has_no_offset(
+    opened: Callable[..., Any], library: str
+) -> None:
+    client = opened(library=library, acks=0)
     done = do(client, "send", [["send", 1, 10], ["send", 1, 11]])
     assert (done.type, done.value) == ("ok", [["send", 1, [None, 10]], ["send", 1, [None, 11]]])
     do(client, "assign", [1])
     assert poll_until(client, 2) == [(1, 0, 10), (1, 1, 11)]
 
 
-def test_final_polls_reach_the_ends(opened: Callable[..., Any]) -> None:
-    client = opened()
+@BOTH
+def test_final_polls_reach_the_ends(opened: Callable[..., Any], library: str) -> None:
+    client = opened(library=library)
     do(client, "send", [["send", 1, value] for value in range(5)])
-    reader = opened()
+    reader = opened(library=library)
     do(reader, "assign", [1, 2], seek_to_beginning=True, final=True)
     deadline = time.monotonic() + PATIENCE_S
     extra: Any = {}
@@ -129,14 +139,18 @@ def test_a_rebalance_is_in_the_log(opened: Callable[..., Any]) -> None:
     assert done.extra["rebalance_log"] == [{"event": "assigned", "keys": [0, 1, 2, 3], "committed": nothing}]
 
 
-def test_a_record_that_is_too_large_is_refused_at_once(opened: Callable[..., Any]) -> None:
-    client = opened(record_size=2_000_000)
+@BOTH
+def test_a_record_that_is_too_large_is_refused_at_once(opened: Callable[..., Any], library: str) -> None:
+    client = opened(library=library, record_size=2_000_000)
     done = do(client, "send", [["send", 1, 10]])
     assert done.type == "fail" and "MSG_SIZE_TOO_LARGE" in done.error
 
 
-def test_an_aborted_transaction_fails_and_its_reader_goes_back(opened: Callable[..., Any]) -> None:
-    client = opened(txn=True)
+@BOTH
+def test_an_aborted_transaction_fails_and_its_reader_goes_back(
+    opened: Callable[..., Any], library: str
+) -> None:
+    client = opened(library=library, txn=True)
     assert do(client, "txn", [["send", 1, 10], ["send", 1, 11]]).type == "ok"
     do(client, "assign", [1])
     deadline = time.monotonic() + PATIENCE_S
@@ -158,8 +172,9 @@ def test_the_mock_shows_aborted_records(opened: Callable[..., Any]) -> None:
     assert [value for _, _, value in poll_until(reader, 1)] == [10]
 
 
-def test_crash_is_info_and_quick(opened: Callable[..., Any]) -> None:
-    client = opened(txn=True)
+@BOTH
+def test_crash_is_info_and_quick(opened: Callable[..., Any], library: str) -> None:
+    client = opened(library=library, txn=True)
     do(client, "send", [["send", 1, 10]])
     do(client, "assign", [1])
     began = time.monotonic()
@@ -174,6 +189,22 @@ def test_without_brokers_ops_end_in_time(opened: Callable[..., Any]) -> None:
         began = time.monotonic()
         assert do(client, "send", [["send", 1, 10]]).type == expected
         assert time.monotonic() - began < 1.5
+
+
+def test_old_versions_find_leaders_and_ends_as_new_ones_do(
+    opened: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    do(opened(), "send", [["send", 1, 10], ["send", 1, 11], ["send", 2, 10]])
+    made = settings(config)
+    asked = [made.partition(key) for key in range(3)]
+    old, new = OldAdmin(common(made)), Confluent().admin(made)
+    topics = [f"{made.run}-0"]
+    assert old.partitions(topics) == new.partitions(topics)
+    for level in ("read_committed", "read_uncommitted"):
+        assert old.offsets(asked, level) == new.offsets(asked, level) == dict(
+            zip(asked, [(0, 0), (0, 2), (0, 1)], strict=True)
+        )  # fmt: skip
+    old.close()
 
 
 def test_debug_and_admin(opened: Callable[..., Any], config: dict[str, Any]) -> None:

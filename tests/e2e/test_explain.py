@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running import harness, run
+from tests.e2e.small import shown_by_few
 
 pytestmark = pytest.mark.cluster
 
@@ -17,6 +18,8 @@ def test_what_the_mock_cluster_does_wrong_is_explained(tmp_path: Path) -> None:
     assert "G1a" in ran.anomalies
     index = ran.folder / "orders" / "index.html"
     assert str(index) in ran.out and index.is_file()
+    page = ran.folder / "report.html"
+    assert f"open: {page}" in ran.out and page.is_file()
 
     every = harness("explain", str(ran.folder))
     assert every.returncode == 0, every.stderr
@@ -57,3 +60,4 @@ def test_the_brokers_tell_why_a_record_was_lost(tmp_path: Path) -> None:
     ]
     assert all(0 <= line["time_ns"] <= 120e9 for line in told["logs"])
     assert (ran.folder / "orders" / f"key-{key}.html").is_file()
+    shown_by_few(ran.folder, "lost-write", 6)

@@ -17,6 +17,7 @@ from harness.cluster.loopback import LoopbackCluster
 from harness.model.errors import ClusterTrouble
 from harness.model.wire import BROKERS, Rule
 from tests.e2e.running import run
+from tests.e2e.small import quickly_shown_by_few
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
 HERE = Path(__file__).parent
@@ -181,3 +182,4 @@ def test_a_late_end_of_a_transaction_is_found(tmp_path: Path) -> None:
     ]
     assert cleared[0]["took_effect"]
     assert cleared[0]["rules"][0]["released"] > 0
+    quickly_shown_by_few(ran.folder, max(ran.anomalies & {"G1a", "lost-write", "torn-transaction"}), 8)

@@ -21,7 +21,7 @@ def made() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "generate.py"))
 
 
-@pytest.mark.parametrize("name", ["anomalies", "faults", "versions"])
+@pytest.mark.parametrize("name", ["anomalies", "errors", "faults", "versions"])
 def test_the_file_is_what_the_script_makes(made: dict[str, Any], name: str) -> None:
     stored = (DOCS / f"{name}.md").read_text()
     assert stored == made[name](), f"docs/{name}.md is out of date; run: make docs"

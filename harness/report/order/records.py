@@ -89,11 +89,14 @@ def polled_by(lookup: Lookup, key: Any, ops: Iterable[int]) -> dict[int, list[in
     return found
 
 
-def read(lookup: Lookup, key: Any, windows: Sequence[Window]) -> Records:
-    """The records of a key in windows of offsets (both ends in), and the sends of what was polled there."""
-    sends = lookup.rows("sends", key, ROWS_MAX, offsets=windows)
-    polls = lookup.rows("polls", key, ROWS_MAX, offsets=windows)
+def read(lookup: Lookup, key: Any, windows: Sequence[Window], limit: int = ROWS_MAX) -> Records:
+    """The records of a key in windows of offsets (both ends in), and the sends of what was polled there.
+
+    At most `limit` of each: the first ones.
+    """
+    sends = lookup.rows("sends", key, limit, offsets=windows)
+    polls = lookup.rows("polls", key, limit, offsets=windows)
     known = {repr(row.value) for row in sends}
     unknown = {repr(row.value): row.value for row in polls if repr(row.value) not in known}
-    more = lookup.rows("sends", key, ROWS_MAX, values=list(unknown.values())) if unknown else []
+    more = lookup.rows("sends", key, limit, values=list(unknown.values())) if unknown else []
     return Records([*sends, *more], polls, lookup.spans)

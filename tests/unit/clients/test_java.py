@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.clients import java_config
-from harness.clients.api import Record
-from harness.clients.java import parsed
+from harness.clients.api import Batch, ClientError, Record
+from harness.clients.errors import outcome
+from harness.clients.java import JavaConsumer, parsed
+from harness.clients.java_machine import Machine
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
 
@@ -85,3 +89,80 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
 def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
     found = java_config.error(code, name, "text", retriable)
     assert (found.code, found.kind) == expected
+
+
+# --- when the JVM does not answer ---
+
+
+class Partitions:
+    def partitions(self) -> list[Any]:
+        return []
+
+
+class FakeJava:
+    """A machine whose consumer raises what `raises` says of its calls, as py4j would: see `converted`."""
+
+    def __init__(self, **raises: ClientError) -> None:
+        self.raises, self.told = raises, Partitions()
+        self.KafkaConsumer = lambda properties: self
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.raises:
+            raise _Raised(self.raises[name])
+        return lambda *arguments: 7 if name == "position" else self.told
+
+    def converted(self, raised: Exception) -> ClientError:
+        assert isinstance(raised, _Raised)
+        return raised.error
+
+
+class _Raised(Exception):
+    def __init__(self, error: ClientError) -> None:
+        self.error = error
+
+
+DEAD = ClientError("_JVM", "the client's JVM has ended (-9)", "fatal")
+
+
+def polling(**raises: ClientError) -> Batch:
+    consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
+    consumer.assign({("r-0", 1): 0})
+    return consumer.poll(0.0, 1)
+
+
+def test_a_position_that_is_not_known_yet_is_left_out_and_nothing_else_is() -> None:
+    assert polling().ends == {("r-0", 1): 7}
+    assert polling(position=ClientError("REQUEST_TIMED_OUT", "late", "retriable")).ends == {}
+    assert polling(position=ClientError("_IllegalStateException", "not assigned")).ends == {}
+    for wrong in (DEAD, ClientError("TOPIC_AUTHORIZATION_FAILED", "no", "fatal")):
+        with pytest.raises(ClientError) as raised:
+            polling(position=wrong)
+        assert raised.value is wrong
+
+
+def test_a_rebalance_whose_jvm_has_died_is_not_an_empty_group() -> None:
+    def assigned(**raises: ClientError) -> list[Any]:
+        consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
+        told: list[Any] = []
+        consumer._rebalanced = lambda *event: told.append(event)
+        consumer._listener.events = [("assigned", [("r-0", 1)])]
+        consumer.poll(0.0, 1)
+        return told
+
+    late = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
+    assert assigned(committed=late) == [("assigned", [("r-0", 1)], {})]
+    with pytest.raises(ClientError, match="_JVM") as raised:
+        assigned(committed=DEAD)
+    assert raised.value.kind == "fatal"
+
+
+def test_a_jvm_that_dies_while_it_is_asked_why_is_told_with_its_exit_code() -> None:
+    machine = Machine.__new__(Machine)
+    machine._process = type("Process", (), {"poll": lambda self: -9})()
+    for raised in (
+        ConnectionResetError("gone"),
+        type("Thrown", (Exception,), {"java_exception": object()})(),
+    ):
+        found = machine.converted(raised)
+        assert (found.code, found.kind) == ("_JVM", "fatal") and "ended (-9)" in found.text
+    assert outcome("send", found, retries_off=True) == "info"  # it may have been sent before

@@ -252,6 +252,22 @@ def test_records_that_came_before_fatal_trouble_are_in_the_failed_op_and_polled_
     assert polls(driver.do("poll", [["poll"]])) == [(1, 0, 10)]
 
 
+def test_a_consumer_that_died_is_replaced_and_its_successor_goes_on_from_there() -> None:
+    driver = Driver()
+    driver.do("send", [["send", 1, 10]])
+    driver.do("assign", [1])
+    assert polls(driver.do("poll", [["poll"]])) == [(1, 0, 10)]
+    driver.do("send", [["send", 1, 11]])
+    driver.library.errors["poll"] = [FENCED]
+    failed = driver.do("poll", [["poll"]])
+    assert failed.type == "fail" and "replaced" in failed.extra["notes"][0]
+    assert polls(driver.do("poll", [["poll"]])) == [(1, 1, 11)] and len(driver.library.consumers) == 2
+    driver.do("subscribe", [1])
+    driver.library.errors["poll"] = [FENCED]
+    assert driver.do("poll", [["poll"]]).type == "fail"
+    assert "rebalance_log" in driver.do("poll", [["poll"]]).extra
+
+
 # --- transactions ---
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness.clients.api import ClientError
 from harness.clients.bounded import bounded
 from harness.clients.queue import open_client
-from harness.clients.table import ADMINS, CLIENTS, admin_opener, opener
+from harness.clients.table import ADMINS, CLIENTS, admin_opener, library_of, opener
 from harness.model.errors import BadInput
 from harness.model.op import Op, invoke
 
@@ -31,6 +31,12 @@ def test_every_library_has_an_admin_role() -> None:
     assert set(ADMINS) == set(CLIENTS)
     assert admin_opener("noop")(CONFIG).create_topics(["t"], partitions=1) == ["t"]
     assert admin_opener("sim")(CONFIG).brokers(timeout_s=1) == [[1, "sim"]]
+
+
+def test_slots_take_turns_and_a_slots_processes_are_of_one_library() -> None:
+    three = ("confluent", "java", "aiokafka")
+    assert [library_of(slot, 5, three) for slot in range(5)] == [*three, "confluent", "java"]
+    assert {library_of(4 + 5 * n, 5, three) for n in range(20)} == {"java"}
 
 
 def test_an_unknown_library_is_refused_with_the_known_ones() -> None:

@@ -59,5 +59,5 @@ def test_of_each_case_its_last_time_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"schema": 1, "cases": [1]}), '{"schema": 9}'])
 def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / record.FILE).write_text(text)
-    with pytest.raises(BadInput, match="results.json"):
+    with pytest.raises(BadInput, match=r"results\.json"):
         record.entries(tmp_path)

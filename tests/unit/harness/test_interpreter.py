@@ -44,7 +44,7 @@ class Run:
     def __init__(
         self, cluster: SimCluster, folder: Path, per_process: int = 1, library: str = "noop"
     ) -> None:
-        client = {"library": library, "concurrency": CONCURRENCY, "inline": per_process > 1}
+        client = {"libraries": [library], "concurrency": CONCURRENCY, "inline": per_process > 1}
         self.crew = Crew(cluster, client, CONCURRENCY, per_process, folder, dict(os.environ))
         self.folder = folder
         self.events: list[Op] = []
@@ -247,7 +247,7 @@ def test_a_client_that_cannot_be_opened_makes_fail(cluster: SimCluster, tmp_path
 
 
 def test_admin_calls_answer_or_fail_in_time(cluster: SimCluster, tmp_path: Path) -> None:
-    link = AdminLink(cluster, {"library": "noop"}, tmp_path, dict(os.environ))
+    link = AdminLink(cluster, {"libraries": ["noop"]}, tmp_path, dict(os.environ))
     try:
         assert link.call("create_topics", names=["a"]) == ["a"]
         with pytest.raises(ClusterTrouble, match="no_such_call"):

@@ -157,7 +157,7 @@ class NobodyElse(FakeRoles):
     """Partitions stay without a leader when theirs is gone."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        return {at: "n2" if "n2" in self.cluster.up_nodes else None for at in (("t", 0), ("t", 1))}
+        return dict.fromkeys((("t", 0), ("t", 1)), "n2" if "n2" in self.cluster.up_nodes else None)
 
 
 def test_where_nobody_else_may_lead_the_effect_is_that_nobody_does() -> None:

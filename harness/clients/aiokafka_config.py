@@ -1,0 +1,165 @@
+"""Options and errors of aiokafka: settings in, ClientError out.
+
+aiokafka has one time-out, `request_timeout_ms`, for a broker's answer and for a send's life, and no count of
+retries: without idempotence a send is tried again until that time is over, with it for good (its producer.py
+and sender.py, 0.14).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import aiokafka
+from aiokafka import errors as theirs
+
+from harness.clients.api import ClientError, Kind
+from harness.clients.errors import RENAMED
+from harness.clients.settings import Settings
+from harness.model.errors import BadInput
+
+FETCH_WAIT_MS: Final = 100
+HEARTBEAT_MS: Final = 3000
+JOIN_SLACK_MS: Final = 5000  # beyond the time in which members have to rejoin, as Java's client
+_ADDRESS: Final = "the harness knows the brokers of its cluster; leave it out"
+_OWNED: Final[Mapping[str, Mapping[str, str]]] = {
+    "producer": {
+        "bootstrap_servers": _ADDRESS,
+        "acks": "use --acks",
+        "enable_idempotence": "use --idempotence",
+        "transactional_id": "use --txn; every process has an id of its own",
+    },
+    "consumer": {
+        "bootstrap_servers": _ADDRESS,
+        "group_id": "a run has a group of its own; leave it out",
+        "isolation_level": "use --isolation-level",
+        "auto_offset_reset": "use --auto-offset-reset",
+        "enable_auto_commit": "use --auto-commit",
+    },
+}
+# What has no number of the protocol, by its class.
+_OWN: Final[Mapping[type, str]] = {
+    theirs.KafkaConnectionError: "_TRANSPORT",
+    theirs.KafkaTimeoutError: "_TIMED_OUT",
+    theirs.ProducerFenced: "_FENCED",
+    theirs.ProducerClosed: "_STATE",
+    theirs.IllegalOperation: "_STATE",
+    theirs.IllegalStateError: "_STATE",
+    AssertionError: "_STATE",  # a call that does not suit the state of the transaction
+}
+_FATAL: Final = (
+    theirs.ProducerFenced,
+    theirs.ProducerClosed,
+    theirs.OutOfOrderSequenceNumber,
+    theirs.InvalidProducerEpoch,
+    theirs.InvalidProducerIdMapping,
+    theirs.UnknownProducerId,
+    theirs.InvalidTxnState,
+    theirs.TransactionalIdAuthorizationFailed,
+    AssertionError,
+)
+_ABORTABLE: Final = (theirs.TopicAuthorizationFailedError, theirs.GroupAuthorizationFailedError)
+
+
+def converted(raised: BaseException) -> ClientError:
+    """A ClientError of what a call raised."""
+    if isinstance(raised, ClientError):
+        return raised
+    name = type(raised).__name__
+    text = str(raised).removeprefix(f"{name}: ") or name
+    if isinstance(raised, theirs.BrokerResponseError):
+        told = str(getattr(raised, "message", name))
+        code = RENAMED.get(told, told)
+    else:
+        found = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
+        code = found or f"_{name}"
+    return ClientError(code, text, _kind(raised))
+
+
+def _kind(raised: BaseException) -> Kind:
+    if isinstance(raised, _FATAL) or type(raised) is theirs.KafkaError:  # its sender has died of something
+        return "fatal"
+    if isinstance(raised, _ABORTABLE):
+        return "abortable"
+    return "retriable" if getattr(raised, "retriable", False) else "plain"
+
+
+def _common(made: Settings) -> dict[str, Any]:
+    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+    return {
+        "bootstrap_servers": made.bootstrap,
+        "client_id": f"{made.run}-{made.process}",
+        "request_timeout_ms": max(1, int(request_timeout_s * 1000)),
+    }
+
+
+def producer(made: Settings) -> dict[str, Any]:
+    """Arguments of AIOKafkaProducer; the user's own come last and win. Raises BadInput."""
+    if made.retries is not None:
+        raise BadInput(f"--retries {made.retries}: aiokafka has no such setting; leave it out")
+    config = _common(made) | {
+        "acks": "all" if made.acks in ("all", "-1") else int(made.acks),
+        "linger_ms": 0,
+        "enable_idempotence": made.idempotence or made.txn,
+    }
+    if made.txn:
+        config["transactional_id"] = made.transactional_id or f"{made.run}-{made.process}"
+        config["transaction_timeout_ms"] = int(made.transaction_timeout_s * 1000)
+    return config | _given("producer", aiokafka.AIOKafkaProducer, made.producer_config)
+
+
+def consumer(made: Settings) -> dict[str, Any]:
+    """Arguments of AIOKafkaConsumer; the user's own come last and win. Raises BadInput."""
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    session_ms = int(made.session_timeout_s * 1000)
+    return (
+        _common(made)
+        | {
+            "group_id": made.group_id,
+            # A request to join waits for the other members, at most for a session; it has no other time-out.
+            "request_timeout_ms": session_ms + JOIN_SLACK_MS,
+            "isolation_level": made.isolation_level,
+            "auto_offset_reset": made.auto_offset_reset,
+            "enable_auto_commit": made.auto_commit,
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
+            "check_crcs": True,
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": max(1, min(HEARTBEAT_MS, session_ms // 6)),
+            # A group needs one that all its members know: range is the first of librdkafka and Java.
+            "partition_assignment_strategy": (RangePartitionAssignor, RoundRobinPartitionAssignor),
+        }
+        | _given("consumer", aiokafka.AIOKafkaConsumer, made.consumer_config)
+    )
+
+
+def _given(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's own options, as Kafka writes them (check.crcs) or as aiokafka does (check_crcs)."""
+    known = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+    found = {}
+    for given, value in config.items():
+        name = given.replace(".", "_")
+        if name in _OWNED[what]:
+            raise BadInput(f"--{what}-config {given}: the harness sets this itself: {_OWNED[what][name]}")
+        if name not in known:
+            raise BadInput(f"--{what}-config {given}: aiokafka's {what} has no option {name}")
+        found[name] = _value(f"--{what}-config {given}", value, known[name])
+    return found
+
+
+def _value(where: str, given: Any, default: Any) -> Any:
+    """A value of the type that the option's default has; text where that says nothing."""
+    text = str(given)
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise BadInput(f"{where}={text}: give true or false")
+        return text.lower() == "true"
+    if isinstance(default, int):
+        if not text.removeprefix("-").isdecimal():
+            raise BadInput(f"{where}={text}: give a whole number")
+        return int(text)
+    if default is None and text.isdecimal():
+        return int(text)
+    return text

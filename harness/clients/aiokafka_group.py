@@ -1,0 +1,100 @@
+"""Rebalances of aiokafka's groups, which happen beside the calls, handed over to the polls.
+
+A revocation holds the rebalance up, up to `HANDOVER_S`, until a poll has taken it: what was polled before can
+still be committed. Partitions that are assigned give nothing before a poll has told of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from aiokafka.abc import ConsumerRebalanceListener
+
+from harness.clients.api import TopicPartition
+
+HANDOVER_S: Final = 3.0  # less than the group waits for its members to rejoin
+COMMITTED_TIMEOUT_S: Final = 1.0
+
+Event = tuple[str, list[TopicPartition], Mapping[TopicPartition, int | None]]
+"""assigned | revoked, the partitions, and what the group had committed, where it has answered."""
+
+
+def _plain(partitions: Iterable[Any]) -> list[TopicPartition]:
+    return sorted((each.topic, each.partition) for each in partitions)
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka insists on its class
+    """Used on the consumer's loop, but for `revoked`.
+
+    untold  partitions that are assigned, and of which no poll has told yet
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._events: list[Event] = []
+        self._taken = asyncio.Event()
+        self._lock = threading.Lock()
+        self._closing = False
+        self.untold: set[Any] = set()
+        self._to_tell: set[Any] = set()
+
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        gone = list(revoked)
+        if not gone or self._closing:
+            return
+        self._taken.clear()
+        self.untold -= set(gone)
+        self._to_tell -= set(gone)
+        with self._lock:
+            self._events.append(("revoked", _plain(gone), {}))
+        try:
+            await asyncio.wait_for(self._taken.wait(), HANDOVER_S)
+        except TimeoutError:
+            return  # the next poll tells
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        held = list(assigned)
+        if not held:
+            return
+        self._consumer.pause(*held)
+        self.untold = set(held)
+        committed = await self._committed(held)
+        with self._lock:
+            self._events.append(("assigned", _plain(held), committed))
+        self._to_tell = set(held)
+
+    async def _committed(self, partitions: list[Any]) -> dict[TopicPartition, int | None]:
+        asked = {each: asyncio.ensure_future(self._consumer.committed(each)) for each in partitions}
+        done, waiting = await asyncio.wait(asked.values(), timeout=COMMITTED_TIMEOUT_S)
+        for task in waiting:
+            task.cancel()
+        return {
+            (each.topic, each.partition): task.result()
+            for each, task in asked.items()
+            if task in done and task.exception() is None
+        }
+
+    async def take(self) -> list[Event]:
+        """What has happened since the last time."""
+        with self._lock:
+            events, self._events = self._events, []
+        told, self._to_tell = self._to_tell & self._consumer.assignment(), set()
+        self.untold -= told
+        if told:
+            self._consumer.resume(*told)
+        self._taken.set()
+        return events
+
+    def release(self) -> None:
+        """Hold up no rebalance any more: the consumer is about to leave."""
+        self._closing = True
+        self._taken.set()
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether one of these has been revoked, and no poll has told of it yet; from any thread."""
+        with self._lock:
+            gone = {each for event, held, _ in self._events if event == "revoked" for each in held}
+        return bool(gone & set(partitions))

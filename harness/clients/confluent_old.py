@@ -1,0 +1,72 @@
+"""Metadata and the ends of logs with librdkafka before 2.3, whose administration has no ListOffsets.
+
+What a client asks for itself, and no more: topics are made, and all else is administered, with the installed
+version, outside the clients.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from harness.clients.api import ClientError, TopicPartition
+from harness.clients.confluent_config import converted
+
+LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
+
+
+class OldAdmin:
+    """`partitions`, `offsets` and `close` of `api.Admin`. A consumer for each isolation level asks: its own
+    decides whether the end is the last stable offset (ListOffsets, version 2; KIP-98)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = dict(config)
+        self._consumers: dict[str, Any] = {}
+
+    def _consumer(self, isolation_level: str) -> Any:
+        if isolation_level not in self._consumers:
+            own = {"group.id": "harness-asks", "isolation.level": isolation_level}
+            self._consumers[isolation_level] = ck.Consumer({**self._config, **own})
+        return self._consumers[isolation_level]
+
+    def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
+        try:
+            topics = self._consumer("read_uncommitted").list_topics(timeout=timeout_s).topics
+        except ck.KafkaException as error:
+            raise converted(error) from None
+        wanted = sorted(topics) if names is None else [name for name in names if name in topics]
+        return [
+            {
+                "topic": name,
+                "partition": number,
+                "leader": found.leader if found.leader >= 0 else None,
+                "replicas": list(found.replicas),
+                "isr": list(found.isrs),
+            }
+            for name in wanted
+            for number, found in sorted(topics[name].partitions.items())
+        ]
+
+    def offsets(
+        self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        deadline, consumer = time.monotonic() + timeout_s, self._consumer(isolation_level)
+        found = {}
+        for topic, number in partitions:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                marks = consumer.get_watermark_offsets(ck.TopicPartition(topic, number), timeout=left_s)
+            except ck.KafkaException as error:
+                raise converted(error) from None
+            if marks is None:
+                raise ClientError(
+                    "_TIMED_OUT", f"the ends of {topic}-{number} were not told in {left_s:.1f} s"
+                )
+            found[topic, number] = (int(marks[0]), int(marks[1]))
+        return found
+
+    def close(self) -> None:
+        self._consumers.clear()

@@ -1,0 +1,178 @@
+"""Runs of the harness as tests: a pytest plugin, there wherever the harness is installed.
+
+    def test_nothing_is_lost(harness_run, assert_valid):
+        assert_valid(harness_run(nemesis="leader-kill", acks="all", time_limit=30))
+
+    pytest --harness-cluster sim --harness-seed 7
+
+`harness_run(**options)` carries out a run and returns it (`harness.loaded.Run`); the options are those of
+`harness run` with `_` for `-`, and win over those of the command line. `kafka_cluster` is a cluster that
+stays for all the tests of a session: runs of a test that asks for it attach to it. `assert_valid(run)` fails
+with the run's summary and the path of its page; and so does any other failing test that has made runs.
+Without a test that asks for any of it, the plugin costs nothing: what it needs is imported then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.loaded import Run
+
+CLUSTERS: Final = ("local", "docker", "external", "mock", "sim")
+STAYING: Final = ("local", "docker")
+SHOWN: Final = "harness run"
+_RUNS: Final = pytest.StashKey[list["Run"]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--harness-cluster, --harness-kafka-version, --harness-seed, --harness-runs."""
+    group = parser.getgroup("harness", "fault-injection tests of Kafka-like logs")
+    group.addoption(
+        "--harness-cluster", default="local", help=f"where runs go: {', '.join(CLUSTERS)} [default: local]"
+    )
+    group.addoption("--harness-bootstrap", default="", help="addresses, with --harness-cluster external")
+    group.addoption("--harness-kafka-version", default="", help="Kafka version of the runs' brokers")
+    group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: drawn]")
+    group.addoption("--harness-runs", default="", help="folder for the runs [default: one of the test's own]")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCluster:
+    """A cluster for many runs.
+
+    kind       local, docker, external, mock or sim
+    name       of one that stays, or empty
+    bootstrap  addresses for clients of your own; empty where nothing listens before a run
+    """
+
+    kind: str
+    name: str = ""
+    bootstrap: str = ""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What tells a run to use it."""
+        chosen = {"cluster": f"{self.kind}:{self.name}" if self.name else self.kind}
+        return chosen | ({"bootstrap": self.bootstrap} if self.kind == "external" else {})
+
+
+def _asked(config: pytest.Config) -> dict[str, Any]:
+    """Options of runs from the command line of pytest."""
+    kind = config.getoption("--harness-cluster")
+    if kind not in CLUSTERS:
+        raise pytest.UsageError(f"--harness-cluster {kind}: one of {', '.join(CLUSTERS)}")
+    found: dict[str, Any] = {"cluster": kind}
+    if kind == "external":
+        found["bootstrap"] = config.getoption("--harness-bootstrap")
+    if version := config.getoption("--harness-kafka-version"):
+        found["kafka_version"] = version
+    if (seed := config.getoption("--harness-seed")) is not None:
+        found["seed"] = seed
+    return found
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A cluster that is up for the whole session; of mock and sim, of which each run has one, the kind."""
+    asked = _asked(request.config)
+    kind = asked["cluster"]
+    if kind not in STAYING:
+        yield KafkaCluster(kind, "", asked.get("bootstrap", ""))
+        return
+    from harness import keeping, kept
+    from harness.model.errors import HarnessError
+
+    name = f"pytest-{os.getpid()}"
+    try:
+        plan = _plan({**{key: asked[key] for key in asked if key != "seed"}, "outside": kind == "local"})
+        keeping.start(name, plan, lambda text: None)
+    except HarnessError as error:
+        pytest.fail(f"the cluster did not start: {error}", pytrace=False)
+    try:
+        told = kept.status(name, kind)
+        yield KafkaCluster(kind, name, str(told[0].get("outside_bootstrap") or "") if told else "")
+    finally:
+        keeping.stop(name, True, lambda text: None)
+
+
+@pytest.fixture
+def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Run]:
+    """Carries out runs: `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
+    asked = _asked(request.config)
+    if "kafka_cluster" in request.fixturenames:
+        asked |= request.getfixturevalue("kafka_cluster").options
+        asked.pop("kafka_version", None)  # the cluster's own
+    runs = Path(request.config.getoption("--harness-runs") or tmp_path / "runs")
+    made: list[Run] = request.node.stash.setdefault(_RUNS, [])
+
+    def run(**options: Any) -> Run:
+        from harness import assemble, loaded
+        from harness.model.errors import HarnessError
+
+        try:
+            outcome = assemble.run(_plan({**asked, **options}), runs, lambda text: None, quiet=True)
+        except HarnessError as error:
+            pytest.fail(f"harness run: {error}", pytrace=False)
+        made.append(loaded.Run(outcome.folder))
+        return made[-1]
+
+    return run
+
+
+def _plan(options: dict[str, Any]) -> Any:
+    """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
+    from harness import plan as plans
+
+    named = {plans.option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        field = named.get(name, name)
+        info = plans.TestPlan.model_fields.get(field)
+        several = info is not None and isinstance(info.get_default(call_default_factory=False), tuple)
+        if several and isinstance(value, str):
+            value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
+        values[field] = value
+    return plans.make(values)
+
+
+def assert_valid(run: Run) -> None:
+    """Fails with the run's summary and the path of its page, unless the verdict is valid."""
+    __tracebackhide__ = True
+    if run.results.valid != "valid":
+        pytest.fail(summary(run), pytrace=False)
+
+
+@pytest.fixture(name="assert_valid")
+def _assert_valid() -> Callable[[Run], None]:
+    """The function, for tests that do not import it."""
+    return assert_valid
+
+
+def summary(run: Run) -> str:
+    """What the run found, and where to look on."""
+    from harness.report import prose
+
+    page = run.path / "report.html"
+    said = prose.summary(run.path, run.results)
+    return f"{said}\n\nopen: {page if page.is_file() else run.path}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails tells of its runs."""
+    report = yield
+    if report.failed and call.when == "call":
+        told = str(report.longrepr)
+        for run in item.stash.get(_RUNS, []):
+            if str(run.path) not in told:
+                report.sections.append((f"{SHOWN} {run.path.name}", summary(run)))
+    return report

@@ -1,0 +1,43 @@
+"""Which client library did what in a run, in words: from its plan alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.clients.table import library_of
+
+DEFAULT: Final = ("confluent",)
+SLOTS_SHOWN: Final = 8
+
+
+def libraries(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """The libraries that slots take in turns; plans of earlier versions name one."""
+    named = plan.get("client", DEFAULT)
+    found = named.split(",") if isinstance(named, str) else named
+    return tuple(map(str, found)) if isinstance(found, list | tuple) and found else DEFAULT
+
+
+def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The slots of each library."""
+    named, count = libraries(plan), plan.get("concurrency")
+    found: dict[str, list[int]] = {name: [] for name in named}
+    for slot in range(count if isinstance(count, int) and count > 0 else len(named)):
+        found[library_of(slot, slot + 1, named)].append(slot)
+    return found
+
+
+def said(plan: Mapping[str, Any]) -> str:
+    """In words, where it is not the default library alone; empty where it is."""
+    named = libraries(plan)
+    version = plan.get("client_version") or ""
+    if set(named) == set(DEFAULT):
+        return f"client {named[0]} {version}" if version else ""
+    if len(set(named)) == 1:
+        return f"client {named[0]} {version}".rstrip()
+    parts = []
+    for name, held in slots(plan).items():
+        shown = ", ".join(map(str, held[:SLOTS_SHOWN])) + (", ..." if len(held) > SLOTS_SHOWN else "")
+        parts.append(f"{name} in slots {shown or 'none'}")
+    of = f"a process's slot is its number modulo {plan.get('concurrency')}"
+    return f"clients {'; '.join(parts)} ({of}{'; versions ' + version if version else ''})"

@@ -1,0 +1,166 @@
+"""Two runs side by side: settings that differ, verdicts, anomalies, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+from harness.model.result import AS_JSON, Result
+from harness.plan import TestPlan
+from harness.report import listing
+from harness.report.teller import plain
+
+# What tells one run from another in any case.
+OWN: Final = frozenset({"run", "started", "schema"})
+DETAILS: Final = ("versions", "broker_config", "producer_config", "consumer_config")
+QUANTILES: Final = ("p50_ms", "p99_ms", "max_ms")
+NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing of both runs; None where a run does not say."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """settings: those that differ; anomalies: counts of all that either found; figures: all."""
+
+    a: Path
+    b: Path
+    verdict: Row
+    settings: tuple[Row, ...]
+    anomalies: tuple[Row, ...]
+    figures: tuple[Row, ...]
+
+
+NOTHING: Final = Row("none", (), ())
+
+
+def compare(a: Path, b: Path) -> Compared:
+    """Two run folders; one that was not judged has no verdict and no figures. Raises BadInput."""
+    one, two = (listing.result_of(folder) for folder in (a, b))
+    if one is None and two is None:
+        raise BadInput(f"{a} and {b}: neither was judged yet; run: harness check {a} {b}")
+    figures = tuple(_rows(dict(_figures(a, one)), dict(_figures(b, two))))
+    return Compared(
+        a, b, Row("verdict", _verdict(one), _verdict(two)),
+        tuple(row for row in _rows(_settings(a), _settings(b)) if row.a != row.b),
+        tuple(_rows(_anomalies(one), _anomalies(two))),
+        figures,
+    )  # fmt: skip
+
+
+def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
+    for name in dict.fromkeys((*a, *b)):
+        yield Row(name, a.get(name), b.get(name))
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """The plan, flat; what it leaves out has its default."""
+    plan = listing.plan_of(folder)
+    if not plan:
+        return {}
+    defaults = {
+        field.alias or name: field.get_default(call_default_factory=False)
+        for name, field in TestPlan.model_fields.items()
+    }
+    flat: dict[str, Any] = {}
+    for name, value in {**defaults, **plan}.items():
+        if name in DETAILS and isinstance(value, Mapping):
+            flat |= {f"{name} {part}": held for part, held in value.items()}
+        elif name not in OWN:
+            flat[name] = list(value) if isinstance(value, tuple) else value
+    return flat
+
+
+def _verdict(result: Result | None) -> str | None:
+    return None if result is None else result.valid
+
+
+def _anomalies(result: Result | None) -> dict[str, int]:
+    return {} if result is None else {held.name: held.count for held in result.anomalies}
+
+
+def _figures(folder: Path, result: Result | None) -> Iterator[tuple[str, Any]]:
+    """Counts, shares, and latencies of a judged run."""
+    if result is None:
+        return
+    held = result.statistics
+    for name in ("ops", "sent", "acknowledged", "seen", "polled_records"):
+        yield name, held.get(name)
+    seconds, acknowledged = listing.plan_of(folder).get("time_limit_s"), held.get("acknowledged")
+    if isinstance(seconds, int | float) and seconds > 0 and isinstance(acknowledged, int):
+        yield "acknowledged records/s", acknowledged / seconds
+    for name, share in _mapping(held.get("rates")).items():
+        yield f"share {name}", share
+    for f, kinds in _mapping(held.get("by_f")).items():
+        for kind, count in _mapping(kinds).items():
+            yield f"{f} {kind}", count
+    for f, found in _mapping(held.get("latencies")).items():
+        for name in QUANTILES:
+            if name in _mapping(found):
+                yield f"{f} {name.replace('_', ' ')}", found[name]
+    lag = _mapping(held.get("worst_realtime_lag")).get("lag_ns")
+    if isinstance(lag, int):
+        yield "worst lag ms", lag / 1e6
+
+
+def _mapping(held: Any) -> Mapping[str, Any]:
+    return held if isinstance(held, Mapping) else {}
+
+
+def text(found: Compared) -> str:
+    """Columns for a terminal."""
+    parts = [
+        ("", [Row("", found.a.name, found.b.name), found.verdict]),
+        ("settings that differ", list(found.settings) or [NOTHING]),
+        ("anomalies", list(found.anomalies) or [NOTHING]),
+        ("figures", list(found.figures)),
+    ]
+    rows = [row for _, held in parts for row in held]
+    wide = max(len(row.name) for row in rows)
+    first = max(len(_cell(row.a)) for row in rows)
+    lines: list[str] = []
+    for title, held in parts:
+        lines += ["", title] if title else []
+        lines += [f"  {row.name:{wide}}  {_cell(row.a):{first}}  {_cell(row.b)}".rstrip() for row in held]
+    return "\n".join(lines).lstrip("\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return NONE
+    if value == ():
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.4g}" if value < 1 else f"{value:,.1f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return plain(", ".join(map(str, value))) or "none"
+    return plain(value) if value != "" else '""'
+
+
+def data(found: Compared) -> dict[str, Any]:
+    """The same as plain data: each thing is {"a": ..., "b": ...}."""
+
+    def both(rows: tuple[Row, ...]) -> dict[str, Any]:
+        return {row.name: {"a": row.a, "b": row.b} for row in rows}
+
+    valid = (None if said is None else AS_JSON[said] for said in (found.verdict.a, found.verdict.b))
+    return {
+        "a": str(found.a),
+        "b": str(found.b),
+        "valid": dict(zip("ab", valid, strict=True)),
+        "settings": both(found.settings),
+        "anomalies": both(found.anomalies),
+        "figures": both(found.figures),
+    }

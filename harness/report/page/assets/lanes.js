@@ -1,0 +1,94 @@
+"use strict";
+// The operations around a witness: a lane a process, a bar an operation; the windows of time are not joined.
+const Lanes = (() => {
+  const ROW = 24;
+  const SIDE = 96;
+  const GAP = 34;
+  const TOP = 24;
+
+  function widths(windows, room) {
+    const least = Math.min(170, room / windows.length);
+    const weights = windows.map(([begin, end]) => Math.sqrt(end - begin));
+    const sum = weights.reduce((one, two) => one + two, 0);
+    const rest = room - least * windows.length;
+    return weights.map((weight) => least + (rest * weight) / sum);
+  }
+
+  function axis(made, [begin, end], x, width, bottom) {
+    const { step, at } = ticks(begin, end, Math.max(1, Math.floor(width / 95)));
+    for (const time of at) {
+      const px = x(time);
+      made.append(svg("path", { d: `M${px} ${TOP - 4}V${bottom}`, class: "grid" }));
+      made.append(svg("text", { x: px, y: bottom + 15, "text-anchor": "middle", class: "f num", "font-size": "11" }, seconds(time, step * 10)));
+    }
+    made.append(svg("path", { d: `M${x(begin)} ${bottom}H${x(end)}`, class: "axis" }));
+  }
+
+  function faults(made, [begin, end], x, bottom) {
+    for (const fault of Run.faults) {
+      for (const span of fault.spans) {
+        if (span.begin > end || span.end < begin) continue;
+        const from = x(Math.max(span.begin, begin));
+        const to = x(Math.min(span.end, end));
+        const fill = onGround(fault.colour);
+        made.append(titled(`${span.label}, ${seconds(span.begin)} to ${seconds(span.end)}`,
+          svg("rect", { x: from, y: TOP - 18, width: Math.max(2, to - from), height: bottom - TOP + 18, fill, "fill-opacity": colour("fault") })));
+        made.append(svg("text", { x: from + 4, y: TOP - 7, "font-size": "11.5" }, cut(span.label, Math.max(4, Math.floor((to - from) / 6)))));
+      }
+    }
+  }
+
+  function bar(held, bars, [begin, end], x, names) {
+    const [lane, from, to, type, f, op, own, did] = bars;
+    const left = x(Math.max(from, begin));
+    const right = to === null ? x(end) : x(Math.min(to, end));
+    const y = TOP + lane * ROW + 4;
+    const outcome = to === null ? "open" : type;
+    const shape = svg("rect", { x: left, y, width: Math.max(3, right - left), height: ROW - 8, rx: 2,
+      class: `bar ${outcome}${own ? " own" : did ? " touch" : ""}` });
+    const ended = to === null ? "never completed" : `${type} after ${duration(to - from)}`;
+    const text = `op ${op}, process ${held.lanes[lane]}: ${f} at ${seconds(from, 0.001)}, ${ended}${did ? "; " + did : ""}`;
+    const group = titled(text, svg("g", own ? { tabindex: "0", role: "img", "aria-label": text } : {}, shape));
+    return { group, own, x: left, y: y + 12, name: names[op] || "op " + op };
+  }
+
+  function draw(into, witness) {
+    const held = witness.lanes;
+    if (!held || !held.lanes.length) return;
+    const left = held.left.map((count, n) => (count ? `${number(count)} more ${n ? "operations" : "processes"}` : "")).filter(Boolean);
+    into.append(el("h4", {}, "Operations around it ", el("small", {},
+      `named: of the witness; dark: at the same place of the log; pale: others${left.length ? "; no room for " + left.join(" and ") : ""}`)));
+    const outer = Math.max(640, into.clientWidth - 3);
+    const size = widths(held.windows, outer - SIDE - 16 - GAP * (held.windows.length - 1));
+    const bottom = TOP + held.lanes.length * ROW + 4;
+    const made = svg("svg", { width: outer, height: bottom + 26, role: "img", "aria-label": "operations around the witness, a lane for each process" });
+    let start = SIDE;
+    const labels = [];
+    held.windows.forEach((window_, n) => {
+      const width = size[n];
+      const left = start;
+      const x = (time) => left + ((time - window_[0]) / (window_[1] - window_[0])) * width;
+      faults(made, window_, x, bottom);
+      axis(made, window_, x, width, bottom);
+      for (const one of held.bars[n]) {
+        const { group, own, ...place } = bar(held, one, window_, x, witness.names);
+        made.append(group);
+        if (own) labels.push(place);
+      }
+      start += width + GAP;
+      if (n + 1 < held.windows.length) {
+        const gap = held.windows[n + 1][0] - window_[1];
+        made.append(titled(`${duration(gap)} are left out here`, svg("text", { x: start - GAP / 2, y: bottom + 15, "text-anchor": "middle", class: "f", "font-size": "11" }, "⋯")));
+        made.append(svg("path", { d: `M${start - GAP / 2 - 3} ${TOP - 4}V${bottom}M${start - GAP / 2 + 3} ${TOP - 4}V${bottom}`, class: "axis", "stroke-dasharray": "3 3" }));
+      }
+    });
+    const own = new Set(held.bars.flat().filter((one) => one[6]).map((one) => one[0]));
+    held.lanes.forEach((process, lane) => {
+      made.append(svg("text", { x: 10, y: TOP + lane * ROW + 16, class: own.has(lane) ? "" : "f" }, "process " + process));
+    });
+    for (const one of labels) made.append(svg("text", { x: one.x + 4, y: one.y, class: "label", "font-size": "11" }, one.name));
+    into.append(el("div", { class: "scroll" }, made));
+  }
+
+  return { draw };
+})();

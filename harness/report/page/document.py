@@ -1,0 +1,93 @@
+"""From data to one file of HTML: templates, escaping, and the policy that lets nothing else run.
+
+Scripts and styles are inlined and named in the policy by their hashes, so nothing that a run's data could
+smuggle in would run or load. Data stands as JSON in which no markup can begin or end.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+import orjson
+from markupsafe import Markup
+
+PACKAGE: Final = "harness.report.page"
+SCRIPTS: Final = (
+    "uplot/uPlot.iife.min.js",
+    "base.js",
+    "range.js",
+    "charts.js",
+    "tracks.js",
+    "lanes.js",
+    "strip.js",
+    "graph.js",
+    "page.js",
+)
+STYLES: Final = ("uplot/uPlot.min.css", "page.css")
+ESCAPED: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+SEPARATORS: Final = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+
+
+@lru_cache(maxsize=32)
+def asset(name: str) -> str:
+    """A file of the package."""
+    return (resources.files(PACKAGE) / "assets" / name).read_text(encoding="utf-8")
+
+
+def as_json(data: Any) -> Markup:
+    """JSON that may stand in a script element: no markup begins or ends in it."""
+    text = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)
+    for held, escaped in (*ESCAPED, *SEPARATORS):
+        text = text.replace(held, escaped)
+    return Markup(text.decode())
+
+
+def digest(text: str) -> str:
+    """How a policy names an inlined script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def policy(script: str, style: str) -> str:
+    """What the page may do: run that script, apply that style, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FunctionLoader(
+            lambda name: (resources.files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["count"] = lambda number: f"{number:,}"
+    return made
+
+
+def render(template: str, data: Any, values: Mapping[str, Any]) -> str:
+    """A whole page. `data`: what its scripts read; `values`: what its template shows, always escaped."""
+    script = "\n".join(asset(name) for name in SCRIPTS)
+    style = "\n".join(asset(name) for name in STYLES)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            **values,
+            data=as_json(data),
+            script=Markup(script),
+            style=Markup(style),
+            policy=policy(script, style),
+        )
+    )

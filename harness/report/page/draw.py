@@ -1,0 +1,198 @@
+"""The run page of a stored run: runs/ID/report.html.
+
+Whatever is missing or damaged is said on the page. At most BYTES_MAX: the size does not grow with the
+history, and where what witnesses hold is large, fewer are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from harness.model.errors import BadInput, Missing
+from harness.model.result import Result
+from harness.report import listing, prose, readings, spans
+from harness.report.page import context, document, series, settings
+from harness.report.page.context import Group
+from harness.report.readings import Readings
+from harness.report.spans import Span
+from harness.report.teller import plain
+
+BYTES_MAX: Final = 3_000_000
+SHOWN: Final = (context.OF_EACH, 3, 1, 0)  # of an anomaly, tried in turn until the page is small enough
+FAULTS_MAX: Final = 300
+GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
+# What files of another version, or edited ones, make of code that reads them.
+DAMAGED: Final = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, pa.ArrowException,
+)  # fmt: skip
+FIGURES: Final = ("sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
+OUTCOMES: Final = ("ok", "info", "fail")
+
+
+def path(run: Path) -> Path:
+    """Where the page of a run stands."""
+    return run / listing.PAGE
+
+
+def draw(run: Path) -> Path:
+    """Write the page of a run folder anew. Raises Missing when it cannot be written."""
+    text = page(run)
+    target = path(run)
+    temporary = target.with_name(f"{listing.PAGE}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.replace(target)
+    except OSError as error:
+        raise Missing(
+            f"{target}: cannot be written ({error.strerror}); make room or allow it, or copy the run folder "
+            "to where it can be"
+        ) from None
+    return target
+
+
+def page(run: Path) -> str:
+    """The page of a run folder as text, with as many witnesses as there is room for."""
+    plan = listing.plan_of(run)
+    result, notes = _result(run)
+    data, faults = _readings(run, notes)
+    groups = _groups(run, result, data, notes)
+    charts = series.of_run(run, data, faults)
+    text = ""
+    for most in SHOWN:
+        kept = [replace(group, shown=group.shown[:most]) for group in groups]
+        values = _values(run, plan, result, notes, faults, kept, data)
+        text = document.render("report.html.j2", {**charts, **_found(kept, data.end_s)}, values)
+        if len(text.encode(errors="backslashreplace")) <= BYTES_MAX:
+            break
+    return text
+
+
+def _found(groups: Sequence[Group], end_s: float) -> dict[str, Any]:
+    """Witnesses for the drawings, and when those of each anomaly were."""
+    return {
+        "witnesses": {one.slug: one.data for group in groups for one in group.shown},
+        "anomalies": [
+            {
+                "name": plain(group.found.name),
+                "slug": group.slug,
+                "bad": group.found.bad,
+                "count": group.found.count,
+                **series.moments(group.times, end_s),
+            }
+            for group in groups
+        ],
+    }
+
+
+def _result(run: Path) -> tuple[Result | None, list[str]]:
+    """What was found, and what is to be said of it."""
+    try:
+        result = listing.result_of(run)
+    except BadInput as error:
+        return None, [f"The results cannot be used: {plain(error)}"]
+    if result is not None:
+        return result, []
+    if (run / GOING_ON).exists():
+        return None, ["This run was still going on, or was cut off, when this page was made."]
+    return None, [f"This run was not judged (it has no results.json): harness check {plain(run)}"]
+
+
+def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
+    """The verdict in words; the bare one where the results were edited so that they say no more."""
+    if result is None:
+        return "Not judged."
+    try:
+        return plain(prose.verdict(result, plan))
+    except DAMAGED:
+        return f"{result.valid.upper()}."
+
+
+def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
+    """What the charts need; nothing where tables are damaged or missing."""
+    try:
+        data, faults = readings.read(run), spans.of_run(run)
+    except DAMAGED as error:
+        notes.append(
+            f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})"
+        )
+        return Readings(0.0, None, {}), []
+    if not data.by_f:
+        notes.append(f"There are no tables yet, so there are no charts: harness check {plain(run)}")
+    return data, faults
+
+
+def _groups(run: Path, result: Result | None, data: Readings, notes: list[str]) -> list[Group]:
+    if result is None:
+        return []
+    ops = sum(reading.count for reading in data.by_f.values())
+    try:
+        return context.of_run(run, result, ops, data.end_s)
+    except DAMAGED as error:
+        notes.append(
+            f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})"
+        )
+        return []
+
+
+def _values(
+    run: Path,
+    plan: Mapping[str, Any],
+    result: Result | None,
+    notes: Sequence[str],
+    faults: Sequence[Span],
+    groups: Sequence[Group],
+    data: Readings,
+) -> dict[str, Any]:
+    figures = result.statistics if result is not None else {}
+    return {
+        "name": plain(plan.get("run") or run.resolve().name),
+        "folder": plain(run),
+        "verdict": result.valid if result is not None else "not judged",
+        "sentence": _sentence(result, plan),
+        "reasons": [plain(reason) for reason in result.reasons] if result is not None else [],
+        "notes": notes,
+        "about": _about(plan, result, data),
+        "settings": settings.changed(plan),
+        "command": settings.command(plan, str(run)),
+        "figures": [(name, value) for name in FIGURES if type(value := figures.get(name)) is int],
+        "by_f": _by_f(data),
+        "outcomes": OUTCOMES,
+        "faults": series.faults(faults[:FAULTS_MAX], data.end_s),
+        "faults_left": max(0, len(faults) - FAULTS_MAX),
+        "groups": groups,
+        "charted": bool(data.by_f),
+    }
+
+
+def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> list[tuple[str, str]]:
+    """(what, text) of the facts beside the verdict; nothing that is not known."""
+    versions = plan.get("versions")
+    named = versions.items() if isinstance(versions, dict) else ()
+    commit = plan.get("git_commit")
+    ops = sum(reading.count for reading in data.by_f.values())
+    rows = [
+        ("workload", plan.get("workload")),
+        ("faults", ", ".join(listing.faults_of(plan)) or ("none" if plan else None)),
+        ("started", plan.get("started")),
+        ("length", f"{data.end_s:.1f} s, {ops:,} operations" if ops else None),
+        ("versions", ", ".join(f"{name} {version}" for name, version in named)),
+        ("commit", str(commit)[:12] if commit else None),
+        ("checker", result.checker_version if result is not None else None),
+    ]
+    return [(name, plain(value)) for name, value in rows if value]
+
+
+def _by_f(data: Readings) -> list[tuple[str, dict[str, int]]]:
+    """How many operations of each kind ended how."""
+    return [
+        (
+            plain(f),
+            {name: int(data.by_f[f].rates[name].sum()) for name in OUTCOMES if name in data.by_f[f].rates},
+        )
+        for f in data.fs
+    ]

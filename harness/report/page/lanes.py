@@ -1,0 +1,165 @@
+"""The operations around the moments of a witness, on a lane for each process.
+
+Moments that lie far apart make several windows of time; each is as wide as its operations and a margin,
+which is narrower where operations come faster. All windows of all witnesses are read in one pass over the
+table of operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+WINDOWS_MAX: Final = 4
+LANES_MAX: Final = 14
+BARS_MAX: Final = 260
+READ_MAX: Final = 4000  # ops of a window that are looked at
+NEIGHBOURS: Final = 30  # ops on either side of a moment, about
+MARGINS_NS: Final = (1_000_000, 400_000_000)
+OPEN_NS: Final = 1_000_000_000  # how long before a window an op may have begun that never completed
+COLUMNS: Final = ("index", "process", "type", "f", "invoke_ns", "complete_ns")
+
+Moment = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One operation. `end_ns` None: it never completed."""
+
+    op: int
+    process: int
+    type: str
+    f: str
+    begin_ns: int
+    end_ns: int | None
+
+
+@dataclass(slots=True)
+class Around:
+    """What is wanted around one witness, and the bars that were found there.
+
+    windows  (begin, end) in nanoseconds, ascending, apart
+    ops      of the witness
+    bars     of each window
+    more     ops beyond READ_MAX, by window
+    """
+
+    windows: Sequence[Moment]
+    ops: frozenset[int]
+    bars: list[dict[int, Bar]] = field(default_factory=list)
+    more: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.bars = [{} for _ in self.windows]
+        self.more = [0 for _ in self.windows]
+
+
+def margin_ns(ops: int, end_s: float) -> int:
+    """How far around a moment is shown, in a history of so many operations."""
+    low, high = MARGINS_NS
+    return int(min(max(NEIGHBOURS * end_s * 1e9 / max(ops, 1), low), high))
+
+
+def windows_of(moments: Iterable[Moment], margin: int, most: int = WINDOWS_MAX) -> list[Moment]:
+    """Windows around moments, joined where they touch, and further until there are `most` of them."""
+    found: list[Moment] = []
+    for begin, end in sorted((max(0, begin - margin), end + margin) for begin, end in moments):
+        if found and begin <= found[-1][1] + margin:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    while len(found) > most:
+        gaps = [after[0] - before[1] for before, after in itertools.pairwise(found)]
+        near = gaps.index(min(gaps))
+        found[near : near + 2] = [(found[near][0], found[near + 1][1])]
+    return found
+
+
+def read(run: Path, wanted: Sequence[Around]) -> None:
+    """Fill the bars of every witness, in one pass. Tables that are damaged leave them empty."""
+    try:
+        for file in sorted((run / "tables" / "ops").glob("*.parquet")):
+            for batch in pq.ParquetFile(file).iter_batches(1 << 18, columns=list(COLUMNS)):
+                _add(batch, wanted)
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return
+
+
+def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
+    begin = batch.column("invoke_ns").to_numpy(zero_copy_only=False)
+    done = batch.column("complete_ns")
+    is_open = done.is_null().to_numpy(zero_copy_only=False)
+    end = done.fill_null(0).to_numpy(zero_copy_only=False)
+    end = np.where(is_open, begin + OPEN_NS, end)
+    first, last = int(begin.min(initial=1 << 62)), int(end.max(initial=-1))
+    for around in wanted:
+        for number, (low, high) in enumerate(around.windows):
+            if first > high or last < low:
+                continue
+            rows = np.flatnonzero((begin <= high) & (end >= low))
+            held = around.bars[number]
+            room = max(0, READ_MAX - len(held))
+            around.more[number] += max(0, len(rows) - room)
+            for row in batch.take(pa.array(rows[:room])).to_pylist():
+                held[row["index"]] = Bar(
+                    row["index"], row["process"], row["type"], row["f"], row["invoke_ns"], row["complete_ns"]
+                )
+
+
+def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
+    """The lanes as plain data: those of the witness first, then who touched its keys, then the others.
+
+    `touched`: what ops did at the places of the witness, in words.
+
+    windows  [begin, end] in seconds
+    lanes    processes, from above
+    bars     per window: [lane, begin, end or None, type, f, op, 1 of the witness, what it did]
+    left     [lanes, ops] for which there was no room
+    """
+    every = [bar for held in around.bars for bar in held.values()]
+    ranks: dict[int, tuple[int, int]] = {}
+    for bar in every:
+        rank = (0 if bar.op in around.ops else 1 if bar.op in touched else 2, bar.begin_ns)
+        ranks[bar.process] = min(rank, ranks.get(bar.process, rank))
+    chosen = sorted(ranks, key=lambda process: (*ranks[process], process))[:LANES_MAX]
+    lanes = {process: lane for lane, process in enumerate(chosen)}
+    shown, left = [], sum(around.more)
+    for held in around.bars:
+        mine = [bar for bar in held.values() if bar.process in lanes]
+        kept = _nearest(mine, around.ops, touched)
+        left += len(held) - len(kept)
+        shown.append([_bar(bar, lanes[bar.process], around.ops, touched) for bar in kept])
+    return {
+        "windows": [[begin / 1e9, end / 1e9] for begin, end in around.windows],
+        "lanes": chosen,
+        "bars": shown,
+        "left": [len(ranks) - len(chosen), left],
+    }
+
+
+def _nearest(bars: Sequence[Bar], ops: frozenset[int], touched: Mapping[int, str]) -> list[Bar]:
+    """At most BARS_MAX of a window: those that matter, then those closest in time to the witness's own."""
+    if len(bars) <= BARS_MAX:
+        return sorted(bars, key=lambda bar: bar.begin_ns)
+    own = np.asarray([bar.begin_ns for bar in bars if bar.op in ops] or [0])
+
+    def order(bar: Bar) -> tuple[int, int]:
+        return (
+            0 if bar.op in ops else 1 if bar.op in touched else 2,
+            int(np.abs(own - bar.begin_ns).min()),
+        )
+
+    return sorted(sorted(bars, key=order)[:BARS_MAX], key=lambda bar: bar.begin_ns)
+
+
+def _bar(bar: Bar, lane: int, ops: frozenset[int], touched: Mapping[int, str]) -> list[Any]:
+    end = None if bar.end_ns is None else round(bar.end_ns / 1e9, 6)
+    own = int(bar.op in ops)
+    return [lane, round(bar.begin_ns / 1e9, 6), end, bar.type, bar.f, bar.op, own, touched.get(bar.op, "")]

@@ -1,0 +1,190 @@
+"""What the charts of the run page show, as plain data: the same reductions as the plots, from the same code.
+
+All series share one axis of time from 0 to the end of the run; each is cut into cells of equal width, of
+which the page knows the number. Times are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from harness.report import bands, lag, latency, readings, style, unseen
+from harness.report.readings import Floats, Reading, Readings
+from harness.report.spans import Span
+
+KEYS_SHOWN: Final = 6
+ALL: Final = "all"
+POINTS_MAX: Final = 10_000  # of each outcome, of each kind of operation
+CELLS: Final = 10 * readings.WINDOWS  # of time, for what has moments
+
+
+def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
+    """Every series of a run, ready for JSON.
+
+    end, final   when the run ended, and when final polls began (or None)
+    windows, columns, rows   how many cells rates have; of time and latency, points
+    cells        of time, for what has moments
+    ops          one entry a kind of operation, and one of all where there are more kinds than one
+    unseen, lag  {cells, lines: [{name, colour, values}]}, or None without such a table
+    faults       see `faults`
+    """
+    return {
+        "end": data.end_s,
+        "final": data.final_s,
+        "windows": readings.WINDOWS,
+        "columns": readings.COLUMNS,
+        "cells": CELLS,
+        "rows": readings.ROWS,
+        "low": readings.LOW_S,
+        "decades": readings.DECADES,
+        "outcomes": list(readings.OUTCOMES),
+        "outcome_names": style.OUTCOME_NAMES,
+        "ops": _operations(data),
+        "unseen": _unseen(run, data.end_s),
+        "lag": _lag(run, data.end_s),
+        "faults": faults(spans, data.end_s),
+    }
+
+
+def _operations(data: Readings) -> list[dict[str, Any]]:
+    """Rates, quantiles and points of each kind of operation that the plots show."""
+    shown = [(f, data.by_f[f]) for f in latency.shown(data)]
+    held = [(ALL, _together([data.by_f[f] for f in data.fs])), *shown] if len(data.fs) > 1 else shown
+    return [_operation(name, reading, POINTS_MAX) for name, reading in held]
+
+
+def _together(parts: Sequence[Reading]) -> Reading:
+    """All kinds of operations as one."""
+    whole = Reading()
+    for part in parts:
+        whole.bins += part.bins
+        whole.most = np.maximum(whole.most, part.most)
+        whole.count += part.count
+        for outcome, counts in part.rates.items():
+            whole.rates[outcome] = whole.rates.get(outcome, 0) + counts
+        for outcome, screen in part.screen.items():
+            whole.screen[outcome] = whole.screen.get(outcome, np.zeros_like(screen)) | screen
+    return whole
+
+
+def _operation(name: str, reading: Reading, limit: int) -> dict[str, Any]:
+    points: dict[str, Any] = {}
+    for outcome, screen in reading.screen.items():
+        columns, rows = readings.cells(screen, limit)
+        points[outcome] = {"x": columns.tolist(), "y": rows.tolist(), "of": int(np.count_nonzero(screen))}
+    found = readings.quantiles(reading, latency.QUANTILES, latency.windows_for([reading]))
+    return {
+        "name": name,
+        "count": reading.count,
+        "rates": {outcome: counts.tolist() for outcome, counts in reading.rates.items()},
+        "quantiles": [
+            {"name": text, "colour": colour, "values": _rounded(found[q])}
+            for q, text, colour in zip(
+                latency.QUANTILES, latency.QUANTILE_NAMES, latency.QUANTILE_COLOURS, strict=True
+            )
+        ],
+        "points": points,
+    }
+
+
+def _rounded(values: Floats) -> list[float | None]:
+    """Four digits; None where there is no value."""
+    return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
+
+
+def _table(run: Path, name: str) -> pa.Table | None:
+    """A series of the checker; None for one that is missing, empty or damaged."""
+    try:
+        return unseen.table_of(run, name)
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+
+
+def _unseen(run: Path, end_s: float) -> dict[str, Any] | None:
+    table = _table(run, "unseen")
+    if table is None or end_s <= 0:
+        return None
+    levels = unseen.levels_of(table, end_s)
+    order = sorted(levels, key=lambda key: (-float(levels[key].max()), key))
+    lines = [_line("all keys", "", np.sum(list(levels.values()), axis=0))]
+    lines += [
+        _line(f"key {key}", colour, levels[key])
+        for key, colour in zip(order[:KEYS_SHOWN], style.PALETTE, strict=False)
+    ]
+    if len(order) > KEYS_SHOWN:
+        rest = np.sum([levels[key] for key in order[KEYS_SHOWN:]], axis=0)
+        lines.append(_line(f"{len(order) - KEYS_SHOWN} other keys", style.OTHERS, rest))
+    return {"cells": unseen.CELLS, "lines": lines}
+
+
+def _lag(run: Path, end_s: float) -> dict[str, Any] | None:
+    table = _table(run, "realtime_lag")
+    if table is None or end_s <= 0:
+        return None
+    count = lag.cells(table)
+    whole = lag.levels_of(table, [""] * table.num_rows, end_s, count)[""]
+    worst = _worst_keys(table, end_s, count)
+    lines = [_line("the worst of all", "", whole)]
+    lines += [
+        _line(f"key {key}", colour, level)
+        for (key, level), colour in zip(worst.items(), style.PALETTE, strict=False)
+    ]
+    return {"cells": count, "lines": lines}
+
+
+def _worst_keys(table: pa.Table, end_s: float, count: int) -> Mapping[Any, Floats]:
+    levels = lag.levels_of(table, table.column("key").to_pylist(), end_s, count)
+    order = sorted(levels, key=lambda key: (-float(np.nanmax(levels[key])), str(key)))
+    return {key: levels[key] for key in order[:KEYS_SHOWN]}
+
+
+def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
+    """A line of a chart; one without a colour is drawn in that of text."""
+    return {"name": name, "colour": colour, "values": _rounded(values)}
+
+
+def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
+    """Faults in lanes as on the plots: {name, colour, spans: [{begin, end, hit, label, effect, detail}]}."""
+    held = bands.lanes(spans)
+    return [
+        {
+            "name": name,
+            "colour": bands.colour(list(held), name),
+            "spans": [_span(span, end_s) for span in mine],
+        }
+        for name, mine in held.items()
+    ]
+
+
+def _span(span: Span, end_s: float) -> dict[str, Any]:
+    return {
+        "begin": span.begin_ns / 1e9,
+        "end": end_s if span.end_ns is None else span.end_ns / 1e9,
+        "open": span.end_ns is None,
+        "hit": "+".join(span.hit),
+        "label": span.label,
+        "effect": span.took_effect,
+        "detail": "; ".join(filter(None, (span.detail, _leaders(span)))),
+    }
+
+
+def _leaders(span: Span) -> str:
+    count = len(span.new_leaders)
+    if not count:
+        return ""
+    nodes = ", ".join(sorted({str(node) for node in span.new_leaders.values()}))
+    return f"{count} partition{'' if count == 1 else 's'} got a new leader ({nodes})"
+
+
+def moments(times: Sequence[float], end_s: float) -> dict[str, Any]:
+    """Moments as counts of cells of time: {cells, counts, known}, cells ascending and not empty."""
+    if not times or end_s <= 0:
+        return {"cells": [], "counts": [], "known": 0}
+    held = np.clip((np.asarray(times) / end_s * CELLS).astype(np.int64), 0, CELLS - 1)
+    found, counts = np.unique(held, return_counts=True)
+    return {"cells": found.tolist(), "counts": counts.tolist(), "known": len(times)}

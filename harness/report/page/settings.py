@@ -1,0 +1,95 @@
+"""What a run was: the settings that are not the defaults, and the command that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness import plan as plans
+from harness.model.errors import BadInput
+from harness.plan import option_name
+from harness.report.teller import plain
+
+# What every run has of its own; the seed is no setting, but the command needs it.
+OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option that is not its default, as text."""
+
+    option: str
+    value: str
+    default: str
+
+
+def defaults() -> dict[str, Any]:
+    """The plan of a run without any option, as it stands in plan.yaml."""
+    return plans.make({"seed": 0}).model_dump(by_alias=True, mode="json")
+
+
+def changed(plan: Mapping[str, Any]) -> list[Setting]:
+    """The options of a plan that are not the defaults; its seed comes last."""
+    known = defaults()
+    rows = [
+        Setting(option_name(str(name)), _text(value), _text(known.get(name)))
+        for name, value in _settled(plan).items()
+        if name not in OWN and name != "seed" and value != known.get(name)
+    ]
+    return [*rows, *([Setting("--seed", _text(plan["seed"]), "drawn")] if "seed" in plan else [])]
+
+
+def _settled(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A plan as this version would write it; one that it does not take stays as it is."""
+    try:
+        return plans.make(plan).model_dump(by_alias=True, mode="json")
+    except (BadInput, TypeError, AttributeError):
+        return plan
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_text(one) for one in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{plain(name)}={_text(held)}" for name, held in value.items()) or "none"
+    if value is None or value == "":
+        return "not set"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return plain(f"{value:g}" if isinstance(value, float) else value)
+
+
+def command(plan: Mapping[str, Any], folder: str) -> str:
+    """The command line that repeats a run; of a history without a plan, the one that judges it again.
+
+    folder  the run folder, for what cannot be said in options
+    """
+    if not plan:
+        return shlex.join(["harness", "check", plain(folder)])
+    known = defaults()
+    words = ["harness", "run"]
+    settled = _settled(plan)
+    for name, value in sorted(settled.items(), key=lambda item: item[0] == "seed"):
+        if name in OWN or (name != "seed" and value == known.get(name)):
+            continue
+        said = _words(str(name), value) if name in known else None
+        if said is None:
+            return shlex.join(["harness", "run", "--plan", plain(f"{folder}/plan.yaml")])
+        words += said
+    return shlex.join(words)
+
+
+def _words(name: str, value: Any) -> list[str] | None:
+    """An option and its value; None for what only a plan file can say."""
+    option = option_name(name)
+    if name == "schedule" or value is None:
+        return None
+    if isinstance(value, bool):
+        return [option] if value else [f"--no-{option[2:]}"]
+    if isinstance(value, dict):
+        return [word for held, one in value.items() for word in (option, plain(f"{held}={one}"))]
+    if isinstance(value, list):
+        return [option, ",".join(plain(one) for one in value)]
+    return [option, plain(f"{value:g}" if isinstance(value, float) else value)]

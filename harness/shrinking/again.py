@@ -1,0 +1,147 @@
+"""The plan of a run, carried out again: `harness replay`, and what `harness shrink --schedule` rests on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import assemble
+from harness import plan as plans
+from harness.experiments.expect import wilson
+from harness.model.errors import (
+    EXIT_INVALID,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    BadInput,
+    ClusterTrouble,
+)
+from harness.model.result import Result
+from harness.plan import TestPlan
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One run of the plan: its verdict, the anomalies that counted, and why it is unknown."""
+
+    valid: str
+    bad: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    folder: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """An anomaly in k of n runs. `before`: the run that was replayed showed it."""
+
+    anomaly: str
+    k: int
+    n: int
+    before: bool
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%, Wilson's."""
+        return wilson(self.k, self.n)
+
+
+def plan_of(run: Path) -> TestPlan:
+    """The plan that a run was made with. Raises BadInput where there is none."""
+    path = run / "plan.yaml"
+    if not path.is_file():
+        raise BadInput(
+            f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)"
+        )
+    return plans.load(path)
+
+
+def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
+    """Carry out a plan. Raises BadInput, Missing, and KeyboardInterrupt when the user interrupts it."""
+    began = time.monotonic()
+    try:
+        outcome = assemble.run(plan, runs_dir, lambda text: None, spark_master, quiet=True)
+    except ClusterTrouble as error:
+        return Repeat("unknown", {}, time.monotonic() - began, why=str(error))
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    result = outcome.result
+    why = result.reasons[0] if result.valid == "unknown" and result.reasons else ""
+    return Repeat(result.valid, bad_of(result), time.monotonic() - began, str(outcome.folder), why)
+
+
+def bad_of(result: Result) -> dict[str, int]:
+    """The anomalies that count against the verdict, with their counts."""
+    return {held.name: held.count for held in result.anomalies if held.bad}
+
+
+def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
+    """So many runs, each told when it ends."""
+    found = []
+    for n in range(times):
+        found.append(run())
+        say(f"  run {n + 1} of {times}: {told(found[-1])}")
+    return found
+
+
+def told(one: Repeat) -> str:
+    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
+    return f"{one.valid}{': ' if said else ''}{said}  {one.folder} ({one.seconds:.0f} s)"
+
+
+def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
+    """How often each anomaly came: those of the run first, then the others. What could not be judged says
+    nothing about what was not seen."""
+    judged = [one for one in repeats if one.valid != "unknown"]
+    others = {name for one in judged for name in one.bad} - before.keys()
+    return [
+        Came(name, sum(name in one.bad for one in judged), len(judged), name in before)
+        for name in (*before, *sorted(others))
+    ]
+
+
+def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
+    """0: each anomaly of the run came again, or nothing came of a run that had none; 1: otherwise; 2: some
+    runs could not be judged, and so nobody knows."""
+    rows = came(before, repeats)
+    if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):
+        known = bool(before) or all(one.valid != "unknown" for one in repeats)
+        return EXIT_VALID if known else EXIT_UNKNOWN
+    return EXIT_INVALID if all(one.valid != "unknown" for one in repeats) else EXIT_UNKNOWN
+
+
+def text(before: Mapping[str, int], repeats: Sequence[Repeat]) -> str:
+    """k of N for each anomaly, for a terminal."""
+    rows = came(before, repeats)
+    lines = [f"  {_row(row)}" for row in rows]
+    unknown = sum(one.valid == "unknown" for one in repeats)
+    if not rows:
+        lines.append(f"  no anomaly, as before, in {len(repeats) - unknown} of {len(repeats)} runs")
+    if unknown:
+        lines.append(f"  {unknown} of {len(repeats)} runs could not be judged and do not count")
+    return "\n".join(lines)
+
+
+def _row(row: Came) -> str:
+    low, high = row.interval
+    verb = "came again" if row.before else "came, which the run had not shown,"
+    return f"{row.anomaly} {verb} in {row.k} of {row.n} runs (95%: {low:.0%} to {high:.0%})"
+
+
+def data(before: Mapping[str, int], repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "before": dict(before),
+        "runs": [
+            {"valid": one.valid, "anomalies": dict(one.bad), "seconds": one.seconds, "folder": one.folder}
+            for one in repeats
+        ],
+        "came": [
+            {"anomaly": row.anomaly, "k": row.k, "n": row.n, "interval": row.interval, "before": row.before}
+            for row in came(before, repeats)
+        ],
+    }

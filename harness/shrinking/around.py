@@ -1,0 +1,88 @@
+"""Where to look first: the operations that a witness speaks of, in widening circles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from harness.model.op import OK, polls, sends
+from harness.report.involved import named_ops, pairs
+from harness.shrinking.oracle import Target
+from harness.shrinking.part import ASSIGNING, Name, Place, Unit, Whole, name, places
+
+WRITERS_MAX: Final = 4
+READERS_MAX: Final = 4
+
+
+def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
+    """Ids of units, ever more of them, the last time all; each set once."""
+    units = {unit.id: unit for unit in whole.units}
+    named = _named(whole, units, target)
+    ends = [unit.id for unit in _last_looks(whole.units, keys)]
+    beyond = _beyond([units[id_] for id_ in (*named, *ends)], whole)
+    near = frozenset({*named, *ends, *beyond} & units.keys())
+    processes = {name(units[id_].last.process) for id_ in near}
+    assigned = {u.id for u in whole.units if u.last.f in ASSIGNING and name(u.last.process) in processes}
+    theirs = {u.id for u in whole.units if name(u.last.process) in processes}
+    wider = (frozenset(named & units.keys()), near, near | assigned, near | theirs, frozenset(units))
+    yield from dict.fromkeys(wider)
+
+
+def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
+    """The operations that the witness names, and who wrote and read the records that it names."""
+    witness = target.witness
+    found = set(named_ops(witness)) & units.keys()
+    wanted = {(name(key), name(value)) for key, value in pairs(witness)}
+    for field in ("skipped", "messages"):
+        values = list(witness.get(field) or ())[:WRITERS_MAX]
+        wanted |= {(name(witness.get("key")), name(value)) for value in values}
+    if not wanted:  # the operation as a whole, as of a torn transaction
+        wanted = {place for id_ in found for place in places(sends(units[id_].last))}
+    for place in sorted(wanted, key=repr):
+        found.update(whole.writers.get(place, ())[:WRITERS_MAX])
+    found |= _readers(whole.units, wanted)
+    return found
+
+
+def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
+    """Who first read each record at each of its offsets."""
+    seen: dict[tuple[Place, int], int] = {}
+    each: dict[Place, int] = {}
+    for unit in units:
+        if unit.last.type != OK:
+            continue
+        for key, offset, value in polls(unit.last):
+            place = (name(key), name(value))
+            if place in wanted and (place, offset) not in seen and each.get(place, 0) < READERS_MAX:
+                seen[place, offset] = unit.id
+                each[place] = each.get(place, 0) + 1
+    return set(seen.values())
+
+
+def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
+    """For each key the final poll that got furthest, the last of these."""
+    best: dict[Name, tuple[int, int, Unit]] = {}
+    for unit in units:
+        op = unit.last
+        if op.type != OK or not op.extra.get("final"):
+            continue
+        for key, position in op.extra.get("positions") or ():
+            if name(key) in keys and position is not None:
+                rank = (position, unit.id, unit)
+                if name(key) not in best or rank[:2] >= best[name(key)][:2]:
+                    best[name(key)] = rank
+    return list({unit.id: unit for _, _, unit in best.values()}.values())
+
+
+def _beyond(units: Iterable[Unit], whole: Whole) -> set[int]:
+    """Who wrote the record with the highest offset that each of the units polled of each key."""
+    found: set[int] = set()
+    for unit in units:
+        top: dict[Name, tuple[int, Any]] = {}
+        for key, offset, value in polls(unit.last):
+            if offset is not None and offset >= top.get(name(key), (-1, None))[0]:
+                top[name(key)] = (offset, value)
+        for key, (_, value) in top.items():
+            found.update(whole.writers.get((key, name(value)), ())[:1])
+    return found

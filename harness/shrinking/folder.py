@@ -1,0 +1,206 @@
+"""`harness shrink RUN`: the smallest part of a run's history, as a run of its own below it.
+
+    RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, under their own indices and times
+    RUN/shrunk/<anomaly>-<number>/plan.yaml             the run's, so that it is judged by the same settings
+
+It is judged by the same checker as any run. It is no whole run, and never passes for a valid one: the checker
+says that operations are missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.model import codec
+from harness.model.errors import BadHistory, BadInput, Missing
+from harness.model.op import INVOKE, NEMESIS, Op
+from harness.model.options import CheckOptions
+from harness.model.result import Result
+from harness.report import oplog, optext, spans
+from harness.report.teller import plain, seconds
+from harness.shrinking import history, oracle, part, target
+from harness.shrinking.history import Shrunk
+from harness.shrinking.target import Chosen
+
+FOLDER: Final = "shrunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """What came of it.
+
+    faults   the nemesis ops that are kept beside, as context
+    whole    number of operations in the run's history, of clients
+    """
+
+    folder: Path
+    chosen: Chosen
+    shrunk: Shrunk
+    faults: tuple[Op, ...]
+    whole: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.chosen.anomaly.name}#{self.chosen.number}"
+
+
+def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, faults: bool = True) -> Small:
+    """Find the part and write it. Raises BadInput, BadHistory, Missing."""
+    try:
+        chosen = target.choose(run, result, asked)
+        keys = target.keys_of(run, chosen)
+        whole, aimed = target.aim(run, result, chosen, keys, options)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
+        raise BadInput(
+            f"{run}: its results are not as a check writes them ({type(error).__name__}: {error}); "
+            f"judge it again: harness check {run}"
+        ) from None
+    found = history.shrink(whole, aimed, keys or frozenset(part.keys_of(whole.units)), options)
+    if found is None and keys:  # what happened to other keys tells that an op committed, say
+        whole, aimed = target.aim(run, result, chosen, frozenset(), options)
+        found = history.shrink(whole, aimed, frozenset(part.keys_of(whole.units)), options)
+    if found is None:
+        raise BadInput(
+            f"{run}: its history does not show {chosen.anomaly.name}#{chosen.number}: the results are of "
+            f"another history or version; judge it again: harness check {run}"
+        )
+    beside = _around(whole.nemesis, found.ops) if faults else ()
+    folder = run / FOLDER / f"{chosen.anomaly.name}-{chosen.number}"
+    _write(run, folder, [*found.ops, *beside])
+    total = sum(sum(kinds.values()) for kinds in whole.counts.values())
+    return Small(folder, chosen, found, tuple(beside), total)
+
+
+def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
+    """The ops of the faults that were on while any of these was, final ones apart."""
+    under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
+    begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)
+    rows = [{"time_ns": op.time_ns, "value": orjson.dumps(op.value).decode(), **op.extra} for op in nemesis]
+    on = {(span.fault, span.begin_ns, span.end_ns) for span in spans.during(spans.of_rows(rows), begin, end)}
+    return [
+        op
+        for op in nemesis
+        if any(
+            op.extra.get("fault") == fault and since <= op.time_ns and (until is None or op.time_ns <= until)
+            for fault, since, until in on
+        )
+    ]
+
+
+def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
+    header = oplog.OpLog(run).header
+    lines = [codec.header(run.name, 0, header.wall_ns if header else 0, 0, shrunk_from=run.name)]
+    lines += [codec.encode(op) for op in sorted(ops, key=lambda op: op.index)]
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "history").mkdir(parents=True)
+        (folder / "history" / "00000.jsonl").write_bytes(b"".join(lines))
+        if (run / "plan.yaml").is_file():
+            shutil.copyfile(run / "plan.yaml", folder / "plan.yaml")
+    except OSError as error:
+        raise Missing(
+            f"{folder}: cannot be written ({error.strerror}); make room or allow it, or copy the run "
+            "folder to where it can be"
+        ) from None
+
+
+def confirm(small: Small, result: Result) -> None:
+    """What the checker said of the part shows the witness. Raises BadHistory when it does not."""
+    name = small.chosen.anomaly.name
+    held = next((held for held in result.anomalies if held.name == name), None)
+    bad = small.chosen.anomaly.bad
+    if oracle.is_cycle(name):  # of its cycles some count, and some do not
+        bad = bad and bool(small.chosen.witness.get("forbidden"))
+    if held is None or held.bad < bad or not _same(small.chosen.witness, name, held.witnesses):
+        raise BadHistory(f"{small.folder}: the checker does not find {small.title} in it: shrink has a bug")
+
+
+def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
+    if oracle.is_cycle(name):
+        return True
+    if name == oracle.UNSEEN:  # joined there: a text for each key
+        key, value = str(witness["key"]), witness["messages"][0]
+        return any(value in (one.get("messages") or {}).get(key, ()) for one in witnesses)
+    claim = next(oracle.identities(name, witness))
+    return any(claim in oracle.identities(name, one) for one in witnesses)
+
+
+def text(small: Small, result: Result) -> str:
+    """The part for a terminal: every operation in words, and how it was judged."""
+    shrunk = small.shrunk
+    few = "" if shrunk.minimal else ", perhaps not the fewest (the search was cut short)"
+    head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
+    lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _told(op))]
+    bad = (
+        ", ".join(f"{held.name} {held.count:,}" for held in result.anomalies if held.bad)
+        or "nothing that counts"
+    )
+    return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
+
+
+def data(small: Small, result: Result) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "folder": str(small.folder),
+        "anomaly": small.chosen.anomaly.name,
+        "number": small.chosen.number,
+        "witness": dict(small.chosen.witness),
+        "operations": small.shrunk.units,
+        "of": small.whole,
+        "minimal": small.shrunk.minimal,
+        "asked": small.shrunk.asked,
+        "ops": [codec.to_data(op) for op in sorted([*small.shrunk.ops, *small.faults], key=_index)],
+        "valid": result.valid,
+        "anomalies": {held.name: held.count for held in result.anomalies},
+    }
+
+
+def _index(op: Op) -> int:
+    return op.index
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _told(op: Op) -> list[str]:
+    """A completion with what it did; an invocation alone says when it began."""
+    at = f"{seconds(op.time_ns):>11}"
+    if op.process == NEMESIS:
+        return [f"{at}  {op.index:>7}  fault {plain(op.extra.get('fault') or op.f)}: {plain(op.f)}"
+                f" ({plain(op.extra.get('phase') or '')})"]  # fmt: skip
+    head = f"{at}  {op.index:>7}  process {plain(op.process)} "
+    if op.type == INVOKE:
+        asked = _asked(op)
+        return [f"{head}begins {op.f}{': ' if asked else ''}{asked}"]
+    why = f" ({plain(op.error)})" if op.error else ""
+    lines = [f"{head}{op.f} {op.type}{why}"]
+    lines += [f"{'':>24}{line}" for line in (*optext.micro_ops(_spoken(op.value), {}), *_positions(op))]
+    return lines
+
+
+def _spoken(value: Any) -> Any:
+    """Without polls that held nothing, or of which nothing is left."""
+    return [mop for mop in value if mop != ["poll", []]] if isinstance(value, list) else value
+
+
+def _asked(op: Op) -> str:
+    if op.f in part.MICRO and isinstance(op.value, list):
+        sent = [f"{plain(mop[2])} to key {plain(mop[1])}" for mop in op.value if mop and mop[0] == "send"]
+        return ", ".join(sent)
+    return f"keys {', '.join(map(plain, op.value))}" if isinstance(op.value, list) else ""
+
+
+def _positions(op: Op) -> list[str]:
+    ends = {part.name(row[0]): row[2] for row in op.extra.get("ends") or ()}
+    return [
+        f"stands at offset {position} of key {plain(key)}, whose log ends at {ends[part.name(key)]}"
+        for key, position in op.extra.get("positions") or ()
+        if part.name(key) in ends
+    ]

@@ -1,0 +1,164 @@
+"""The smallest part of a history that still shows one witness of an anomaly.
+
+What it proves. The part is made of operations as they were recorded, trimmed to some records (`part`). The
+checker finds in it a witness that it found in the whole history, the same operations, keys and values, and it
+finds nothing that the whole history does not show. So leaving things out made no anomaly: that nobody read a
+lost record is known from the whole, and where the whole shows that a log was read to its end, so does the
+part, by a final poll that says so. What the part does not hold may well be needed to know why it happened.
+A cycle may be another one than the whole history's witness: every edge between two operations of a part is an
+edge, or a path of such edges, of the whole, so the cycle is there, too. Beside a cycle, records may show as
+unread whose readers were left out; that counts for nothing, as the part does not read their logs to the end.
+
+How. A few operations that the witness speaks of are tried first, then those of their processes, then all on
+its keys, then all; what shows it is made smaller by delta debugging over keys, processes, operations and
+records, again until nothing more can go. No chance is involved: the same history gives the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from harness.model.errors import BadHistory
+from harness.model.op import Op, polls, sends
+from harness.model.options import CheckOptions
+from harness.shrinking import oracle
+from harness.shrinking.around import circles
+from harness.shrinking.ddmin import Asked, minimal
+from harness.shrinking.oracle import Findings, Target
+from harness.shrinking.part import Name, Place, Whole, cut, name, places
+
+ASKS_MAX: Final = 5_000
+REPAIRS_MAX: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a history by what it keeps: ids of units and keys; and by records that it drops."""
+
+    ids: frozenset[int]
+    keys: frozenset[Name]
+    dropped: frozenset[Place] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """What was found: ops in index order, numbers of units and of questions asked, whether it is minimal."""
+
+    ops: tuple[Op, ...]
+    units: int
+    asked: int
+    minimal: bool
+
+
+class Question:
+    """Whether a part of a history shows the target."""
+
+    def __init__(self, whole: Whole, target: Target, options: CheckOptions) -> None:
+        self.whole, self.target, self.options = whole, target, options
+
+    def ops(self, part: Part) -> list[Op]:
+        return cut(self.whole, part.ids, part.keys, part.dropped)
+
+    def holds(self, part: Part) -> bool:
+        try:
+            if oracle.is_cycle(self.target.anomaly):
+                there = self.target.shown_cycle(oracle.cycles(self.ops(part), self.options))
+                return there and not self._invented(part)
+            return self.target.shown(self.findings(part))
+        except BadHistory:  # what is left makes no sense, as a completion that nobody asked for
+            return False
+
+    def findings(self, part: Part) -> Findings:
+        return oracle.findings(self.ops(part), self.options, self.whole.counts)
+
+    def _invented(self, part: Part) -> list[tuple[str, oracle.Witness, str]]:
+        """What the part wrongly shows. Beside a cycle, records may be unread in logs not read to the end."""
+        found = self.target.invented(self.findings(part))
+        if oracle.is_cycle(self.target.anomaly):
+            return [one for one in found if one[0] != oracle.UNSEEN or one[1].get("complete")]
+        return found
+
+    def repaired(self, part: Part) -> Part | None:
+        """The part, without records that it wrongly shows as missing or odd; None if it cannot show it."""
+        for _ in range(REPAIRS_MAX):
+            if self.holds(part):
+                return part
+            try:
+                invented = self._invented(part)
+            except BadHistory:
+                return None
+            wrong = frozenset(_records(invented)) - part.dropped
+            if not wrong:
+                return None
+            part = replace(part, dropped=part.dropped | wrong)
+        return None
+
+
+def _records(invented: Sequence[tuple[str, oracle.Witness, str]]) -> Iterator[Place]:
+    for anomaly, witness, _ in invented:
+        if anomaly in ("lost-write", "phantom-read", "duplicate"):
+            yield name(witness["key"]), name(witness["value"])
+        elif anomaly == oracle.UNSEEN:
+            yield from ((name(witness["key"]), name(value)) for value in witness["messages"])
+
+
+def shrink(whole: Whole, target: Target, keys: frozenset[Name], options: CheckOptions) -> Shrunk | None:
+    """The smallest part that shows the target; None when not even all of `whole` does."""
+    question = Question(whole, target, options)
+    for ids in circles(whole, target, keys):
+        part = question.repaired(Part(ids, keys))
+        if part is not None:
+            return _smaller(question, part)
+    return None
+
+
+def _smaller(question: Question, part: Part) -> Shrunk:
+    asked = Asked(ASKS_MAX)
+    size: tuple[int, ...] = ()
+    while size != (size := _size(part)) and asked.left:
+        part = _fewer_keys(question, part, asked)
+        part = _fewer_units(question, part, asked)
+        part = _fewer_records(question, part, asked)
+    ops = tuple(question.ops(part))
+    return Shrunk(ops, len(part.ids), ASKS_MAX - asked.left, asked.left > 0)
+
+
+def _size(part: Part) -> tuple[int, ...]:
+    return len(part.ids), len(part.keys), len(part.dropped)
+
+
+def _fewer_keys(question: Question, part: Part, asked: Asked) -> Part:
+    def holds(keys: Sequence[Name]) -> bool:
+        return question.holds(replace(part, keys=frozenset(keys)))
+
+    kept = minimal(sorted(part.keys, key=lambda key: (type(key) is not int, key)), holds, asked)
+    return replace(part, keys=frozenset(kept))
+
+
+def _fewer_units(question: Question, part: Part, asked: Asked) -> Part:
+    """First by process, then one by one."""
+    process = {unit.id: name(unit.last.process) for unit in question.whole.units if unit.id in part.ids}
+
+    def by_process(kept: Sequence[Name]) -> bool:
+        chosen = set(kept)
+        return question.holds(replace(part, ids=frozenset(id_ for id_ in part.ids if process[id_] in chosen)))
+
+    of = list(dict.fromkeys(process[id_] for id_ in sorted(part.ids)))
+    chosen = set(minimal(of, by_process, asked))
+    ids = sorted(id_ for id_ in part.ids if process[id_] in chosen)
+    kept = minimal(ids, lambda some: question.holds(replace(part, ids=frozenset(some))), asked)
+    return replace(part, ids=frozenset(kept))
+
+
+def _fewer_records(question: Question, part: Part, asked: Asked) -> Part:
+    ops = question.ops(part)
+    there = list(dict.fromkeys(place for op in ops for place in places(sends(op) + polls(op))))
+
+    def holds(kept: Sequence[Place]) -> bool:
+        gone = frozenset(there) - frozenset(kept)
+        return question.holds(replace(part, dropped=part.dropped | gone))
+
+    kept = minimal(there, holds, asked)
+    return replace(part, dropped=part.dropped | (frozenset(there) - frozenset(kept)))

@@ -1,0 +1,160 @@
+"""What the checker's own kernels find in a few operations, in this process.
+
+Ids of operations are those of the whole history, so that what is found can be compared with what was found
+there. `identities` are what makes two witnesses one: the operations, keys and values that they name, and not
+what depends on how much else is in the history (counts, distances, what was passed over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from checker import check, ingest
+from checker.anomalies import torn_transaction
+from checker.anomalies.table import ANOMALIES
+from checker.bucket import Bucket
+from checker.coding import decoder, text_of
+from checker.cycle_types import SUMMARIES
+from checker.ends import ends_of
+from checker.jepsen import ALWAYS_ALLOWED
+from checker.source import in_memory
+from checker.witness import plain
+from harness.model.op import Op
+from harness.model.options import CheckOptions
+from harness.shrinking.part import Name, name
+
+Witness = Mapping[str, Any]
+# What a witness says of its surroundings, which a part of the history has fewer of.
+AROUND: Final = frozenset(
+    ["index", "max-read-index", "max-read", "end", "offset", "offsets", "delta", "skipped", "count", "sent",
+     "visible", "lost", "aborted", "messages", "complete", "time", "unseen", "forbidden", "scc-size"]
+)  # fmt: skip
+UNSEEN: Final = "unseen"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Witnesses by anomaly, and the keys whose logs were read to their ends."""
+
+    witnesses: Mapping[str, Sequence[Witness]]
+    complete: frozenset[Name]
+
+
+def _grounds(witness: Witness) -> set[str]:
+    """Why a record counts as lost: its log's end was looked at, something beyond its place was read."""
+    grounds = {"end"} if witness.get("end") is not None else set()
+    place, most = witness.get("index"), witness.get("max-read-index")
+    if witness.get("max-read") is not None and place is not None and most is not None and place <= most:
+        grounds.add("beyond")
+    return grounds
+
+
+def is_cycle(anomaly: str) -> bool:
+    return anomaly in SUMMARIES
+
+
+def identities(anomaly: str, witness: Witness) -> Iterator[str]:
+    """What a witness claims, as texts: one, but for `unseen` one for each record."""
+    if anomaly == UNSEEN:
+        for value in witness.get("messages") or ():
+            yield text_of([witness.get("key"), value])
+        return
+    named = {field: held for field, held in witness.items() if field not in AROUND}
+    if anomaly == "inconsistent-offsets":  # the place; of its values there may be fewer
+        named = {"key": witness.get("key"), "offset": witness.get("offset")}
+    yield text_of(named)
+
+
+def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
+    """All that is no cycle. Raises BadHistory.
+
+    counts  of the whole history: where that holds operations of which nobody knows what they did, a part of
+            it must not be judged as if it did not
+    """
+    tables = ingest.of_ops(ops)
+    source = in_memory(replace(tables, meta={**tables.meta, "counts": counts}))
+    data, small = source.parts[0].load()
+    bucket = Bucket(data, small, data.visible_info(), options)
+    original = decoder(source.texts())
+    found: dict[str, Sequence[Witness]] = {}
+    for anomaly, kernel in ANOMALIES.items():
+        if kernel.native and options.jepsen_compatible:
+            continue
+        rows = kernel.find(bucket)
+        if rows.num_rows:
+            found[anomaly] = plain(rows, original)
+    if not options.jepsen_compatible:
+        suspects = torn_transaction.suspects(bucket)
+        torn = torn_transaction.reduce([torn_transaction.parts(bucket, suspects)])
+        if torn.num_rows:
+            found[torn_transaction.NAME] = plain(torn, original)
+    return Findings(found, _complete(tables))
+
+
+def complete(ops: Sequence[Op]) -> frozenset[Name]:
+    """Keys whose logs some ops read to their ends. Raises BadHistory."""
+    return _complete(ingest.of_ops(ops))
+
+
+def _complete(tables: ingest.Tables) -> frozenset[Name]:
+    ends = ends_of(tables.small["ends"], tables.small["deletions"])
+    original = decoder(tables.texts)
+    return frozenset(name(original.get(code, code)) for code in ends.keys[ends.complete].tolist())
+
+
+def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Witness]]:
+    """The cycles. Raises BadHistory."""
+    result = check.judge(in_memory(ingest.of_ops(ops)), replace(options, checks=("queue",)))
+    return {found.name: found.witnesses for found in result.anomalies if is_cycle(found.name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A witness of the whole history that a part of it must show, too.
+
+    known     claims of an anomaly that the whole history shows, by its name: a part may claim nothing else
+    complete  keys whose logs the whole history shows to have been read to the end
+    """
+
+    anomaly: str
+    witness: Witness
+    claim: str
+    known: Callable[[str], AbstractSet[str]]
+    complete: frozenset[Name]
+
+    def among(self, witnesses: Sequence[Witness]) -> bool:
+        """Whether the witness is there, and says as much about why."""
+        return any(
+            self.claim in identities(self.anomaly, one) and _grounds(self.witness) <= _grounds(one)
+            for one in witnesses
+        )
+
+    def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
+        """(anomaly, witness, claim) of what the whole history does not show."""
+        return [
+            (anomaly, witness, claim)
+            for anomaly, witnesses in found.witnesses.items()
+            if anomaly not in ALWAYS_ALLOWED
+            for witness in witnesses
+            for claim in identities(anomaly, witness)
+            if claim not in self.known(anomaly)
+        ]
+
+    def shown(self, found: Findings) -> bool:
+        """Whether a part shows the witness, on as good grounds, and nothing that is not so."""
+        if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
+            return False
+        missing = {
+            name(witness["key"])
+            for anomaly in ("lost-write", UNSEEN)
+            for witness in found.witnesses.get(anomaly, ())
+        }
+        return all(key in found.complete for key in missing & self.complete)
+
+    def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
+        """Whether a part has a cycle of the type, as bad as the whole history's; see `history`."""
+        bad = bool(self.witness.get("forbidden"))
+        return any(bool(one.get("forbidden")) == bad for one in witnesses.get(self.anomaly, ()))

@@ -1,0 +1,120 @@
+"""What is to be shown: one witness of a judged run, and what else the whole history shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.model.errors import BadInput
+from harness.model.options import CheckOptions
+from harness.model.result import AnomalyFound, Result
+from harness.report import found, involved, lookup
+from harness.report.oplog import OpLog
+from harness.shrinking import oracle
+from harness.shrinking.oracle import Target, Witness
+from harness.shrinking.part import Name, Whole, load, name
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An anomaly of a run, which witness of it (from 1), and that witness."""
+
+    anomaly: AnomalyFound
+    number: int
+    witness: Witness
+
+
+def choose(run: Path, result: Result, asked: str | None) -> Chosen:
+    """What a user names (G1a, G1a#3); the worst that counts where nothing is named. Raises BadInput."""
+    if asked is None:
+        bad = [held for held in result.anomalies if held.bad] or list(result.anomalies)
+        if not bad:
+            raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to make smaller")
+        wanted = found.Asked(bad[0].name, 1)
+    else:
+        wanted = found.asked(asked)
+    held = found.anomaly(result, wanted.name)
+    if held.name == oracle.UNSEEN:
+        return Chosen(held, wanted.number, _unseen(run, held, wanted.number))
+    number = wanted.number
+    if "#" not in (asked or "") and oracle.is_cycle(held.name) and held.bad:
+        number = _first_forbidden(run, held)
+    return Chosen(held, number, found.one(run, held, number))
+
+
+def _first_forbidden(run: Path, held: AnomalyFound) -> int:
+    """The number of the first cycle that counts against the verdict."""
+    numbered = enumerate(found.numbered(run, held), 1)
+    return next((number for number, witness in numbered if witness.get("forbidden")), 1)
+
+
+def _unseen(run: Path, held: AnomalyFound, number: int) -> Witness:
+    """The first unseen record of a key, of logs that were read to their ends first. Raises BadInput."""
+    rows = sorted(_rows(run, held), key=lambda row: not row.get("complete"))
+    if number > len(rows):
+        raise BadInput(f"unseen#{number}: there are {len(rows)} keys of it")
+    return {**rows[number - 1], "messages": rows[number - 1]["messages"][:1]}
+
+
+def _rows(run: Path, held: AnomalyFound) -> list[dict[str, Any]]:
+    """The witnesses of `unseen` key by key, as the kernel gives them."""
+    rows = [dict(row) for row in found.stored(run, held.name) if row.get("messages")]
+    if rows or not held.witnesses:
+        return rows
+    told = held.witnesses[0]
+    read = told.get("read_to_end") or ()
+    return [
+        {"key": involved.key_of(key), "count": len(values), "messages": values, "complete": key in read}
+        for key, values in (told.get("messages") or {}).items()
+        if values
+    ]
+
+
+def _witnesses(run: Path, held: AnomalyFound) -> Iterator[Witness]:
+    return iter(_rows(run, held)) if held.name == oracle.UNSEEN else found.numbered(run, held)
+
+
+def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
+    """What the whole history shows of some keys, by anomaly; read when it is first asked for."""
+    by_name = {held.name: held for held in result.anomalies}
+
+    @cache
+    def known(anomaly: str) -> frozenset[str]:
+        held = by_name.get(anomaly)
+        return frozenset(
+            claim
+            for witness in (_witnesses(run, held) if held is not None else ())
+            if "key" not in witness or not keys or name(witness["key"]) in keys
+            for claim in oracle.identities(anomaly, witness)
+        )
+
+    return known
+
+
+def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
+    """The keys that a witness is about; none when it names none."""
+    if chosen.anomaly.name == oracle.UNSEEN:
+        return frozenset({name(chosen.witness["key"])})
+    about = involved.of_witness(chosen.anomaly.name, chosen.witness, lookup.of_run(run), OpLog(run))
+    return frozenset(map(name, about.keys))
+
+
+def aim(
+    run: Path, result: Result, chosen: Chosen, keys: frozenset[Name], options: CheckOptions
+) -> tuple[Whole, Target]:
+    """The history on some keys (none: on all), and what a part of it must show. Raises BadHistory."""
+    whole = load(run, keys or None)
+    complete: frozenset[Name] = frozenset()
+    if not oracle.is_cycle(chosen.anomaly.name):
+        ops = sorted((op for unit in whole.units for op in unit.ops), key=lambda op: op.index)
+        complete = oracle.complete(ops)
+    claim = (
+        ""
+        if oracle.is_cycle(chosen.anomaly.name)
+        else next(oracle.identities(chosen.anomaly.name, chosen.witness))
+    )
+    target = Target(chosen.anomaly.name, chosen.witness, claim, _known(run, result, keys), complete)
+    return whole, target

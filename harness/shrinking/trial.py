@@ -1,0 +1,162 @@
+"""`harness shrink RUN --schedule`: carries out what `schedule` asks for, within a budget of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import plan as plans
+from harness import timetable
+from harness.model.errors import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
+from harness.model.result import Result
+from harness.plan import TestPlan
+from harness.report import found, spans
+from harness.shrinking import again, schedule
+from harness.shrinking.again import Repeat
+from harness.shrinking.folder import FOLDER
+from harness.shrinking.schedule import Injection, Size
+from nemesis import table as nemeses
+from nemesis.schedule import Timing
+
+Say = Callable[[str], None]
+FOR_MIN_S = 0.5
+
+
+def size_of(plan: TestPlan) -> Size:
+    """What of a plan may become smaller."""
+    entries = tuple((n, line.fault) for n, line in enumerate(plan.schedule))
+    return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries)
+
+
+def written(plan: TestPlan, on: Sequence[spans.Span]) -> Size | None:
+    """The faults of a run at the times at which they came; None where none came, or a schedule is there."""
+    stops = {
+        fault.name: fault.rounds.stop is not None
+        for fault in nemeses.faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
+    }
+    limit_ns = int(plan.time_limit_s * 1e9)
+    injections = []
+    for span in on:
+        if span.begin_ns >= limit_ns or span.took_effect is False:
+            continue
+        end_ns = min(span.end_ns or limit_ns, limit_ns)
+        length = max(FOR_MIN_S, round((end_ns - span.begin_ns) / 1e9, 1)) if stops[span.fault] else None
+        injections.append(Injection(span.fault, round(span.begin_ns / 1e9, 1), length))
+    if not injections or plan.schedule:
+        return None
+    return Size((), tuple(injections), plan.time_limit_s, plan.concurrency, plan.rate_hz)
+
+
+def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
+    """The plan of the n-th run of a size. Raises BadInput where the size is none that can be run."""
+    lines: list[Any] = [
+        {"fault": one.fault, "at": one.at_s, **({} if one.for_s is None else {"for": one.for_s})}
+        for one in size.injections
+    ]
+    values = plan.model_dump(
+        by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"}
+    )
+    changed = {
+        "nemesis": size.rhythm, "time_limit_s": size.seconds, "concurrency": size.clients,
+        "rate_hz": size.rate_hz, "seed": plan.seed + n,
+        "schedule": lines or timetable.dumped([plan.schedule[n] for n, _ in size.entries]),
+    }  # fmt: skip
+    return plans.make({**values, **changed})
+
+
+@dataclass(slots=True)
+class Trial:
+    """Answers whether most of `times` runs of a size show an anomaly, until the budget is gone.
+
+    run    carries out a plan
+    clock  seconds, from anywhere
+    """
+
+    plan: TestPlan
+    anomaly: str
+    times: int
+    deadline_s: float
+    run: Callable[[TestPlan], Repeat]
+    say: Say
+    clock: Callable[[], float] = time.monotonic
+    longest_s: float = 0.0
+    hits: dict[Size, tuple[int, int]] = field(default_factory=dict)
+
+    def shows(self, size: Size) -> bool | None:
+        """None: the budget does not allow one more run."""
+        hit = missed = 0
+        most = self.times // 2 + 1
+        while hit < most and missed <= self.times - most:
+            if self.clock() + self.longest_s > self.deadline_s:
+                return None
+            began = self.clock()
+            try:
+                one = self.run(plan_for(self.plan, size, hit + missed))
+            except BadInput:  # no such plan: a fault after the end of the load, say
+                return False
+            self.longest_s = max(self.longest_s, self.clock() - began)
+            there = self.anomaly in one.bad
+            hit, missed = hit + there, missed + (not there)
+        self.hits[size] = (hit, hit + missed)
+        self.say(f"  {'yes' if hit >= most else 'no':3}  {hit} of {hit + missed} runs  {size}")
+        return hit >= most
+
+
+def shrink(
+    run: Path,
+    result: Result,
+    anomaly: str | None,
+    times: int,
+    budget: str,
+    runs_dir: Path,
+    spark_master: str,
+    say: Say,
+) -> int:
+    """Search, say what was found, and write its plan to RUN/shrunk/schedule/plan.yaml.
+
+    Exit code 0; 2 when not even the plan itself shows the anomaly in most of its runs.
+    """
+    try:
+        seconds = timetable.seconds(budget)
+    except ValueError as error:
+        raise BadInput(f"--budget {budget}: {error}") from None
+    name = _anomaly(run, result, anomaly)
+    plan = again.plan_of(run)
+    trial = Trial(
+        plan, name, times, time.monotonic() + float(seconds),
+        lambda chosen: again.once(chosen, runs_dir, spark_master), say,
+    )  # fmt: skip
+    say(f"{name} in most of {times} runs of each plan, for {budget} at most")
+    came = schedule.search(size_of(plan), written(plan, spans.of_run(run)), trial.shows)
+    if came.best is None:
+        why = (
+            "the budget was gone before that was known"
+            if not came.whole
+            else "so nothing smaller can be told from chance"
+        )
+        say(f"the plan itself does not show {name} in most of its runs: {why}; see harness replay {run}")
+        return EXIT_UNKNOWN
+    target = run / FOLDER / "schedule" / "plan.yaml"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(plans.dump(plan_for(plan, came.best, 0)))
+    except OSError as error:
+        raise Missing(f"{target}: cannot be written ({error.strerror}); make room or allow it") from None
+    hit, ran = trial.hits[came.best]
+    end = "nothing smaller shows it" if came.whole else "the budget is gone; there may be smaller ones"
+    say(f"smallest: {came.best}\n  {name} in {hit} of {ran} runs; {came.tried} plans were tried; {end}")
+    say(f"next: harness run --plan {target}")
+    return EXIT_VALID
+
+
+def _anomaly(run: Path, result: Result, asked: str | None) -> str:
+    """Raises BadInput."""
+    if asked is not None:
+        return found.anomaly(result, found.asked(asked).name).name
+    bad = [held.name for held in result.anomalies if held.bad]
+    if not bad:
+        raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")
+    return bad[0]

@@ -1,0 +1,126 @@
+"""Compaction of the log model (topic setting cleanup.policy=compact).
+
+Rules, each with its source:
+- A pass cleans the whole inactive segments that end at or below the last stable offset (Kafka documentation,
+  "Log Compaction"; KIP-98). On brokers a segment may be cleaned in part: there, compare by the promises
+  below.
+- Of each key the record with the highest offset stays, at its offset; earlier ones go; order never changes. A
+  record without a key goes.
+- A tombstone stays until `delete.retention.ms` after the first pass that kept it (KIP-534). So does a marker,
+  from the pass on that finds no record of its transaction (KIP-98, KIP-534).
+- Records of aborted transactions go, and hide nothing (KIP-98).
+- A batch keeps its first and last offset; an empty one stays only where it is the last of its producer, whose
+  sequence numbers it holds (KIP-98).
+- Neighbouring cleaned segments become one while their sizes together fit in `segment.bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from harness.sim.partition import Partition
+from harness.sim.records import Batch, Record, batch_size, latest_timestamp
+from harness.sim.segments import Segment
+
+
+def clean(log: Partition) -> int:
+    """One pass of the cleaner; how many records went."""
+    if not log.settings.compacts:
+        return 0
+    upper = min(log.last_stable, log.active.base)
+    count = sum(log.segment_end(at) <= upper for at in range(len(log.segments) - 1))
+    if not count:
+        return 0
+    segments, end = log.segments[:count], log.segment_end(count - 1)
+    latest = _latest(log, segments)
+    records = {id(batch): _kept(log, batch, latest) for segment in segments for batch in segment.batches}
+    alive = {
+        one.marker
+        for one in log.ended
+        if any(
+            records.get(id(batch), batch.records)
+            for batch in log.batches()
+            if batch.producer == one.producer and one.first <= batch.base < one.marker
+        )
+    }
+    last = {batch.producer: batch.base for batch in log.batches() if not batch.control}
+    gone = 0
+    for segment in segments:
+        kept: list[Batch] = []
+        for batch in segment.batches:
+            gone += len(batch.records) - len(records[id(batch)])
+            after = _after(log, batch, records[id(batch)], batch.base in alive, last)
+            if after is not None:
+                kept.append(after)
+        segment.batches = kept
+    log.segments = [*_merged(segments, log.settings.segment_bytes), *log.segments[count:]]
+    log.cleaned = end
+    return gone
+
+
+def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:
+    """Of each key, the offset that stays."""
+    found: dict[str, list[int]] = {}
+    for segment in segments:
+        for batch in segment.batches:
+            if not log.aborted(batch):
+                for record in batch.records:
+                    if record.key is not None:
+                        found.setdefault(record.key, []).append(record.offset)
+    wrong = "compaction-loses-latest" in log.bugs
+    return {key: offsets[-2] if wrong and len(offsets) > 1 else offsets[-1] for key, offsets in found.items()}
+
+
+def _kept(log: Partition, batch: Batch, latest: dict[str, int]) -> tuple[Record, ...]:
+    if log.aborted(batch):
+        return ()
+    expired = 0 <= batch.horizon <= log.now
+    return tuple(
+        record
+        for record in batch.records
+        if record.key is not None
+        and latest.get(record.key) == record.offset
+        and (record.value is not None or not expired)
+    )
+
+
+def _after(
+    log: Partition, batch: Batch, records: tuple[Record, ...], alive: bool, last: dict[int, int]
+) -> Batch | None:
+    """The batch after a pass; None where it goes."""
+    horizon = log.now + log.settings.delete_retention_ms
+    if batch.control:
+        if alive:
+            return batch
+        if batch.horizon < 0:
+            return replace(batch, horizon=horizon)
+        return None if batch.horizon <= log.now else batch
+    if not records and (batch.producer < 0 or last[batch.producer] != batch.base):
+        return None
+    tombstones = any(record.value is None for record in records)
+    return replace(
+        batch,
+        records=records,
+        size=batch_size(records),
+        max_timestamp=latest_timestamp(records),
+        horizon=horizon if tombstones and batch.horizon < 0 else batch.horizon,
+    )
+
+
+def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
+    """Cleaned segments, joined by the sizes that they had before."""
+    groups: list[tuple[int, list[Segment]]] = []
+    for segment in segments:
+        if groups and groups[-1][0] + segment.size <= limit:
+            groups[-1] = (groups[-1][0] + segment.size, [*groups[-1][1], segment])
+        else:
+            groups.append((segment.size, [segment]))
+    merged = []
+    for _, group in groups:
+        one = Segment(group[0].base, group[0].created, group[-1].modified)
+        for segment in group:
+            for batch in segment.batches:
+                one.add(batch, group[-1].modified)
+        merged.append(one)
+    return merged

@@ -1,0 +1,144 @@
+"""The model of one partition's log: its state, and the offsets that follow from it.
+
+This is the state; what happens to it is in `segments`, `producers`, `writing`, `reading`, `retention`,
+`compaction`, `tiered`, `restarts` and `simulated`, each of which states its rules.
+Sources are Kafka's proposals (KIP-n), its documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong,
+"Property Based Testing Confluent Cloud Storage for Fun and Safety", Confluent. The rules of the offsets:
+- log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
+- The last stable offset is the first offset of the earliest transaction that is open, or whose marker is not
+  yet below the high watermark; or the high watermark. A log start beyond it takes its place (KIP-98).
+- With tiered storage the local log begins at the first local segment, or at log start if that is later; what
+  is before it is read from the remote tier (KIP-405).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from harness.sim.producers import Sequences
+from harness.sim.records import Batch, LogSettings
+from harness.sim.segments import Segment
+from harness.sim.tiers import RemoteSegment
+
+
+class Span(NamedTuple):
+    """A segment from outside: offsets [base, end), bytes, largest record timestamp in ms (-1: none)."""
+
+    base: int
+    end: int
+    size: int
+    max_timestamp: int
+
+
+class View(NamedTuple):
+    """What can be seen of a partition: by requests, and on disk."""
+
+    start: int
+    local_start: int
+    high_watermark: int
+    last_stable: int
+    end: int
+    local: tuple[Span, ...]
+    remote: tuple[Span, ...]
+    uploading: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A transaction that ended here: offsets of its first record and of its marker."""
+
+    producer: int
+    first: int
+    marker: int
+    committed: bool
+
+
+@dataclass(slots=True)
+class Partition:
+    """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `log_bugs.LOG_BUGS`.
+
+    open         by producer: the first offset of its open transaction here
+    remote       segments in the remote tier, in offset order; uncommitted ones last
+    cleaned      up to where compaction has been
+    flushed      up to where everything is on disk
+    replicated   how far the high watermark has ever been, of what is still there
+    saved_start, saved_high  what the checkpoints of log start and high watermark say
+    """
+
+    settings: LogSettings
+    bugs: frozenset[str] = frozenset()
+    now: int = 0
+    segments: list[Segment] = field(default_factory=list)
+    start: int = 0
+    high_watermark: int = 0
+    end: int = 0
+    sequences: Sequences = field(default_factory=Sequences)
+    open: dict[int, int] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+    remote: list[RemoteSegment] = field(default_factory=list)
+    cleaned: int = 0
+    flushed: int = 0
+    replicated: int = 0
+    saved_start: int = 0
+    saved_high: int = 0
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def last_stable(self) -> int:
+        firsts = list(self.open.values())
+        firsts += [one.first for one in self.ended if one.marker >= self.high_watermark]
+        return min(self.high_watermark, max(self.start, min(firsts))) if firsts else self.high_watermark
+
+    @property
+    def local_start(self) -> int:
+        return max(self.start, self.segments[0].base) if self.segments else self.start
+
+    @property
+    def copied(self) -> int:
+        """One past the last offset that the remote tier is known to hold (0: nothing)."""
+        return max((one.end for one in self.remote if one.committed), default=0)
+
+    def segment_end(self, at: int) -> int:
+        """One past the last offset of the segment at this position."""
+        return self.segments[at + 1].base if at + 1 < len(self.segments) else self.end
+
+    def batches(self) -> Iterator[Batch]:
+        """Every batch in the local log."""
+        for segment in self.segments:
+            yield from segment.batches
+
+    def aborted(self, batch: Batch) -> bool:
+        """Whether the batch belongs to a transaction that was aborted."""
+        if not batch.transactional:
+            return False
+        return any(
+            one.producer == batch.producer and one.first <= batch.base < one.marker and not one.committed
+            for one in self.ended
+        )
+
+    def view(self) -> View:
+        local = tuple(
+            Span(one.base, self.segment_end(at), one.size, one.max_timestamp)
+            for at, one in enumerate(self.segments)
+        )
+        spans = [(Span(one.base, one.end, one.size, one.max_timestamp), one.committed) for one in self.remote]
+        return View(
+            self.start,
+            self.local_start,
+            self.high_watermark,
+            self.last_stable,
+            self.end,
+            local,
+            tuple(span for span, committed in spans if committed),
+            tuple(span for span, committed in spans if not committed),
+        )
+
+
+def new_partition(settings: LogSettings, bugs: frozenset[str] = frozenset()) -> Partition:
+    """An empty log with one empty segment."""
+    return Partition(settings, bugs, segments=[Segment(0, 0, 0)])

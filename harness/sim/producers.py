@@ -1,0 +1,64 @@
+"""What a partition remembers of idempotent producers.
+
+Rules, each with its source:
+- A batch that carries the sequence numbers of one of the producer's last five batches is a retry: it is
+  acknowledged with the offset of the first, and nothing is added (KIP-98, KAFKA-5494).
+- Otherwise its first sequence number must follow the last one; a producer that is not known here may begin
+  with any (KIP-360); one with a new epoch begins with 0 (KIP-98).
+- An epoch below the last one is refused: the producer has been fenced (KIP-98, KIP-360).
+- Deleting records, by retention too, does not forget the producer (KIP-360).
+- A marker carries the producer's epoch, no sequence numbers (KIP-98).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+CACHED: Final = 5
+FENCED: Final = "INVALID_PRODUCER_EPOCH"
+OUT_OF_ORDER: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch of a producer: sequence numbers first..last, at offsets base..end-1."""
+
+    epoch: int
+    first: int
+    last: int
+    base: int
+    end: int
+
+
+@dataclass(slots=True)
+class Sequences:
+    """Of each producer, what it has written here, the latest last."""
+
+    written: dict[int, list[Written]] = field(default_factory=dict)
+
+    def judge(self, producer: int, epoch: int, first: int, count: int) -> Written | str | None:
+        """The batch that this one repeats, the error that it meets, or None: it may be appended."""
+        known = self.written.get(producer)
+        if not known:
+            return None
+        latest = known[-1]
+        if epoch < latest.epoch:
+            return FENCED
+        if epoch > latest.epoch:
+            return None if first == 0 else OUT_OF_ORDER
+        for one in known[-CACHED:]:
+            if (one.epoch, one.first, one.last) == (epoch, first, first + count - 1):
+                return one
+        return None if first == latest.last + 1 else OUT_OF_ORDER
+
+    def add(self, producer: int, written: Written) -> None:
+        self.written.setdefault(producer, []).append(written)
+
+    def truncate(self, end: int) -> None:
+        """Forget what was at `end` and beyond."""
+        self.written = {
+            producer: kept
+            for producer, all_ in self.written.items()
+            if (kept := [one for one in all_ if one.end <= end])
+        }

@@ -1,0 +1,126 @@
+"""Programs: lists of actions as text, for people to read, change and run again.
+
+A line is an action; the first may give the topic's settings. Every value is JSON without spaces; lines that
+begin with # say nothing.
+
+    settings segment_bytes=500 tiered=true
+    append producer=1 records=[["k1","v1",0],["k2",null,500]]
+    read at="hw-1" isolation="read_committed" max_bytes=100
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from harness.model.errors import BadInput
+from harness.sim.actions import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
+from harness.sim.records import LogSettings
+
+POLICIES = ("delete", "compact", "compact,delete")
+
+
+def program(settings: LogSettings, actions: Sequence[Action]) -> str:
+    """The text of a program."""
+    plain, told = asdict(LogSettings()), asdict(settings)
+    first = [f"{name}={as_json(value)}" for name, value in told.items() if value != plain[name]]
+    return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
+
+
+def parse(text: str, where: str) -> tuple[LogSettings, list[Action]]:
+    """A program from its text. Raises BadInput with the place."""
+    settings, actions = LogSettings(), []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        place = f"{where}:{number}"
+        args = dict(_argument(word, place) for word in words[1:])
+        if words[0] == "settings":
+            settings = _settings(args, place)
+        else:
+            actions.append(_action(words[0], args, place, settings))
+    return settings, actions
+
+
+def _argument(word: str, place: str) -> tuple[str, Any]:
+    name, equals, value = word.partition("=")
+    try:
+        if equals:
+            return name, json.loads(value)
+    except (ValueError, RecursionError):
+        pass
+    raise BadInput(f"{place}: {word[:80]!r}: write name=value, the value as JSON without spaces")
+
+
+def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
+    known = {one.name: type(one.default) for one in fields(LogSettings)}
+    for name, value in args.items():
+        if type(value) is not known.get(name):
+            raise BadInput(f"{place}: setting {name}={as_json(value)}: known are {', '.join(known)}")
+    settings = LogSettings(**args)
+    if not 1 <= settings.partitions <= 16:
+        raise BadInput(f"{place}: partitions={settings.partitions}: from 1 to 16")
+    if settings.cleanup not in POLICIES or (settings.tiered and settings.compacts):
+        raise BadInput(f"{place}: cleanup={settings.cleanup}: one of {', '.join(POLICIES)}; delete if tiered")
+    return settings
+
+
+def _action(f: str, args: Mapping[str, Any], place: str, settings: LogSettings) -> Action:
+    if f not in ARGUMENTS:
+        raise BadInput(f"{place}: no action {f!r}; there are {', '.join(ARGUMENTS)}")
+    known = ARGUMENTS[f]
+    for name, (kind, default) in known.items():
+        value = args.get(name, default)
+        if value is ... or not _is(kind, value):
+            wanted = " or ".join(CHOICES.get(kind, (kind,)))
+            raise BadInput(f"{place}: {f} needs {name} ({wanted}), {as_json(args.get(name))} is none")
+    if unknown := sorted(args.keys() - known.keys()):
+        raise BadInput(f"{place}: {f} has no {unknown[0]}; it has {', '.join(known) or 'no arguments'}")
+    action = Action(f, dict(args))
+    if "partition" in known and not 0 <= action.arg("partition") < settings.partitions:
+        raise BadInput(f"{place}: partition {action.arg('partition')}: there are {settings.partitions}")
+    if f == "set":
+        _settable(action, place)
+    return action
+
+
+def _settable(action: Action, place: str) -> None:
+    name, value = action.arg("name"), action.arg("value")
+    if name not in CHANGEABLE:
+        raise BadInput(f"{place}: {name} cannot be set; what can is {', '.join(CHANGEABLE)}")
+    if (value not in POLICIES) if name == "cleanup" else (type(value) is not int):
+        raise BadInput(
+            f"{place}: {name}={as_json(value)}: a number, or one of {', '.join(POLICIES)} for cleanup"
+        )
+
+
+def _is(kind: str, value: Any) -> bool:
+    if kind in CHOICES:
+        return isinstance(value, str) and value in CHOICES[kind]
+    if kind == "number":
+        return type(value) is int
+    if kind == "text":
+        return isinstance(value, str)
+    if kind == "truth":
+        return isinstance(value, bool)
+    if kind == "position":
+        return type(value) is int or (
+            isinstance(value, str) and bool(SHARE.fullmatch(value) or RELATIVE.fullmatch(value))
+        )
+    if kind == "records":
+        return isinstance(value, list) and bool(value) and all(_is_record(one) for one in value)
+    return True
+
+
+def _is_record(one: Any) -> bool:
+    texts = (str, type(None))
+    return (
+        isinstance(one, list)
+        and len(one) == 3
+        and isinstance(one[0], texts)
+        and isinstance(one[1], texts)
+        and type(one[2]) is int
+    )

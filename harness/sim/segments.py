@@ -1,0 +1,56 @@
+"""Segments of the log model: when a new one begins, and what is known of each.
+
+Rules, each with its source (Kafka's topic settings, and Bradstreet and Wong):
+- A segment is rolled before an append that would make it larger than `segment.bytes`, and before one whose
+  largest timestamp is more than `segment.ms` after that of the segment's first batch; where that has no
+  timestamp, when the segment is older than `segment.ms` by the broker's clock. An empty one is never rolled
+  (KIP-33).
+- The new segment's base offset is the log end offset. Only the last one, the active one, is appended to.
+- The largest timestamp of a segment is that of its records; where they have none, the time of the last write
+  (KIP-33).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.sim.records import Batch, LogSettings
+
+
+@dataclass(slots=True)
+class Segment:
+    """A local segment. created, modified: ms on the broker's clock; max_timestamp -1: no record has one."""
+
+    base: int
+    created: int
+    modified: int
+    batches: list[Batch] = field(default_factory=list)
+    size: int = 0
+    max_timestamp: int = -1
+
+    def add(self, batch: Batch, now: int) -> None:
+        self.batches.append(batch)
+        self.size += batch.size
+        self.max_timestamp = max(self.max_timestamp, batch.max_timestamp)
+        self.modified = now
+
+    @property
+    def largest_timestamp(self) -> int:
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified
+
+    def truncate(self, end: int) -> None:
+        """Without the batches from offset `end` on, which is where one begins."""
+        self.batches = [batch for batch in self.batches if batch.last < end]
+        self.size = sum(batch.size for batch in self.batches)
+        self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=-1)
+
+
+def must_roll(segment: Segment, size: int, max_timestamp: int, settings: LogSettings, now: int) -> bool:
+    """Whether a batch of this size and largest timestamp (ms) begins a new segment."""
+    if segment.size == 0:
+        return False
+    if segment.size > settings.segment_bytes - size:
+        return True
+    first = segment.batches[0].max_timestamp if segment.batches else -1
+    waited = max_timestamp - first if first >= 0 and max_timestamp >= 0 else now - segment.created
+    return waited > settings.segment_ms

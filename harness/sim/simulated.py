@@ -1,0 +1,279 @@
+"""The log model as a whole: partitions, a clock, producers with their coordinator; honest or with bugs.
+
+`SimulatedLog` is both sides of the comparison: without bugs it is what a log must do, with some of
+`log_bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
+the coordinator:
+- A producer id has one transaction at a time, which ends with a marker in each partition that it wrote to; to
+  end one that is not open is refused (KIP-98). A new epoch aborts the open one, and fences the old (KIP-98).
+- A transactional batch is appended only in a transaction that its coordinator knows to be open (KIP-890); an
+  older epoch is refused.
+- Time passes only by the action `tick`; a topic's settings change only by `set`. Cleaning, retention, uploads
+  and checkpoints, which a broker does by itself in time, are actions.
+- Brokers keep no format below 2, and convert: a record of format 0 has no timestamp (KIP-32, KIP-724).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.sim import compaction, reading, restarts, retention, tiered, writing
+from harness.sim.actions import Action, Outcome
+from harness.sim.partition import Partition, View, new_partition
+from harness.sim.producers import FENCED
+from harness.sim.records import NO_TIMESTAMP, LogSettings
+from harness.sim.senders import Producer, Sent
+
+BEGIN_MS: Final = 1_000_000
+SENT_KEPT: Final = 8
+NO_TXN: Final = "INVALID_TXN_STATE"
+
+
+class SimulatedLog:
+    """Partitions under one set of settings; satisfies LogUnderTest."""
+
+    def __init__(self, settings: LogSettings, bugs: frozenset[str] = frozenset()) -> None:
+        self._now = BEGIN_MS
+        self._partitions = [new_partition(settings, bugs) for _ in range(settings.partitions)]
+        self._producers: dict[int, Producer] = {}
+        self._tick(0)
+        for log in self._partitions:
+            log.active.created = log.active.modified = BEGIN_MS
+
+    def apply(self, action: Action) -> Outcome:
+        return _DO[action.f](self, action)
+
+    def views(self) -> list[View]:
+        return [log.view() for log in self._partitions]
+
+    @property
+    def now(self) -> int:
+        """The broker's clock in ms."""
+        return self._now
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._partitions[0].settings
+
+    def _log(self, action: Action) -> Partition:
+        at: int = action.arg("partition")
+        return self._partitions[at]
+
+    def _producer(self, action: Action) -> Producer:
+        return self._producers.setdefault(action.arg("producer"), Producer())
+
+    def _tick(self, ms: int) -> None:
+        self._now += max(ms, 0)
+        for log in self._partitions:
+            log.now = self._now
+
+    # --- writing ---
+
+    def append(self, action: Action) -> Outcome:
+        timeless = action.arg("magic") == 0
+        triples = tuple(
+            (NO_TIMESTAMP if timeless else self._now - age, key, value)
+            for key, value, age in action.arg("records")
+        )
+        if action.arg("producer") < 0:
+            return _offsets(writing.append(self._log(action), triples))
+        partition, producer = action.arg("partition"), self._producer(action)
+        sent = Sent(producer.epoch, producer.next.get(partition, 0), triples, action.arg("txn"))
+        done = self._send(action, sent)
+        if not done.error:
+            producer.next[partition] = sent.sequence + len(triples)
+            producer.sent[partition] = [
+                *producer.sent.get(partition, []),
+                replace(sent, end=done.value[1]),
+            ][-SENT_KEPT:]
+            if sent.transactional:
+                producer.partitions.add(partition)
+        return done
+
+    def _send(self, action: Action, sent: Sent) -> Outcome:
+        return _offsets(
+            writing.append(
+                self._log(action),
+                sent.triples,
+                action.arg("producer"),
+                sent.epoch,
+                sent.sequence,
+                sent.transactional,
+            )
+        )
+
+    def retry(self, action: Action) -> Outcome:
+        """Send a batch again: the last one, or one `back` before it. Nothing where there is none."""
+        partition, producer, back = action.arg("partition"), self._producer(action), action.arg("back")
+        sent = producer.sent.get(partition, [])
+        if not 0 <= back < len(sent):
+            return Outcome()
+        again = sent[-1 - back]
+        if again.transactional and partition not in producer.partitions:
+            log, name = self._log(action), action.arg("producer")
+            known = log.sequences.judge(name, again.epoch, again.sequence, len(again.triples))
+            if known is None:
+                return Outcome(NO_TXN)
+        return self._send(action, again)
+
+    def gap(self, action: Action) -> Outcome:
+        """Send a batch whose sequence number leaves some out; nothing where none is known."""
+        producer, partition = self._producer(action), action.arg("partition")
+        if not producer.sent.get(partition):
+            return Outcome()
+        record = (self._now, "gap", "gap")
+        return self._send(action, Sent(producer.epoch, producer.next[partition] + 3, (record,), False))
+
+    def zombie(self, action: Action) -> Outcome:
+        """Send a transactional batch with the epoch before the producer's; nothing where it has had one."""
+        return Outcome(FENCED) if self._producer(action).epoch else Outcome()
+
+    def init(self, action: Action) -> Outcome:
+        producer = self._producer(action)
+        if producer.partitions:
+            self._end(action, commit=False)
+        producer.epoch += 1
+        producer.next, producer.sent = {}, {}
+        return Outcome(value=producer.epoch)
+
+    def commit(self, action: Action) -> Outcome:
+        return self._end(action, commit=True)
+
+    def abort(self, action: Action) -> Outcome:
+        return self._end(action, commit=False)
+
+    def _end(self, action: Action, commit: bool) -> Outcome:
+        producer, name = self._producer(action), action.arg("producer")
+        if not producer.partitions:
+            return Outcome(NO_TXN)
+        ended, producer.partitions = sorted(producer.partitions), set()
+        return Outcome(
+            value={
+                at: writing.end_transaction(self._partitions[at], name, producer.epoch, commit)
+                for at in ended
+            }
+        )
+
+    # --- reading ---
+
+    def read(self, action: Action) -> Outcome:
+        return self._fetch(action, action.arg("at"), action.arg("max_bytes"))
+
+    def _fetch(self, action: Action, at: int, max_bytes: int) -> Outcome:
+        found = reading.fetch(self._log(action), at, action.arg("isolation"), max_bytes)
+        if isinstance(found, str):
+            return Outcome(found)
+        return Outcome(value=[[record.plain() for record in found.records], found.position])
+
+    def read_all(self, action: Action) -> Outcome:
+        """Fetch from log start until a fetch gives nothing more."""
+        records: list[Any] = []
+        at, before = self._log(action).start, -1
+        while at != before:
+            before, found = at, self._fetch(action, at, 1000)
+            if found.error:
+                return found
+            records += found.value[0]
+            at = found.value[1]
+        return Outcome(value=[records, at])
+
+    def list_offsets(self, action: Action) -> Outcome:
+        log, what = self._log(action), action.arg("what")
+        if what == "time":
+            value = reading.by_time(log, self._now - action.arg("age"), action.arg("isolation"))
+        elif what == "latest":
+            value = reading.bound(log, action.arg("isolation"))
+        elif what == "earliest-local":
+            value = log.local_start
+        elif what == "latest-tiered":
+            value = log.copied - 1
+        else:
+            value = log.start
+        return Outcome(value=value)
+
+    # --- the rest ---
+
+    def advance(self, action: Action) -> Outcome:
+        log = self._log(action)
+        log.high_watermark = max(log.high_watermark, min(action.arg("at"), log.end))
+        log.replicated = max(log.replicated, log.high_watermark)
+        return Outcome(value=log.high_watermark)
+
+    def tick(self, action: Action) -> Outcome:
+        self._tick(action.arg("ms"))
+        return Outcome(value=self._now)
+
+    def set(self, action: Action) -> Outcome:
+        name, value = action.arg("name"), action.arg("value")
+        if name == "cleanup" and self.settings.tiered and "compact" in value:
+            return Outcome("INVALID_CONFIG")
+        for log in self._partitions:
+            log.settings = replace(log.settings, **{name: value})
+        return Outcome()
+
+    def delete_records(self, action: Action) -> Outcome:
+        return _answered(retention.delete_records(self._log(action), action.arg("at")))
+
+    def restart(self, action: Action) -> Outcome:
+        """End and start the broker; where each partition was cut off."""
+        cuts = [restarts.restart(log, action.arg("how")) for log in self._partitions]
+        for at, cut in enumerate(cuts):
+            self._lost(at, cut)
+        return Outcome(value=cuts)
+
+    def elect(self, action: Action) -> Outcome:
+        """Change the leader; where the partition was cut off."""
+        cut = restarts.elect(self._log(action), action.arg("at"))
+        self._lost(action.arg("partition"), cut)
+        return Outcome(value=cut)
+
+    def _lost(self, partition: int, cut: int) -> None:
+        """A batch that is lost is not one to send again: it would be appended, and rightly."""
+        for producer in self._producers.values():
+            if sent := producer.sent.get(partition):
+                producer.sent[partition] = [one for one in sent if one.end <= cut]
+
+
+def _answered(result: Any) -> Outcome:
+    return Outcome(result) if isinstance(result, str) else Outcome(value=result)
+
+
+def _offsets(result: tuple[int, int] | str) -> Outcome:
+    return Outcome(result) if isinstance(result, str) else Outcome(value=list(result))
+
+
+def _each(act: Callable[[Partition], Any]) -> Callable[[SimulatedLog, Action], Outcome]:
+    return lambda whole, action: Outcome(value=[act(log) for log in whole._partitions])
+
+
+def _one(act: Callable[[Partition], Any]) -> Callable[[SimulatedLog, Action], Outcome]:
+    return lambda whole, action: Outcome(value=act(whole._log(action)))
+
+
+_DO: Final[Mapping[str, Callable[[SimulatedLog, Action], Outcome]]] = {
+    "append": SimulatedLog.append,
+    "retry": SimulatedLog.retry,
+    "gap": SimulatedLog.gap,
+    "zombie": SimulatedLog.zombie,
+    "init": SimulatedLog.init,
+    "commit": SimulatedLog.commit,
+    "abort": SimulatedLog.abort,
+    "advance": SimulatedLog.advance,
+    "read": SimulatedLog.read,
+    "read-all": SimulatedLog.read_all,
+    "list": SimulatedLog.list_offsets,
+    "tick": SimulatedLog.tick,
+    "check": _each(retention.check),
+    "set": SimulatedLog.set,
+    "delete-records": SimulatedLog.delete_records,
+    "roll": _one(writing.roll),
+    "clean": _each(compaction.clean),
+    "upload": _one(tiered.upload),
+    "commit-tier": _one(tiered.commit),
+    "check-tier": _each(tiered.check),
+    "checkpoint": _each(restarts.checkpoint),
+    "flush": _one(restarts.flush),
+    "restart": SimulatedLog.restart,
+    "elect": SimulatedLog.elect,
+}

@@ -1,0 +1,71 @@
+"""Tiered storage of the log model (KIP-405): copying segments, and the remote tier's own retention.
+
+Rules, each with its source:
+- The next segment to copy is the first inactive one that is not copied yet, that ends above log start, and
+  whose end is not above the last stable offset (KIP-405; Bradstreet and Wong say high watermark).
+- A copy counts once it is committed; until then nothing local is deleted for it (Bradstreet and Wong). A
+  restart or a change of leader forgets the others; they are made again.
+- Remote segments go from the oldest on, up to the first that stays: those below log start; beyond the time;
+  beyond the size, which counts the remote tier and what only the local log has. Log start follows, and so
+  nothing goes that ends above the high watermark, where a kill has taken that back (KIP-405).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.sim.partition import Partition
+from harness.sim.retention import forget
+from harness.sim.tiers import RemoteSegment
+
+
+def upload(log: Partition) -> tuple[int, int] | None:
+    """Copy the next segment; its offsets [base, end), or None where there is none to copy."""
+    if not log.settings.tiered:
+        return None
+    done = log.remote[-1].end if log.remote else 0
+    upper = log.end if "tiered-above-hw" in log.bugs else log.last_stable
+    for at, segment in enumerate(log.segments[:-1]):
+        end = log.segment_end(at)
+        if segment.base < done or end <= log.start:
+            continue
+        if end > upper:
+            return None
+        copy = RemoteSegment(
+            segment.base,
+            end,
+            segment.size,
+            segment.max_timestamp,
+            segment.largest_timestamp,
+            tuple(segment.batches),
+        )
+        log.remote.append(copy)
+        return copy.base, copy.end
+    return None
+
+
+def commit(log: Partition) -> int:
+    """Make the copies count; one past the last offset that the remote tier holds."""
+    log.remote = [replace(one, committed=True) for one in log.remote]
+    return log.copied
+
+
+def check(log: Partition) -> int:
+    """One retention pass over the remote tier; how many segments went."""
+    settings, copied = log.settings, log.copied
+    only_local = sum(one.size for one in log.segments if one.base >= copied)
+    spare = only_local + sum(one.size for one in log.remote if one.committed) - settings.retention_bytes
+    gone = 0
+    for one in log.remote:
+        small = settings.retention_bytes >= 0 and spare >= one.size
+        old = 0 <= settings.retention_ms < log.now - one.largest_timestamp
+        due = one.end <= log.start or small or old
+        if not one.committed or not due or one.end > log.high_watermark:
+            break
+        spare -= one.size
+        gone += 1
+        log.start = max(log.start, one.end)
+    log.remote = log.remote[gone:]
+    if gone:
+        forget(log)
+    return gone

@@ -1,0 +1,102 @@
+"""Appending to the log model: batches, markers, rolling.
+
+Rules, each with its source:
+- An append gets the next offsets, from the log end on; nothing else moves the log end up.
+- A batch larger than `segment.bytes` is refused (Kafka's topic settings).
+- Where the topic is compacted every record needs a key (KIP-135, topic setting cleanup.policy).
+- A transaction's first batch in a partition opens it there; commit and abort write a marker to each partition
+  that it wrote to (KIP-98). A marker takes an offset and can roll a segment as a batch can.
+- Where a segment is forced to roll, nothing happens if it is empty (Bradstreet and Wong).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.sim.partition import Ended, Partition
+from harness.sim.producers import Written
+from harness.sim.records import MARKER_BYTES, Batch, Record, batch_size, latest_timestamp
+from harness.sim.segments import Segment, must_roll
+
+Triple = tuple[int, str | None, str | None]
+
+
+def roll(log: Partition) -> bool:
+    """Begin a new segment; False where the active one is empty. What is rolled is on disk from then on."""
+    if not log.active.batches and log.active.base == log.end:
+        return False
+    log.segments.append(Segment(log.end, log.now, log.now))
+    log.flushed = max(log.flushed, log.end)
+    return True
+
+
+def _put(log: Partition, batch: Batch) -> None:
+    if must_roll(log.active, batch.size, batch.max_timestamp, log.settings, log.now):
+        roll(log)
+    log.active.add(batch, log.now)
+    log.end = batch.last + 1
+
+
+def append(
+    log: Partition,
+    triples: Sequence[Triple],
+    producer: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> tuple[int, int] | str:
+    """Append a batch of (timestamp, key, value); its offsets [base, end), or the error's name."""
+    base = log.end
+    records = tuple(Record(base + at, *triple) for at, triple in enumerate(triples))
+    size = batch_size(records)
+    if size > log.settings.segment_bytes:
+        return "RECORD_LIST_TOO_LARGE"
+    if log.settings.compacts and any(record.key is None for record in records):
+        return "INVALID_RECORD"
+    if producer >= 0:
+        found = log.sequences.judge(producer, epoch, sequence, len(records))
+        if isinstance(found, str):
+            return found
+        if found is not None and "retry-appended" not in log.bugs:
+            return found.base, found.end
+    end = base + len(records)
+    if producer >= 0:
+        log.sequences.add(producer, Written(epoch, sequence, sequence + len(records) - 1, base, end))
+    if transactional:
+        log.open.setdefault(producer, base)
+    stamp = latest_timestamp(records)
+    _put(log, Batch(base, end - 1, records, size, stamp, producer, epoch, sequence, transactional))
+    return base, end
+
+
+def end_transaction(log: Partition, producer: int, epoch: int, commit: bool) -> int:
+    """Write the marker of the producer's transaction, also where a truncation has taken its records."""
+    offset, kind = log.end, "commit" if commit else "abort"
+    log.ended.append(Ended(producer, log.open.pop(producer, offset), offset, commit))
+    _put(log, Batch(offset, offset, (), MARKER_BYTES, log.now, producer, epoch, -1, True, kind))
+    return offset
+
+
+def truncate(log: Partition, end: int) -> None:
+    """A log that ends at `end`, where a batch begins.
+
+    A transaction whose marker is gone gets it again: the coordinator sends it until it is replicated
+    (KIP-98).
+    """
+    if end >= log.end:
+        return
+    while len(log.segments) > 1 and log.active.base > end:
+        log.segments.pop()
+    log.active.truncate(end)
+    log.end = end
+    log.flushed = min(log.flushed, end)
+    log.cleaned = min(log.cleaned, end)
+    log.high_watermark = min(log.high_watermark, end)
+    log.replicated = min(log.replicated, end)
+    log.sequences.truncate(end)
+    log.open = {producer: first for producer, first in log.open.items() if first < end}
+    again = [one for one in log.ended if one.first < end <= one.marker]
+    log.ended = [one for one in log.ended if one.marker < end]
+    for one in again:
+        log.open[one.producer] = one.first
+        end_transaction(log, one.producer, -1, one.committed)

@@ -1,0 +1,37 @@
+"""`harness shrink`, on a run that a test has made: few operations, judged again, and read plainly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from checker.check import check_plain
+from harness.assemble import options_of
+from harness.model import codec
+from harness.model.op import NEMESIS
+from harness.report import listing
+from harness.shrinking import folder as shrinking
+from tests.e2e.running import harness
+from tests.unit.shrinking.reading import read_plainly
+
+
+def shown_by_few(run: Path, anomaly: str, most: int) -> None:
+    """The first witness of an anomaly that counts is shown by at most so many operations; with Spark."""
+    done = harness("shrink", str(run), "--anomaly", anomaly, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["operations"] <= most < told["of"], told
+    assert told["valid"] == "invalid" and anomaly in told["anomalies"]
+    stored = (Path(told["folder"]) / "history" / "00000.jsonl").read_bytes().splitlines()[1:]
+    ops = [op for op in map(codec.decode, stored) if op.process != NEMESIS]
+    assert len([op for op in ops if op.type == "invoke"]) == told["operations"]
+    read_plainly(anomaly, told["witness"], ops)
+
+
+def quickly_shown_by_few(run: Path, anomaly: str, most: int) -> None:
+    """The same in this process, without Spark."""
+    options = options_of(run)
+    small = shrinking.of_run(run, listing.require_result(run), anomaly, options)
+    assert small.shrunk.minimal and small.shrunk.units <= most < small.whole
+    shrinking.confirm(small, check_plain(small.folder, options))
+    read_plainly(anomaly, small.chosen.witness, small.shrunk.ops)

@@ -1,0 +1,62 @@
+"""Client libraries other than the default, alone and together, on real brokers that lose a leader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.running import Ran, harness, ops, run
+
+SLOTS = 4
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+LOAD = ("--nemesis", "leader-kill", "--nemesis-first", "3", "--time-limit", "16", "--rate", "60",
+        "--sub-p", "0.05", "--seed", "5")  # fmt: skip
+
+
+def done(ran: Ran) -> list[dict[str, Any]]:
+    """Ops of clients that succeeded under load and after it."""
+    return [op for op in ops(ran.folder) if op["process"] != "nemesis" and op["type"] == "ok"]
+
+
+def valid_through_the_loss_of_a_leader(ran: Ran) -> None:
+    assert ran.code == 0, ran.out + ran.err
+    kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
+    assert any(kill["took_effect"] and kill["new_leaders"] for kill in kills), kills
+
+
+def rebalanced(found: list[dict[str, Any]]) -> set[str]:
+    """The events of groups that their members noted."""
+    return {event["event"] for op in found for event in (op.get("extra") or {}).get("rebalance_log", ())}
+
+
+def test_java_with_transactions_and_groups(tmp_path: Path) -> None:
+    options = ("--client", "java", "--concurrency", "2", "--txn", "--sub-via", "subscribe")
+    ran = run(tmp_path, *options, *LOAD)
+    valid_through_the_loss_of_a_leader(ran)
+    found = done(ran)
+    assert {op["f"] for op in found} >= {"poll", "txn", "subscribe"}
+    assert "assigned" in rebalanced(found)
+    assert "client java" in harness("show", str(ran.folder)).stdout
+
+
+def test_aiokafka_with_transactions(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--client", "aiokafka", "--concurrency", "4", "--txn", *LOAD)
+    valid_through_the_loss_of_a_leader(ran)
+    assert {op["f"] for op in done(ran)} >= {"send", "poll", "txn", "assign"}
+
+
+def test_three_libraries_in_one_run_and_one_group(tmp_path: Path) -> None:
+    libraries = ["confluent", "java", "aiokafka"]
+    options = ("--client", ",".join(libraries), "--concurrency", str(SLOTS), "--sub-via", "subscribe")
+    ran = run(tmp_path, *options, *LOAD)
+    valid_through_the_loss_of_a_leader(ran)
+    found = done(ran)
+    for number, name in enumerate(libraries):
+        own = [op for op in found if op["process"] % SLOTS % len(libraries) == number]
+        assert {op["f"] for op in own} >= {"send", "poll", "subscribe"}, f"{name} did nothing"
+    assert "assigned" in rebalanced(found)
+    shown = harness("show", str(ran.folder)).stdout
+    assert "confluent in slots 0, 3; java in slots 1; aiokafka in slots 2" in " ".join(shown.split())

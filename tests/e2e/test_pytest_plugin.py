@@ -1,0 +1,67 @@
+"""The pytest plugin, in a pytest of its own, on the simulated log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import load
+from harness.pytest_plugin import assert_valid
+from harness.sim.run import simulate
+from tests.unit.report.folders import judged, recorded
+
+pytest_plugins = ["pytester"]
+
+OPTIONS = "time_limit=2, final_time_limit=30, rate=100, concurrency=3, key_count=3"
+TESTS = f"""
+def test_an_honest_log(harness_run, kafka_cluster, assert_valid):
+    run = harness_run({OPTIONS})
+    assert kafka_cluster.kind == run.plan["cluster"] == "sim"
+    assert run.plan["seed"] == 7 and run.ops.num_rows > 0
+    assert_valid(run)
+
+def test_something_else(harness_run):
+    run = harness_run({OPTIONS}, acks="1", sim_bugs="lose-acked")
+    assert run.results.valid == "unknown"
+
+def test_a_mistake(harness_run):
+    harness_run(nemesis="kill:leader")
+"""
+
+
+def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess(
+        "-p", "harness.pytest_plugin", "-p", "no:cacheprovider", *arguments, timeout=200
+    )
+
+
+@pytest.mark.spark
+def test_runs_are_made_and_a_failing_test_tells_of_them(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    ended = _run(pytester, "--harness-cluster", "sim", "--harness-seed", "7")
+    ended.assert_outcomes(passed=1, failed=2)
+    said = ended.stdout.str()
+    assert said.count("INVALID: lost-write") == 1, said
+    assert "open: " in said and "harness run " in said
+    assert "--cluster sim has no processes to break" in said
+    assert "Traceback" not in said
+
+
+def test_a_run_that_is_not_valid_fails_with_its_summary(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, "lossy", simulate(1, txn=False, bugs=frozenset({"lose-acked"})))
+    judged(folder)
+    with pytest.raises(pytest.fail.Exception, match="INVALID: lost-write") as failed:
+        assert_valid(load(folder))
+    assert f"open: {folder}" in str(failed.value)
+    honest = recorded(tmp_path, "honest", simulate(1, txn=False))
+    judged(honest)
+    assert_valid(load(honest))
+
+
+def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(harness_run):\n    pass\n")
+    ended = _run(pytester, "--harness-cluster", "cloud")
+    assert "--harness-cluster cloud: one of local, docker" in ended.stdout.str() + ended.stderr.str()
+    told = _run(pytester, "--help").stdout.str()
+    assert all(f"--harness-{name}" in told for name in ("cluster", "kafka-version", "seed", "runs"))

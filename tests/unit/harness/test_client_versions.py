@@ -1,0 +1,106 @@
+"""Which client libraries a plan names, in which versions, and what is said when one is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import client_versions, plan, run_options, staff
+from harness.cli import invoke
+from harness.cluster import cache, jars
+from harness.model.errors import BadInput
+from harness.report import clients as said_clients
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"client": "kafkajs"}, "--client kafkajs"),
+        ({"client": ""}, "--client"),
+        ({"client": "noop,java"}, "--client noop goes alone"),
+        ({"client": "confluent,aiokafka", "retries": 3}, "--retries 3 does not go with --client aiokafka"),
+        ({"client": "confluent,java", "client_version": "2.1.0"}, "say whose it is: confluent=2.1.0"),
+        ({"client": "java", "client_version": "confluent=2.1.0"}, "there is no --client confluent"),
+        ({"client_version": "confluent=,"}, "NAME=VERSION"),
+        (
+            {"client": "java", "cluster": "external", "bootstrap": "b:1", "client_config": "f"},
+            "--client-config does not go with --client java",
+        ),
+    ],
+)
+def test_clients_that_make_no_sense_are_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        plan.make(values)
+
+
+def test_a_plan_keeps_its_clients(tmp_path: Path) -> None:
+    values = run_options.plan_values({"client": "confluent,java,confluent", "concurrency": 4}, {})
+    made = plan.make(values)
+    assert made.libraries == ("confluent", "java", "confluent")
+    assert staff.libraries_of_slots(made) == ["confluent", "java", "confluent", "confluent"]
+    (tmp_path / "plan.yaml").write_text(plan.dump(made))
+    assert plan.load(tmp_path / "plan.yaml").client == made.client
+    # Plans of experiments, and those of earlier versions, name one.
+    assert plan.make({"client": "java"}).libraries == ("java",)
+    assert plan.make({"cluster": "sim"}).libraries == ("sim",)
+
+
+def test_versions_of_several() -> None:
+    made = plan.make({"client": "confluent,java,aiokafka", "client_version": "java=3.9.1, confluent=2.1.0"})
+    assert made.client_versions == {"java": "3.9.1", "confluent": "2.1.0"}
+    used = client_versions.used(made)
+    assert (used["java"], used["confluent"]) == ("3.9.1", "2.1.0") and used["aiokafka"]
+    assert client_versions.used(plan.make({"client": "java"})) == {"java": jars.DEFAULT_VERSION}
+
+
+def test_workers_find_the_versions_that_were_named_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fetched = []
+
+    def install(package: str, version: str, target: Path) -> None:
+        fetched.append((package, version))
+
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    monkeypatch.setattr(client_versions, "_install", install)
+    made = plan.make({"client": "confluent,aiokafka", "client_version": "confluent=2.1.0,aiokafka=0.12.0"})
+    for _ in range(2):  # the second time from the cache
+        path = client_versions.worker_env(made, lambda line: None)["PYTHONPATH"].split(":")
+    assert [Path(each).name.rpartition("-")[0] for each in path[:2]] == [
+        "confluent-kafka-2.1.0", "aiokafka-0.12.0",
+    ]  # fmt: skip
+    assert fetched == [("confluent-kafka", "2.1.0"), ("aiokafka", "0.12.0")]
+    assert client_versions.worker_env(plan.make({"client": "java"}), lambda line: None) == {}
+
+
+def test_a_library_that_is_not_installed_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client_versions.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["run", "--cluster", "mock", "--client", "confluent,aiokafka"]) == 254
+    heard = capsys.readouterr()
+    assert "confluent-kafka is not installed here: pip install confluent-kafka" in heard.err
+    assert "Traceback" not in heard.err and not list((tmp_path / "runs").glob("*"))
+    assert invoke(["run", "--cluster", "mock", "--client", "aiokafka", "--quiet"]) == 254
+    assert "--client-version aiokafka=X.Y.Z" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, ""),
+        ({"client_version": "2.1.0"}, "client confluent 2.1.0"),
+        ({"client": "java"}, "client java"),  # as plans of earlier versions say it
+        (
+            {"client": "aiokafka,java", "concurrency": 5, "client_version": "java=3.9.1"},
+            "clients aiokafka in slots 0, 2, 4; java in slots 1, 3 "
+            "(a process's slot is its number modulo 5; versions java=3.9.1)",
+        ),
+    ],
+)
+def test_runs_say_who_their_clients_were(given: dict[str, Any], says: str) -> None:
+    assert said_clients.said(yaml.safe_load(plan.dump(plan.make(given)))) == says

@@ -1,0 +1,131 @@
+"""What clients of a log know: which records were acknowledged where, and what became of their transactions.
+
+It is kept from actions and outcomes alone, and so judges the model as well as what is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from harness.sim.actions import Action, Outcome
+from harness.sim.partition import View
+from harness.sim.records import NO_TIMESTAMP, LogSettings
+
+OPEN: Final = "open"
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+
+
+@dataclass(slots=True)
+class Known:
+    """An acknowledged record [offset, timestamp, key, value]; `txn`: the number of its transaction, or -1."""
+
+    record: list[Any]
+    txn: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Of one partition: records by offset; where the next one goes; up to where all is on disk.
+
+    replicated  how far the high watermark has been, of what is still there
+    deleted  the highest offset up to which records were deleted on request
+    cleaned  whether compaction may have taken superseded records
+    """
+
+    records: dict[int, Known] = field(default_factory=dict)
+    end: int = 0
+    flushed: int = 0
+    deleted: int = 0
+    saved_start: int = 0
+    saved_high: int = 0
+    replicated: int = 0
+    cleaned: bool = False
+
+    def cut(self, offset: int, end: int) -> None:
+        """Everything from `offset` on is gone, and the log ends at `end` now."""
+        self.records = {at: known for at, known in self.records.items() if at < offset}
+        self.end = end
+        self.flushed = min(self.flushed, offset)
+        self.replicated = min(self.replicated, offset)
+
+
+class Ledgers:
+    """The ledgers of a topic's partitions, the state of its transactions, its clock and settings."""
+
+    def __init__(self, settings: LogSettings, now: int) -> None:
+        self.partitions = [Ledger() for _ in range(settings.partitions)]
+        self.settings = settings
+        self.now = now
+        self.states: list[str] = []
+        self._open: dict[int, int] = {}  # producer -> number of its open transaction
+
+    def state(self, known: Known) -> str:
+        return COMMITTED if known.txn < 0 else self.states[known.txn]
+
+    def take(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
+        """Write down what came of an action; `views`: what can be seen afterwards."""
+        if outcome.error:
+            return
+        if action.f == "append":
+            self._append(action, outcome.value)
+        elif action.f in ("commit", "abort", "init"):
+            self._end(action, views)
+        elif action.f == "advance":
+            one = self.partitions[action.arg("partition")]
+            one.replicated = max(one.replicated, outcome.value)
+        elif action.f == "tick":
+            self.now = outcome.value
+        elif action.f == "set":
+            self.settings = _changed(self.settings, action)
+        elif action.f == "delete-records":
+            one = self.partitions[action.arg("partition")]
+            one.deleted = max(one.deleted, outcome.value)
+        elif action.f == "clean":
+            for one in self.partitions:
+                one.cleaned = one.cleaned or self.settings.compacts
+        else:
+            self._durability(action, outcome, views)
+
+    def _append(self, action: Action, offsets: Sequence[int]) -> None:
+        one, txn = self.partitions[action.arg("partition")], -1
+        if action.arg("txn") and action.arg("producer") >= 0:
+            producer = action.arg("producer")
+            if producer not in self._open:
+                self._open[producer] = len(self.states)
+                self.states.append(OPEN)
+            txn = self._open[producer]
+        for at, (key, value, age) in enumerate(action.arg("records"), offsets[0]):
+            timestamp = NO_TIMESTAMP if action.arg("magic") == 0 else self.now - age
+            one.records[at] = Known([at, timestamp, key, value], txn)
+        one.end = offsets[1]
+
+    def _end(self, action: Action, views: Sequence[View]) -> None:
+        txn = self._open.pop(action.arg("producer"), None)
+        if txn is not None:
+            self.states[txn] = COMMITTED if action.f == "commit" else ABORTED
+            for one, view in zip(self.partitions, views, strict=True):
+                one.end = view.end  # markers
+
+    def _durability(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
+        if action.f == "flush":
+            one = self.partitions[action.arg("partition")]
+            one.flushed = one.end
+        elif action.f == "checkpoint":
+            for one, view in zip(self.partitions, views, strict=True):
+                one.saved_start, one.saved_high = view.start, view.high_watermark
+        elif action.f == "elect":
+            at = action.arg("partition")
+            self.partitions[at].cut(outcome.value, views[at].end)
+        elif action.f == "restart":
+            for one, view, offset in zip(self.partitions, views, outcome.value, strict=True):
+                one.cut(offset, view.end)
+                if action.arg("how") == "clean":
+                    one.flushed = one.end
+                    one.saved_start, one.saved_high = view.start, view.high_watermark
+
+
+def _changed(settings: LogSettings, action: Action) -> LogSettings:
+    return replace(settings, **{action.arg("name"): action.arg("value")})

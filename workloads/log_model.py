@@ -1,0 +1,233 @@
+"""What is done to a log under test, and how often: actions and topic settings drawn from a seed.
+
+    actions(seed, steps, weights)     the steps, in topics of at most TOPIC_STEPS steps each
+
+The n-th action depends on seed, weights and n alone, not on what came of those before it: positions are
+relative. The same lists go to the model, to the model with a bug and to real brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.errors import BadInput
+from harness.sim.actions import ARGUMENTS, CHOICES, Action
+from harness.sim.records import AS_ALL, UNLIMITED, LogSettings
+from workloads.log_turns import TURNS
+
+WEIGHTS: Final[dict[str, int]] = {
+    "append": 24,
+    "retry": 4,
+    "gap": 1,
+    "zombie": 1,
+    "init": 2,
+    "commit": 8,
+    "abort": 8,
+    "advance": 30,
+    "read": 20,
+    "read-all": 12,
+    "list": 5,
+    "tick": 16,
+    "check": 14,
+    "set": 3,
+    "delete-records": 10,
+    "roll": 10,
+    "clean": 8,
+    "upload": 14,
+    "commit-tier": 5,
+    "check-tier": 5,
+    "checkpoint": 2,
+    "flush": 2,
+    "restart": 3,
+    "elect": 2,
+}
+TOPIC_STEPS: Final = 125
+RESTARTS_MAX: Final = 2  # in a topic
+KEYS: Final = 5
+TURN_STEPS: Final = 8
+AGES: Final = (0, 0, 0, 3000, 10_000, 10_000, 10_000, -1000, -20_000, -20_000)  # ms
+KINDS: Final = ("delete", "tiered", "compact,delete")
+_ANCHORS: Final = ("start", "local", "second", "hw", "stable", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A fresh topic, and what is done to it."""
+
+    settings: LogSettings
+    actions: tuple[Action, ...]
+
+
+def parse_weights(text: str) -> dict[str, int]:
+    """The weights that "append=10,read=5" makes of the usual ones. Raises BadInput."""
+    weights = dict(WEIGHTS)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        if name not in WEIGHTS or not number.isdecimal() or int(number) > 1000:
+            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(WEIGHTS)}")
+        weights[name] = int(number)
+    if not any(weights.values()):
+        raise BadInput(f"--weights {text}: at least one action must have a weight")
+    return weights
+
+
+def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
+    """Topics one after another, `steps` actions in all. Neighbours are of all KINDS."""
+    for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
+        kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
+        settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])
+        yield Topic(
+            settings, tuple(_actions(seed, begin, min(steps, begin + TOPIC_STEPS), weights, settings))
+        )
+
+
+def _actions(
+    seed: int, begin: int, end: int, weights: Mapping[str, int], settings: LogSettings
+) -> Iterator[Action]:
+    restarts = 0
+    idle = ("clean",) if settings.tiered else ("upload", "commit-tier", "check-tier")
+    useful = {f: weight for f, weight in weights.items() if f not in idle}
+    useful = useful if any(useful.values()) else dict(weights)
+    for n in range(begin, end):
+        action = _in_turn(seed, useful, settings, n) or draw_action(
+            Draw.of(seed, "log-model", n), useful, settings, n
+        )
+        restarts += action.f == "restart"
+        if action.f != "restart" or restarts <= RESTARTS_MAX:
+            yield action
+        else:
+            yield Action("tick", {"ms": 1})
+
+
+def draw_settings(draw: Draw, kind: str) -> LogSettings:
+    """A topic's settings of one kind."""
+    cleanup = "delete" if kind == "tiered" else kind
+    return LogSettings(
+        partitions=draw.choice((1, 1, 1, 2)),
+        segment_bytes=draw.choice((300, 500, 1000)),
+        segment_ms=draw.choice((2000, 10_000, 100_000)),
+        retention_ms=draw.choice((UNLIMITED, 100, 500, 500, 1000, 2000)),
+        retention_bytes=draw.choice((UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, 0, 500, 2000)),
+        local_retention_ms=draw.choice((AS_ALL, 0, 0, 500)),
+        local_retention_bytes=draw.choice((AS_ALL, 0, 300)),
+        delete_retention_ms=draw.choice((0, 1000, 5000)),
+        cleanup=cleanup,
+        tiered=kind == "tiered",
+    )
+
+
+def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
+    """The n-th action."""
+    f = _chosen(draw.below(sum(weights.values())), weights)
+    return _placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
+
+
+def _placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
+    there = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
+    return Action(f, {**there, **args})
+
+
+def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
+    """The n-th action where it belongs to one of TURNS, which begin at every TURN_STEPS-th step or not."""
+    draw = Draw.of(seed, "log-turn", n // TURN_STEPS)
+    possible = [turn for turn in TURNS if all(weights.get(f) for f, _ in turn)]
+    if draw.below(3) or not possible:
+        return None
+    turn, at = draw.choice(possible), n % TURN_STEPS
+    if at >= len(turn):
+        return None
+    f, told = turn[at]
+    args = {name: value for name, value in told.items() if name != "age"}
+    if f == "append":
+        args["records"] = _records(Draw.of(seed, "log-model", n), n, told["age"])
+    return _placed(f, draw.below(settings.partitions), args)
+
+
+def _chosen(left: int, weights: Mapping[str, int]) -> str:
+    for f, weight in weights.items():
+        if left < weight:
+            return f
+        left -= weight
+    raise ValueError("more than all weights together")
+
+
+def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, Any]:
+    if f == "append":
+        return _batch(draw, n)
+    if f == "retry":
+        return {"producer": draw.below(4), "back": draw.choice((0, 0, 0, 1, 2, 3, 4, 5, 6))}
+    if f == "gap":
+        return {"producer": draw.below(2)}
+    if f == "init":
+        return {"producer": draw.below(4)}
+    if f in ("zombie", "commit", "abort"):
+        return {"producer": draw.between(2, 3)}
+    if f == "advance":
+        return {"at": "end" if draw.below(2) else _position(draw, ("hw", "end"))}
+    if f == "delete-records":
+        return {"at": "second" if draw.below(3) else _position(draw, ("start", "second", "hw"))}
+    if f == "elect":
+        return {"at": _position(draw, ("hw", "end"))}
+    if f == "read":
+        size = draw.choice((1, 100, 400, 1000, 1000))
+        return {
+            "at": _position(draw, _ANCHORS),
+            "isolation": draw.choice(CHOICES["isolation"]),
+            "max_bytes": size,
+        }
+    if f == "read-all":
+        return {"isolation": draw.choice(CHOICES["isolation"])}
+    if f == "list":
+        what = draw.choice(("earliest", "latest", "earliest-local", "latest-tiered", "time", "time", "time"))
+        aged = {"age": draw.between(0, 8000)} if what == "time" else {}
+        return {"what": what, **aged, "isolation": draw.choice(CHOICES["isolation"])}
+    if f == "tick":
+        return {"ms": draw.choice((1, 100, 1000, 1000, 3000, 6000))}
+    if f == "set":
+        return _change(draw, settings)
+    if f == "restart":
+        return {"how": draw.choice(("clean", "clean", "kill", "power"))}
+    return {}
+
+
+def _batch(draw: Draw, n: int) -> dict[str, Any]:
+    """An append: mostly small batches of recent records; some old, from the future, without keys or times."""
+    records = _records(draw, n, draw.choice(AGES))
+    producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
+    args: dict[str, Any] = {} if producer < 0 else {"producer": producer}
+    if producer > 1:
+        args["txn"] = True
+    args["records"] = records
+    if (codec := draw.choice(CHOICES["codec"])) != "none":
+        args["codec"] = codec
+    if producer < 0 and draw.below(10) == 0:
+        args["magic"] = draw.below(2)
+    return args
+
+
+def _records(draw: Draw, n: int, age: int) -> list[list[Any]]:
+    """Records [key, value, age], of this age in ms or up to 500 more."""
+    records: list[list[Any]] = []
+    for at in range(draw.choice((1, 1, 2, 3, 5))):
+        key = None if draw.below(20) == 0 else f"k{draw.below(KEYS)}"
+        value = None if draw.below(6) == 0 else f"v{n}.{at}" + "x" * draw.choice((0, 0, 20))
+        records.append([key, value, age + draw.below(500)])
+    return records
+
+
+def _position(draw: Draw, anchors: tuple[str, ...]) -> str:
+    if draw.below(3) == 0:
+        return f"{draw.below(101)}%"
+    off = draw.choice((0, 0, 0, 1, -1, 2, -2, -3))
+    return f"{draw.choice(anchors)}{off:+}" if off else draw.choice(anchors)
+
+
+def _change(draw: Draw, settings: LogSettings) -> dict[str, Any]:
+    drawn = draw_settings(draw, draw.choice(("delete", "compact", "compact,delete")))
+    names = ["retention_ms", "retention_bytes", "segment_bytes", "segment_ms"]
+    names += ["local_retention_ms", "local_retention_bytes"] if settings.tiered else ["cleanup"]
+    name = draw.choice(names)
+    return {"name": name, "value": getattr(drawn, name)}

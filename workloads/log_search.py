@@ -1,0 +1,69 @@
+"""Looking for a divergence in a seed's topics, one after another; and how soon bugs are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from harness.sim.actions import Action
+from harness.sim.programs import program
+from harness.sim.records import LogSettings
+from workloads.log_model import WEIGHTS, topics
+from workloads.log_session import Divergence, Open, run, simulated
+from workloads.log_shrink import Shrunk, shrink
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A divergence at step `step` of a seed, counted from 1, and the shortest list that shows it."""
+
+    seed: int
+    step: int
+    divergence: Divergence
+    shrunk: Shrunk
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """How a bug was found: seeds tried, and for each that found it the step, and the length when shrunk."""
+
+    bug: str
+    seeds: int
+    steps: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+
+def replay(opened: Open, settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
+    """Do the actions to a fresh topic of the log under test, beside the model."""
+    return run(settings, actions, opened)
+
+
+def search(seed: int, steps: int, opened: Open, weights: Mapping[str, int] = WEIGHTS) -> Found | None:
+    """The first divergence in a seed's steps, shrunk; None where there is none."""
+    done = 0
+    for topic in topics(seed, steps, weights):
+        if (divergence := run(topic.settings, topic.actions, opened)) is not None:
+            shrunk = shrink(partial(replay, opened), topic.settings, topic.actions)
+            assert shrunk is not None, "a list that shows a divergence shows it again"
+            return Found(seed, done + divergence.at + 1, divergence, shrunk)
+        done += len(topic.actions)
+    return None
+
+
+def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterator[Detection]:
+    """How soon each bug is found."""
+    for bug in bugs:
+        opened = simulated(frozenset({bug}))
+        found = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
+        lengths = tuple(len(one.shrunk.actions) for one in found)
+        yield Detection(bug, len(seeds), tuple(one.step for one in found), lengths)
+
+
+def text(found: Found, bugs: Sequence[str]) -> str:
+    """The program of a divergence, with what it shows."""
+    last = found.shrunk.found
+    lines = [f"# seed {found.seed}, step {found.step}: {last.what}", f"# {last.seen}"]
+    if bugs:
+        lines.append(f"# bugs: {','.join(bugs)}")
+    return "\n".join([*lines, program(found.shrunk.settings, found.shrunk.actions)])

@@ -1,0 +1,87 @@
+"""One topic under test, beside the model: each step is done to both, and what is seen is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.sim.actions import Action, LogUnderTest, Outcome, resolve
+from harness.sim.partition import View
+from harness.sim.records import LogSettings
+from harness.sim.simulated import SimulatedLog
+from workloads.log_ledger import Ledgers
+from workloads.log_properties import Step, broken
+
+Open = Callable[[LogSettings], LogUnderTest]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where a log and the model part: at which step of the list, over what, and what was seen."""
+
+    at: int
+    what: str
+    seen: str
+
+
+class Session:
+    """A fresh topic of the log under test, and a fresh model."""
+
+    def __init__(self, settings: LogSettings, under_test: LogUnderTest) -> None:
+        self.model, self._log = SimulatedLog(settings), under_test
+        self._ledgers = Ledgers(settings, self.model.now)
+        self._views = list(under_test.views())
+        self._steps, self._previous = 0, ""
+
+    def step(self, action: Action) -> Divergence | None:
+        """Do the action to both. After a divergence there is nothing more to compare."""
+        exact = resolve(action, self.model.views())
+        expected, got = self.model.apply(exact), self._log.apply(exact)
+        views, wanted = list(self._log.views()), self.model.views()
+        what, seen = self._judged(exact, got, views)
+        if not what:
+            what, seen = _compared(exact, expected, got, wanted, views)
+        self._ledgers.take(exact, got, views)
+        self._views, self._previous = views, action.f
+        self._steps += 1
+        return Divergence(self._steps - 1, what, seen) if what else None
+
+    def _judged(self, action: Action, got: Outcome, views: Sequence[View]) -> tuple[str, str]:
+        pairs = zip(self._views, views, self._ledgers.partitions, strict=True)
+        return broken(
+            [
+                Step(action, got, before, after, at, ledger, self._ledgers, self._previous)
+                for at, (before, after, ledger) in enumerate(pairs)
+            ]
+        )
+
+
+def _compared(
+    action: Action, expected: Outcome, got: Outcome, wanted: Sequence[View], views: Sequence[View]
+) -> tuple[str, str]:
+    if expected != got:
+        return f"outcome of {action.f}", f"{action.text()}: {_said(got)}, the model: {_said(expected)}"
+    for at, (want, view) in enumerate(zip(wanted, views, strict=True)):
+        for name in View._fields:
+            if getattr(want, name) != getattr(view, name):
+                told = f"{getattr(view, name)}, the model: {getattr(want, name)}"
+                return name.replace("_", " "), f"partition {at} after {action.text()}: {told}"
+    return "", ""
+
+
+def _said(outcome: Outcome) -> str:
+    return outcome.error or str(outcome.value)
+
+
+def run(settings: LogSettings, actions: Sequence[Action], under_test: Open) -> Divergence | None:
+    """Do the actions to a fresh topic; the first divergence."""
+    session = Session(settings, under_test(settings))
+    for action in actions:
+        if (found := session.step(action)) is not None:
+            return found
+    return None
+
+
+def simulated(bugs: frozenset[str]) -> Open:
+    """The simulated log with these bugs, as something to test."""
+    return lambda settings: SimulatedLog(settings, bugs)

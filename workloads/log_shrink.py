@@ -1,0 +1,133 @@
+"""The shortest list of actions that still shows a divergence: found by replay, from a list that does.
+
+First parts of the list are left out, large ones before small ones, to single actions (Zeller and Hildebrandt,
+"Simplifying and Isolating Failure-Inducing Input", 2002); then settings and arguments become plainer; both
+again until nothing helps. A shorter list counts only if it shows a divergence over the same thing. Nothing
+is drawn, so the result is a function of the list. What is replayed is bounded; where the bound is met the
+best so far stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from harness.sim.actions import ARGUMENTS, Action
+from harness.sim.records import LogSettings
+from workloads.log_session import Divergence
+
+Replay = Callable[[LogSettings, Sequence[Action]], Divergence | None]
+REPLAYS_MAX: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A list that shows the divergence at its last action, and how many replays it took to find."""
+
+    settings: LogSettings
+    actions: tuple[Action, ...]
+    found: Divergence
+    replays: int
+
+
+class _Search:
+    def __init__(self, replay: Replay, settings: LogSettings, actions: Sequence[Action], what: str) -> None:
+        self._replay, self._what = replay, what
+        self.settings, self.actions = settings, tuple(actions)
+        self.found: Divergence | None = None
+        self.replays = 0
+
+    def try_(self, settings: LogSettings, actions: Sequence[Action]) -> bool:
+        """Take these if they show the same; all after the divergence is left out."""
+        if self.replays >= REPLAYS_MAX:
+            return False
+        self.replays += 1
+        found = self._replay(settings, actions)
+        if found is None or found.what != self._what:
+            return False
+        self.settings, self.actions, self.found = settings, tuple(actions[: found.at + 1]), found
+        return True
+
+    def leave_out(self) -> None:
+        """Leave out whatever can be, from halves to single actions."""
+        size = max(len(self.actions) // 2, 1)
+        while True:
+            shorter, at = False, len(self.actions) - size
+            while at > -size:
+                low = max(at, 0)
+                shorter |= self.try_(self.settings, self.actions[:low] + self.actions[at + size :])
+                at = min(at, len(self.actions)) - size
+            if size == 1 and not shorter:
+                return
+            size = size if size == 1 else size // 2
+
+    def simplify(self) -> bool:
+        """Make settings and arguments plainer; whether anything became so."""
+        before = (self.settings, self.actions)
+        for settings in _plainer_settings(self.settings):
+            self.try_(settings, [_on(action, settings) for action in self.actions])
+        at = 0
+        while at < len(self.actions):
+            if not any(
+                self.try_(self.settings, (*self.actions[:at], plainer, *self.actions[at + 1 :]))
+                for plainer in _plainer(self.actions[at])
+            ):
+                at += 1
+        return before != (self.settings, self.actions)
+
+
+def shrink(replay: Replay, settings: LogSettings, actions: Sequence[Action]) -> Shrunk | None:
+    """The shortest list found; None where the list as it is shows nothing."""
+    first = replay(settings, actions)
+    if first is None:
+        return None
+    search = _Search(replay, settings, actions[: first.at + 1], first.what)
+    search.leave_out()
+    while search.simplify():
+        search.leave_out()
+    return Shrunk(search.settings, search.actions, search.found or first, search.replays + 1)
+
+
+def _plainer_settings(settings: LogSettings) -> Iterator[LogSettings]:
+    plain = LogSettings()
+    for one in fields(LogSettings):
+        value = getattr(plain, one.name)
+        if getattr(settings, one.name) != value:
+            yield replace(settings, **{one.name: value})
+
+
+def _on(action: Action, settings: LogSettings) -> Action:
+    """The action on a partition that there is."""
+    if action.args.get("partition", 0) < settings.partitions:
+        return action
+    return replace(action, args={name: value for name, value in action.args.items() if name != "partition"})
+
+
+def _plainer(action: Action) -> Iterator[Action]:
+    """The action with one of its arguments plainer, the plainest first. There is an end to it."""
+    for name, value in action.args.items():
+        default = ARGUMENTS[action.f][name][1]
+        if default is not ... and value != default:
+            yield replace(action, args={key: one for key, one in action.args.items() if key != name})
+        for plainer in _plainer_values(name, value):
+            yield replace(action, args={**action.args, name: plainer})
+
+
+def _plainer_values(name: str, value: Any) -> Iterator[Any]:
+    if name == "records":
+        for at in range(len(value)):
+            if len(value) > 1:
+                yield value[:at] + value[at + 1 :]
+        for at, (key, text, age) in enumerate(value):
+            for record in ([key, text, 0], [key, "v", age], ["k", text, age]):
+                if record != value[at]:
+                    yield [*value[:at], record, *value[at + 1 :]]
+    elif name == "at" and isinstance(value, str) and value[-1] in "0123456789%":
+        yield from ("start", "hw", "end")
+        if value.endswith("%"):
+            yield "hw-1"
+    elif name in ("ms", "age", "max_bytes") and value > 1:
+        yield 1
+        if value > 10_000:
+            yield 10_000

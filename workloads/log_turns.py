@@ -1,0 +1,86 @@
+"""Short runs of actions whose meeting is rare by chance: what others found, and what transactions need.
+
+Each is a list of (f, arguments) that is given as it is, but for the partition and the records, which are
+drawn. `age` stands for how old the records are, in ms.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_OLD: Final = 10_000
+_TXN: Final[dict[str, Any]] = {"producer": 3, "txn": True}
+_END: Final[tuple[str, dict[str, Any]]] = ("advance", {"at": "end"})
+
+TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
+    (  # a segment that is not due stands before those that are, until DeleteRecords takes it
+        ("append", {"age": -20_000}),
+        ("roll", {}),
+        ("append", {"age": _OLD}),
+        ("roll", {}),
+        _END,
+        ("delete-records", {"at": "second"}),
+        ("check", {}),
+        ("check", {}),
+    ),
+    (  # everything is due, the active segment too
+        ("append", {"age": _OLD}),
+        _END,
+        ("delete-records", {"at": "hw"}),
+        ("append", {"age": _OLD}),
+        _END,
+        ("check", {}),
+        ("append", {"age": 0}),
+        ("read-all", {}),
+    ),
+    (  # log start in the middle of a segment, and a restart
+        ("append", {"age": 0}),
+        _END,
+        ("delete-records", {"at": "hw-1"}),
+        ("restart", {"how": "clean"}),
+        ("read-all", {}),
+    ),
+    (  # the high watermark in the middle of a batch
+        ("append", {"age": 0}),
+        ("advance", {"at": "end-1"}),
+        ("read-all", {}),
+    ),
+    (  # a transaction that aborts, all of it below the high watermark
+        ("commit", {"producer": 2}),
+        ("append", {"age": 0, **_TXN}),
+        ("abort", {"producer": 3}),
+        _END,
+        ("read-all", {"isolation": "read_committed"}),
+    ),
+    (  # a copy that is not committed when retention looks
+        ("append", {"age": _OLD}),
+        ("roll", {}),
+        _END,
+        ("upload", {}),
+        ("check", {}),
+        ("read-all", {}),
+    ),
+    (  # a segment that is complete, but above the high watermark
+        ("append", {"age": 0}),
+        ("roll", {}),
+        ("append", {"age": 0}),
+        ("upload", {}),
+        ("commit-tier", {}),
+        _END,
+    ),
+    (  # an answer that is lost
+        ("append", {"age": 0, "producer": 1}),
+        ("retry", {"producer": 1}),
+        _END,
+        ("read-all", {}),
+    ),
+    (  # the same keys again, and a cleaner
+        ("append", {"age": 0}),
+        ("roll", {}),
+        ("append", {"age": 0}),
+        ("roll", {}),
+        _END,
+        ("clean", {}),
+        ("read-all", {}),
+    ),
+)
