@@ -133,9 +133,7 @@ def run(
     nemeses.refuse_unsubscribed(faults, plan.sub_via)
     spark = WarmSpark(spark_master)
     java.find()
-    told = [*(name.replace(":", "-") for name in names), *(["schedule"] if schedule else [])]
-    name = "-".join(told) or plan.workload
-    folder = store.new_run(runs, existing.run_name(plan, name))
+    folder = store.new_run(runs, existing.run_name(plan))
     handler = attach_log(folder)
     (folder / store.OWNER).write_text(owners.owner(os.getpid()))
     try:

@@ -86,8 +86,14 @@ def _external(plan: TestPlan) -> TestPlan:
     return plans.settled(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
 
 
-def run_name(plan: TestPlan, name: str) -> str:
-    """A run's name, told from everybody else's where others use the cluster too."""
+def run_name(plan: TestPlan) -> str:
+    """A run's name, and so its topics': its faults, or its workload.
+
+    Told from everybody else's where others use the cluster too. A rule that is written out is no name.
+    """
+    faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
+    told = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
+    name = "-".join(told) or plan.workload
     return f"{name}-{secrets.token_hex(3)}" if plan.cluster == "external" else name
 
 

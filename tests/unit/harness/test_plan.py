@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import plan, run_options
+from harness import existing, plan, run_options
 from harness.cli import invoke
 from harness.model.errors import BadInput
 
@@ -164,3 +164,16 @@ def test_help_exits_zero(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ([], ["run"], ["check"], ["list"], ["show"], ["doctor"]):
         assert invoke([*command, "--help"]) == 0
     assert "leader-isolate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({}, "queue"),
+        ({"nemesis": ["kill:leader", "wire:late-endtxn"]}, "kill-leader-wire-late-endtxn"),
+        ({"nemesis": ["wire:action=hold;api=EndTxn|Produce;for_s=3"]}, "wire-rule"),
+        ({"schedule": [{"fault": "kill:leader", "at": 1}]}, "schedule"),
+    ],
+)
+def test_a_run_is_named_as_topics_may_be(values: dict[str, object], name: str) -> None:
+    assert existing.run_name(plan.make(values)) == name
