@@ -46,7 +46,7 @@ demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
 
 test: setup ## unit, property, Spark and end-to-end tests
-	$(BIN)/pytest -m "not long and not rootless" tests
+	$(BIN)/pytest --durations 15 -m "not long and not rootless" tests
 
 unit: setup ## the quick ones
 	$(BIN)/pytest -q tests/unit tests/property
@@ -62,7 +62,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 long: setup
-	$(BIN)/pytest -m "long and not rootless" tests
+	$(BIN)/pytest --durations 40 -m "long and not rootless" tests
 
 rootless: setup ## the tests that must run as an ordinary user; root makes one for them
 	tests/rootless.sh
