@@ -17,6 +17,7 @@ from harness.cluster import named
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.protocols import Cluster
 from harness.plan import TestPlan
+from harness.plan_rules import option_name
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
@@ -57,7 +58,7 @@ def _named(plan: TestPlan) -> TestPlan:
         asked, there = getattr(plan, field), getattr(kept, field)
         if field in plan.model_fields_set and asked != there:
             raise BadInput(
-                f"{plans.option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
+                f"{option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
                 "out, or start another: harness cluster up NAME"
             )
     return plans.settled(plan, {field: getattr(kept, field) for field in OF_CLUSTER})

@@ -19,7 +19,8 @@ from harness import plan as plans
 from harness.cluster import cache, named, namespaces, owners
 from harness.cluster.named import State
 from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
-from harness.plan import NAME, NAME_RULE, TestPlan
+from harness.plan import TestPlan
+from harness.plan_rules import NAME, NAME_RULE
 
 Say = Callable[[str], None]
 END_S: Final = 90.0

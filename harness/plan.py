@@ -7,7 +7,6 @@ seed decides is the stream of ops and the order and targets of faults; timing it
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,20 +15,14 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from harness import timetable, yaml_data
-from harness.clients.connection import about_connecting
+from harness import plan_rules, timetable, yaml_data
 from harness.cluster import versions as kafka
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions, Settings
-from harness.sim.bugs import BUGS
+from harness.plan_rules import option_name
 from harness.yaml_data import Loaded, Place, Where, line
 
 SCHEMA: Final = 1
-NODES_MAX: Final = 15
-NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-NAME_RULE: Final = "a name is made of a-z, 0-9 and -, 31 of them at most"
-ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
-INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
 
 
 class TestPlan(BaseModel):
@@ -131,22 +124,9 @@ class TestPlan(BaseModel):
         return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _libraries(self) -> TestPlan:
-        """Client libraries, and what they cannot do."""
-        if not self.client:
-            raise ValueError("--client needs a library")
-        if "noop" in self.client and len(set(self.client)) > 1:
-            raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
-        if "aiokafka" in self.client and self.retries is not None:
-            raise ValueError(f"--retries {self.retries} does not go with --client aiokafka: it counts none")
-        others = [name for name in self.client if name not in ("confluent", "noop")]
-        if others and self.client_config:
-            raise ValueError(
-                f"--client-config does not go with --client {others[0]}: its properties are librdkafka's"
-            )
-        for name in self.client_versions:
-            if name not in self.client:
-                raise ValueError(f"--client-version {self.client_version}: there is no --client {name}")
+    def _rules(self) -> TestPlan:
+        for rule in plan_rules.RULES:
+            rule(self)
         return self
 
     @property
@@ -173,23 +153,6 @@ class TestPlan(BaseModel):
         except BadInput as error:
             raise ValueError(str(error).partition(": ")[2]) from None
 
-    @model_validator(mode="after")
-    def _metadata(self) -> TestPlan:
-        """Where the metadata is, and who controls."""
-        if self.cluster != "local" and (self.metadata or self.controllers):
-            given = f"--metadata {self.metadata}" if self.metadata else f"--controllers {self.controllers}"
-            raise ValueError(f"{given} goes with --cluster local")
-        if self.cluster == "local":
-            try:
-                kafka.check(self.kafka_version, self.metadata_kept)
-            except BadInput as error:
-                raise ValueError(str(error)) from None
-        if self.controllers and self.metadata_kept == kafka.ZOOKEEPER:
-            raise ValueError(
-                f"--controllers {self.controllers} goes with KRaft: with ZooKeeper a broker controls"
-            )
-        return self
-
     @property
     def metadata_kept(self) -> kafka.Metadata:
         """Where the metadata is."""
@@ -206,91 +169,10 @@ class TestPlan(BaseModel):
             return {**data, "cluster": kind, "cluster_name": name}
         return {**data, "cluster": "external"} if data.get("bootstrap") and "cluster" not in data else data
 
-    @model_validator(mode="after")
-    def _attached(self) -> TestPlan:
-        """Clusters that the run does not start itself."""
-        if self.nodes > NODES_MAX and self.cluster != "external":
-            raise ValueError(f"--nodes {self.nodes}: at most {NODES_MAX}")
-        if self.cluster_name and not NAME.fullmatch(self.cluster_name):
-            raise ValueError(f"--cluster {self.cluster}:{self.cluster_name}: {NAME_RULE}")
-        if self.cluster_name and self.cluster in ("external", "mock", "sim"):
-            raise ValueError(f"--cluster {self.cluster}:{self.cluster_name}: no cluster of that kind stays")
-        external = self.cluster == "external"
-        for field in ("bootstrap", "client_config"):
-            if getattr(self, field) and not external:
-                raise ValueError(f"{option_name(field)} goes with --cluster external")
-        if (self.cluster == "ssh") != bool(self.hosts):
-            raise ValueError("--hosts FILE, which describes the hosts, and --cluster ssh go together")
-        if external and not self.bootstrap:
-            raise ValueError("--cluster external needs --bootstrap host:port,...")
-        for address in self.bootstrap.split(",") if external else ():
-            if not ADDRESS.fullmatch(address.strip()):
-                raise ValueError(f"--bootstrap {self.bootstrap}: write it as host:port, several with commas")
-        for field in ("producer_config", "consumer_config"):
-            if any(about_connecting(name) for name in getattr(self, field)):
-                raise ValueError(
-                    f"{option_name(field)}: how to connect, and passwords, go into the file of "
-                    "--client-config, which no run keeps"
-                )
-        return self
-
     @property
     def attached(self) -> bool:
         """Whether the cluster is there before the run, and stays."""
         return self.cluster == "external" or bool(self.cluster_name)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> TestPlan:
-        if self.txn and self.acks != "all":
-            raise ValueError(f"--txn needs --acks all (it is {self.acks}): a transaction is idempotent")
-        if self.idempotence and self.acks != "all":
-            raise ValueError(f"--idempotence needs --acks all (it is {self.acks})")
-        if (self.txn or self.idempotence) and self.retries == 0:
-            raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
-        if self.txn and self.idempotence is False:
-            raise ValueError(
-                "--no-idempotence does not go with --txn: a transactional producer is idempotent"
-            )
-        if self.min_txn_length > self.txn_length_max:
-            raise ValueError(f"--min-txn-length {self.min_txn_length} is above --max-txn-length")
-        for name in INTEGER_SETTINGS:
-            given = self.producer_config.get(name, "0")
-            if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
-                raise ValueError(f"--producer-config {name}={given}: give a whole number")
-        if self.cluster != "docker" and (self.image or self.system != "kafka"):
-            given = f"--image {self.image}" if self.image else f"--system {self.system}"
-            raise ValueError(f"{given} goes with --cluster docker")
-        if self.cluster == "docker" and self.nodes != 3:
-            raise ValueError(f"--nodes {self.nodes}: docker-compose.yml has three, no more and no fewer")
-        if self.cluster == "docker" and kafka.KRAFT not in kafka.modes(self.kafka_version):
-            raise ValueError(f"--kafka-version {self.kafka_version}: containers run KRaft (3.3.1 on)")
-        if self.sim_bugs and self.cluster != "sim":
-            raise ValueError("--sim-bugs goes with --cluster sim")
-        unknown = sorted(set(self.sim_bugs) - BUGS.keys())
-        if unknown:
-            raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
-        if self.cluster == "sim" and (self.nemesis or self.schedule):
-            raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
-        if not self.sub_via:
-            raise ValueError("--sub-via needs assign, subscribe, or both")
-        if self.delivery_timeout_s > self.op_timeout_s:
-            raise ValueError(
-                f"--delivery-timeout {self.delivery_timeout_s:g} is above --op-timeout "
-                f"{self.op_timeout_s:g}: a send would outlive its op"
-            )
-        known = not (self.attached or self.hosts) or "nodes" in self.model_fields_set
-        if "replication" in self.model_fields_set and self.replication > self.nodes and known:
-            raise ValueError(f"--replication {self.replication} needs as many --nodes (it is {self.nodes})")
-        if (
-            "min_insync_replicas" in self.model_fields_set
-            and self.min_isr < self.min_insync_replicas
-            and known
-        ):
-            raise ValueError(
-                f"--min-insync-replicas {self.min_insync_replicas} is above the replication factor "
-                f"{self.replication_factor}: no acks=all send could succeed"
-            )
-        return self
 
     @property
     def scheduled(self) -> tuple[str, ...]:
@@ -405,13 +287,6 @@ def keys(place: Place) -> Sequence[str]:
     if place[:1] == ("schedule",):
         return timetable.keys(place[1:])
     return [field.alias or name for name, field in TestPlan.model_fields.items()]
-
-
-def option_name(field: str) -> str:
-    """The command-line option of a plan's field."""
-    for unit in ("_s", "_hz"):
-        field = field.removesuffix(unit)
-    return "--" + field.replace("_", "-")
 
 
 def settled(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:

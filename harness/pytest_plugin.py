@@ -129,8 +129,9 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 def _plan(options: dict[str, Any]) -> Any:
     """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
     from harness import plan as plans
+    from harness.plan_rules import option_name
 
-    named = {plans.option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
+    named = {option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
     values: dict[str, Any] = {}
     for name, value in options.items():
         field = named.get(name, name)

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 import typer
 
 from harness.model.errors import BadInput
-from harness.plan import TestPlan, option_name
+from harness.plan import TestPlan
+from harness.plan_rules import option_name
 
 FAULTS: Final = "Faults"
 CLUSTER: Final = "Cluster"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness import plan as plans
 from harness.model.errors import BadInput
-from harness.plan import option_name
+from harness.plan_rules import option_name
 from harness.report.teller import plain
 
 # What every run has of its own; the seed is no setting, but the command needs it.

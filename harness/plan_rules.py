@@ -1,0 +1,146 @@
+"""What options of a plan may not be combined. Each rule raises ValueError with what to do instead."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from harness.clients.connection import about_connecting
+from harness.cluster import versions as kafka
+from harness.model.errors import BadInput
+from harness.sim.bugs import BUGS
+
+if TYPE_CHECKING:
+    from harness.plan import TestPlan
+
+NODES_MAX: Final = 15
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+NAME_RULE: Final = "a name is made of a-z, 0-9 and -, 31 of them at most"
+ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
+INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
+
+
+def option_name(field: str) -> str:
+    """The command-line option of a plan's field."""
+    for unit in ("_s", "_hz"):
+        field = field.removesuffix(unit)
+    return "--" + field.replace("_", "-")
+
+
+def libraries(plan: TestPlan) -> None:
+    """Client libraries, and what they cannot do."""
+    if not plan.client:
+        raise ValueError("--client needs a library")
+    if "noop" in plan.client and len(set(plan.client)) > 1:
+        raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
+    if "aiokafka" in plan.client and plan.retries is not None:
+        raise ValueError(f"--retries {plan.retries} does not go with --client aiokafka: it counts none")
+    others = [name for name in plan.client if name not in ("confluent", "noop")]
+    if others and plan.client_config:
+        raise ValueError(
+            f"--client-config does not go with --client {others[0]}: its properties are librdkafka's"
+        )
+    for name in plan.client_versions:
+        if name not in plan.client:
+            raise ValueError(f"--client-version {plan.client_version}: there is no --client {name}")
+
+
+def metadata(plan: TestPlan) -> None:
+    """Where the metadata is, and who controls."""
+    if plan.cluster != "local" and (plan.metadata or plan.controllers):
+        given = f"--metadata {plan.metadata}" if plan.metadata else f"--controllers {plan.controllers}"
+        raise ValueError(f"{given} goes with --cluster local")
+    if plan.cluster == "local":
+        try:
+            kafka.check(plan.kafka_version, plan.metadata_kept)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+    if plan.controllers and plan.metadata_kept == kafka.ZOOKEEPER:
+        raise ValueError(
+            f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls"
+        )
+
+
+def attached(plan: TestPlan) -> None:
+    """Clusters that the run does not start itself."""
+    if plan.nodes > NODES_MAX and plan.cluster != "external":
+        raise ValueError(f"--nodes {plan.nodes}: at most {NODES_MAX}")
+    if plan.cluster_name and not NAME.fullmatch(plan.cluster_name):
+        raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: {NAME_RULE}")
+    if plan.cluster_name and plan.cluster in ("external", "mock", "sim"):
+        raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: no cluster of that kind stays")
+    external = plan.cluster == "external"
+    for field in ("bootstrap", "client_config"):
+        if getattr(plan, field) and not external:
+            raise ValueError(f"{option_name(field)} goes with --cluster external")
+    if (plan.cluster == "ssh") != bool(plan.hosts):
+        raise ValueError("--hosts FILE, which describes the hosts, and --cluster ssh go together")
+    if external and not plan.bootstrap:
+        raise ValueError("--cluster external needs --bootstrap host:port,...")
+    for address in plan.bootstrap.split(",") if external else ():
+        if not ADDRESS.fullmatch(address.strip()):
+            raise ValueError(f"--bootstrap {plan.bootstrap}: write it as host:port, several with commas")
+    for field in ("producer_config", "consumer_config"):
+        if any(about_connecting(name) for name in getattr(plan, field)):
+            raise ValueError(
+                f"{option_name(field)}: how to connect, and passwords, go into the file of "
+                "--client-config, which no run keeps"
+            )
+
+
+def producer(plan: TestPlan) -> None:
+    """What the guarantees of a producer ask of its settings, and times of each other."""
+    if plan.txn and plan.acks != "all":
+        raise ValueError(f"--txn needs --acks all (it is {plan.acks}): a transaction is idempotent")
+    if plan.idempotence and plan.acks != "all":
+        raise ValueError(f"--idempotence needs --acks all (it is {plan.acks})")
+    if (plan.txn or plan.idempotence) and plan.retries == 0:
+        raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
+    if plan.txn and plan.idempotence is False:
+        raise ValueError("--no-idempotence does not go with --txn: a transactional producer is idempotent")
+    if plan.min_txn_length > plan.txn_length_max:
+        raise ValueError(f"--min-txn-length {plan.min_txn_length} is above --max-txn-length")
+    for name in INTEGER_SETTINGS:
+        given = plan.producer_config.get(name, "0")
+        if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
+            raise ValueError(f"--producer-config {name}={given}: give a whole number")
+    if not plan.sub_via:
+        raise ValueError("--sub-via needs assign, subscribe, or both")
+    if plan.delivery_timeout_s > plan.op_timeout_s:
+        raise ValueError(
+            f"--delivery-timeout {plan.delivery_timeout_s:g} is above --op-timeout "
+            f"{plan.op_timeout_s:g}: a send would outlive its op"
+        )
+
+
+def kinds_of_cluster(plan: TestPlan) -> None:
+    """What goes with one kind of cluster only."""
+    if plan.cluster != "docker" and (plan.image or plan.system != "kafka"):
+        given = f"--image {plan.image}" if plan.image else f"--system {plan.system}"
+        raise ValueError(f"{given} goes with --cluster docker")
+    if plan.cluster == "docker" and plan.nodes != 3:
+        raise ValueError(f"--nodes {plan.nodes}: docker-compose.yml has three, no more and no fewer")
+    if plan.cluster == "docker" and kafka.KRAFT not in kafka.modes(plan.kafka_version):
+        raise ValueError(f"--kafka-version {plan.kafka_version}: containers run KRaft (3.3.1 on)")
+    if plan.sim_bugs and plan.cluster != "sim":
+        raise ValueError("--sim-bugs goes with --cluster sim")
+    unknown = sorted(set(plan.sim_bugs) - BUGS.keys())
+    if unknown:
+        raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
+    if plan.cluster == "sim" and (plan.nemesis or plan.schedule):
+        raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
+
+
+def copies(plan: TestPlan) -> None:
+    """As many copies as nodes, as far as it is known how many there are."""
+    known = not (plan.attached or plan.hosts) or "nodes" in plan.model_fields_set
+    if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
+        raise ValueError(f"--replication {plan.replication} needs as many --nodes (it is {plan.nodes})")
+    if "min_insync_replicas" in plan.model_fields_set and plan.min_isr < plan.min_insync_replicas and known:
+        raise ValueError(
+            f"--min-insync-replicas {plan.min_insync_replicas} is above the replication factor "
+            f"{plan.replication_factor}: no acks=all send could succeed"
+        )
+
+
+RULES: Final = (libraries, metadata, attached, producer, kinds_of_cluster, copies)
