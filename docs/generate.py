@@ -248,8 +248,8 @@ def _needs() -> list[str]:
     return [
         "## What a fault needs",
         "",
-        "A cluster says what it can do by the protocols of `harness/model/protocols.py` that it satisfies; a",
-        "fault that needs another one is refused before anything starts. Faults of clients need nothing. The",
+        "A cluster says what it can do by the protocols of `harness/model/capabilities.py` that it satisfies;",
+        "a fault that needs another one is refused before anything starts. Faults of clients need nothing. The",
         "simulated log (`--cluster sim`) takes no faults; it has bugs of its own: `--sim-bugs`.",
         "",
         *(f"- `{name}`: {sentence(text)}" for name, text in sorted(found.items())),

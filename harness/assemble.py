@@ -22,18 +22,12 @@ from harness.cluster import java, owners
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.interpreter import Interpreter, Limits, fault_of
 from harness.live import Live
+from harness.model.capabilities import Cluster, Logs
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
-from harness.model.protocols import (
-    Cluster,
-    Env,
-    Fault,
-    Generator,
-    Logs,
-    Workload,
-)
+from harness.model.protocols import Env, Fault, Generator, Workload
 from harness.model.result import Result, to_data
 from harness.plan import TestPlan
 from harness.provenance import git_commit, versions

@@ -15,7 +15,7 @@ from harness.cluster.mock import MockCluster
 from harness.cluster.refusals import reasons
 from harness.cluster.sim import SimCluster
 from harness.cluster.ssh_cluster import SshCluster
-from harness.model.protocols import Network
+from harness.model.capabilities import Network
 from nemesis import table
 from nemesis.schedule import Timing
 from nemesis.targets import CLIENT_TARGETS

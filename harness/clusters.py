@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from harness import existing
 from harness.cluster.refusals import reasons
-from harness.model.protocols import Clocks, Cluster, Disks, Network, SlowDisks, Wire
+from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire
 from harness.plan import TestPlan
 from nemesis import table as nemeses
 from nemesis.schedule import Timing

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import orjson
 
+from harness.model.capabilities import Child, Hosts
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import Child, Hosts
 from harness.worker import RECEIVE_BYTES
 
 READY_TIMEOUT_S: Final = 30.0

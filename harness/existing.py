@@ -14,8 +14,8 @@ from typing import Any, Final
 from harness import plan as plans
 from harness.clients import connection
 from harness.cluster import named
+from harness.model.capabilities import Cluster
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.protocols import Cluster
 from harness.plan import TestPlan
 from harness.plan_rules import option_name
 

@@ -39,8 +39,8 @@ import orjson
 from harness.cluster import mending, named, owners, rpc
 from harness.cluster.named import State
 from harness.cluster.views import newest
+from harness.model.capabilities import Child, Cluster, Hosts, Processes, Wire, servers
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
-from harness.model.protocols import Child, Cluster, Hosts, Processes, Wire, servers
 from harness.roles import Viewed
 
 Answer = tuple[Any, Sequence[int]]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.cluster.views import View, newest
+from harness.model.capabilities import MetadataServers
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
-from harness.model.protocols import MetadataServers
 
 AHEAD: Final = 2  # topics made before a key needs them
 CREATE_TIMEOUT_S: Final = 30.0

@@ -13,8 +13,9 @@ from harness import client_versions, existing
 from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
 from harness.crew import AdminLink, Crew
+from harness.model.capabilities import Cluster, Hosts
 from harness.model.errors import BadInput
-from harness.model.protocols import Cluster, Hosts, Roles
+from harness.model.protocols import Roles
 from harness.plan import TestPlan
 from harness.roles import AdminRoles, Topics, Viewed, ViewRoles
 

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from harness.generator import NOTHING
-from harness.model.protocols import Brokers, Env, Fault
+from harness.model.capabilities import Brokers
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Requested, admin
 from nemesis.effects import effect_s, hit, wait_for
 from nemesis.placement import ALL, SOME, placed

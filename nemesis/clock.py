@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from harness.model.capabilities import Clocks
 from harness.model.draw import Draw
-from harness.model.protocols import Clocks, Env, Fault
+from harness.model.protocols import Env, Fault
 from nemesis.broken import Act, BrokenNodes, unseen
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.verb import Verb

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from harness.model.protocols import Brokers, Env, Fault
+from harness.model.capabilities import Brokers
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin
 from nemesis.effects import effect_s, hit, wait_for
 from nemesis.placement import placed

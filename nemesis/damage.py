@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.model.protocols import Env, Fault, Files, Processes
+from harness.model.capabilities import Files, Processes
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
 from nemesis.kill import start
 from nemesis.schedule import Timing, fault_op, finally_, start_stop

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.generator import NOTHING
+from harness.model.capabilities import Brokers
 from harness.model.draw import Draw
 from harness.model.op import Op
-from harness.model.protocols import Brokers, Env, Fault
+from harness.model.protocols import Env, Fault
 from nemesis.effects import hit
 from nemesis.schedule import Timing, fault_op, repeated
 from nemesis.verb import Verb

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.protocols import Disks, Env, Fault, Processes
+from harness.model.capabilities import Disks, Processes
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
 from nemesis.effects import effect_s, hit, wait_for, wait_new_leaders
 from nemesis.kill import start

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.protocols import Env, Fault, SlowDisks
+from harness.model.capabilities import SlowDisks
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes, unseen
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.verb import Verb

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from harness.model.capabilities import Processes, servers
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import Env, Processes, servers
+from harness.model.protocols import Env
 from nemesis.targets import ROLES, Facts, new_leaders
 
 EFFECT_TIMEOUT_S: Final = 20.0

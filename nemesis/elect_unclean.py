@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.model.protocols import Brokers, Env, Fault, Processes
+from harness.model.capabilities import Brokers, Processes
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin, aimed
 from nemesis.effects import effect_s, hit, wait_for
 from nemesis.kill import start

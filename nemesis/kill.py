@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.generator import NOTHING
-from harness.model.protocols import Env, Fault, Processes
+from harness.model.capabilities import Processes
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenClients, BrokenNodes
 from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
 from nemesis.targets import CLIENT_TARGETS

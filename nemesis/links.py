@@ -11,8 +11,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
+from harness.model.capabilities import LinkCounts, LinkQuality, Links
 from harness.model.draw import Draw
-from harness.model.protocols import Env, Fault, LinkCounts, LinkQuality, Links
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes, unseen
 from nemesis.effects import effect_s, wait_for
 from nemesis.schedule import Timing, fault_op, finally_, start_stop

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.model.protocols import Env, Fault, Network, OwnAddresses, servers
+from harness.model.capabilities import Network, OwnAddresses, servers
+from harness.model.protocols import Env, Fault
 from nemesis import cuts
 from nemesis.broken import BrokenNodes, Effect, moved_controller, moved_leaders
 from nemesis.cuts import Shape

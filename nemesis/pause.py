@@ -8,7 +8,8 @@ import signal
 from collections.abc import Sequence
 from typing import Final
 
-from harness.model.protocols import Env, Fault, Processes
+from harness.model.capabilities import Processes
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenClients, BrokenNodes
 from nemesis.schedule import Timing, fault_op, finally_, start_stop
 from nemesis.targets import CLIENT_TARGETS

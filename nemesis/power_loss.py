@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.protocols import Disks, Env, Fault, Processes
+from harness.model.capabilities import Disks, Processes
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
 from nemesis.kill import start
 from nemesis.schedule import Timing, fault_op, finally_, start_stop

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from harness.model.capabilities import Brokers
 from harness.model.draw import Draw
-from harness.model.protocols import Brokers, Env, Fault
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept
 from nemesis.effects import HEALTHY_TIMEOUT_S, hit
 from nemesis.placement import (

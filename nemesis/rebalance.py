@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.model.protocols import Brokers, Env, Fault
+from harness.model.capabilities import Brokers
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin
 from nemesis.effects import effect_s, hit, wait_for
 from nemesis.schedule import Timing, fault_op, finally_, start_stop

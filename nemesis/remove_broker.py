@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import Brokers, Env, Fault, Files, Processes
+from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin, aimed
 from nemesis.effects import HEALTHY_TIMEOUT_S, hit, wait_for
 from nemesis.kill import start

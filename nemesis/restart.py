@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.generator import NOTHING
-from harness.model.protocols import Env, Fault, Processes, servers
+from harness.model.capabilities import Processes, servers
+from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
 from nemesis.effects import hit, wait_healthy
 from nemesis.kill import start

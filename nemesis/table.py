@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.generator import ForNemesis, Once, Then, any_
+from harness.model.capabilities import Cluster, Links, Network
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.options import Settings
-from harness.model.protocols import Cluster, Env, Fault, Generator, Links, Network
+from harness.model.protocols import Env, Fault, Generator
 from nemesis import (
     add_partitions,
     clock,

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from harness.model.capabilities import Cluster, ServerLogs
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import Op
-from harness.model.protocols import Cluster, Roles, ServerLogs
+from harness.model.protocols import Roles
 from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 from nemesis.rhythm import notice
 

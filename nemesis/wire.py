@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
+from harness.model.capabilities import Wire
 from harness.model.errors import BadInput
-from harness.model.protocols import Env, Fault, Wire
+from harness.model.protocols import Env, Fault
 from harness.model.wire import (
     CUT,
     DELAY,

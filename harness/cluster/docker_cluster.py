@@ -31,8 +31,8 @@ from harness.cluster.docker_net import Filters
 from harness.cluster.docker_parts import Spec
 from harness.cluster.remote import RemoteChild
 from harness.cluster.views import View
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
-from harness.model.protocols import CommandResult
 
 _UP_TIMEOUT_S: Final = 120.0
 _KILL_TIMEOUT_S: Final = 20.0

@@ -16,8 +16,8 @@ from harness.clients.connection import hidden
 from harness.cluster import remote
 from harness.cluster.control import Control
 from harness.cluster.remote import RemoteChild
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-from harness.model.protocols import CommandResult
 
 LOOK_S: Final = 15.0
 # Settings of the brokers that decide what may be promised.

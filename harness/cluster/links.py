@@ -23,8 +23,8 @@ import orjson
 from harness.cluster import helpers, namespaces
 from harness.cluster.helpers import Helper
 from harness.cluster.remote import RemoteChild
+from harness.model.capabilities import LinkCounts, LinkQuality
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import LinkCounts, LinkQuality
 
 _PROBE_TIMEOUT_S: Final = 20.0
 _CONNECT_TIMEOUT_S: Final = 3.0

@@ -23,8 +23,8 @@ from harness.cluster.remote import RemoteChild
 from harness.cluster.stalls import Stalls
 from harness.cluster.versions import Metadata
 from harness.cluster.wireproxy import NOBODY, Proxied
+from harness.model.capabilities import LinkCounts, LinkQuality
 from harness.model.errors import BadInput, Missing
-from harness.model.protocols import LinkCounts, LinkQuality
 
 Mode = Literal["auto", "namespaces", "loopback"]
 

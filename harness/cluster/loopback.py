@@ -44,8 +44,8 @@ from harness.cluster.servers import Servers
 from harness.cluster.versions import Metadata
 from harness.cluster.views import View
 from harness.cluster.wireproxy import NOBODY, Proxied, WireProxy
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-from harness.model.protocols import CommandResult
 from harness.model.wire import Rule, RuleCounts, Traffic
 
 Progress = Callable[[str], None]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.cluster.views import newest
-from harness.model.errors import ClusterTrouble, HarnessError
-from harness.model.protocols import (
+from harness.model.capabilities import (
     Clocks,
     Cluster,
     Disks,
@@ -19,6 +18,7 @@ from harness.model.protocols import (
     SlowDisks,
     servers,
 )
+from harness.model.errors import ClusterTrouble, HarnessError
 from harness.roles import Viewed
 
 HEALTHY_S: Final = 90.0

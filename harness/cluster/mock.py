@@ -18,8 +18,8 @@ from pathlib import Path
 from harness.cluster import namespaces, remote
 from harness.cluster.control import Control
 from harness.cluster.remote import RemoteChild
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.protocols import CommandResult
 
 _START_TIMEOUT_S = 30.0
 _METADATA_TIMEOUT_S = 20.0

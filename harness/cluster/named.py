@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import cache, namespaces, owners, rpc
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-from harness.model.protocols import CommandResult
 
 CALL_TIMEOUT_S: Final = 200.0
 HOLD_TIMEOUT_S: Final = 200.0

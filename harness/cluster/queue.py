@@ -34,7 +34,7 @@ from typing import Final
 import orjson
 
 from harness.cluster.shaping import MAX_HELD, Packet, Shaper
-from harness.model.protocols import LinkQuality
+from harness.model.capabilities import LinkQuality
 
 CONTROL: Final = 3
 _BUFFER_BYTES: Final = 16 << 20

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from harness.cluster import clockshim, disks, links
-from harness.model.protocols import Clocks, Disks, Links, SlowDisks
+from harness.model.capabilities import Clocks, Disks, Links, SlowDisks
 
 WHY_NOT: Final[Mapping[type, Callable[[], str]]] = {
     Disks: lambda: disks.why_not(),

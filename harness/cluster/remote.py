@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.cluster.control import Control
+from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import CommandResult
 
 _OUTPUT_BYTES = 1 << 20
 _KILL_TIMEOUT_S = 10.0

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from harness.model.protocols import LinkCounts, LinkQuality
+from harness.model.capabilities import LinkCounts, LinkQuality
 
 # How much may wait: for a narrow line, and altogether. What comes beyond is dropped, as by a full router.
 LINE_BUFFER_S: Final = 1.0

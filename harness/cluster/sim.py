@@ -12,8 +12,8 @@ from pathlib import Path
 from harness.cluster import remote
 from harness.cluster.control import Control
 from harness.cluster.remote import RemoteChild
+from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble
-from harness.model.protocols import CommandResult
 
 
 class SimCluster:

@@ -41,8 +41,8 @@ from harness.cluster.ssh_link import Link
 from harness.cluster.ssh_look import Ready, ask
 from harness.cluster.ssh_pack import Pack
 from harness.cluster.views import View
+from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
-from harness.model.protocols import CommandResult
 
 Progress = Callable[[str], None]
 T = TypeVar("T")

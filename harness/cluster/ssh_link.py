@@ -16,8 +16,8 @@ import paramiko
 
 from harness.cluster.ssh_connect import connect
 from harness.cluster.ssh_hosts import Host
+from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble, Missing
-from harness.model.protocols import CommandResult
 
 Sink = Callable[[bytes], None]
 Source = Callable[[Sink], None]  # hands everything to a sink, piece by piece

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from harness.model.protocols import Child
+from harness.model.capabilities import Child
 
 Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 _PERIOD_S: Final = 0.1

@@ -15,8 +15,8 @@ import pytest
 from harness.cluster import local, namespaces
 from harness.cluster.local import LocalCluster
 from harness.cluster.loopback import LoopbackCluster
+from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.protocols import Cluster, Hosts, Logs, Network, Processes
 from tests.conftest import absent
 
 pytestmark = pytest.mark.cluster

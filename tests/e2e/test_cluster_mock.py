@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.mock import MockCluster
+from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.protocols import Cluster, Hosts, Logs, Network, Processes
 
 PRODUCE = """
 import sys

@@ -17,7 +17,7 @@ from harness.clients.table import admin_opener
 from harness.cluster import docker_clean, docker_cluster
 from harness.cluster.docker_cluster import DockerCluster
 from harness.generator import op
-from harness.model.protocols import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes
+from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes
 from harness.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule import Timing

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import clockshim, disks, links, namespaces
-from harness.model.protocols import LinkQuality
+from harness.model.capabilities import LinkQuality
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, footprint, left_behind, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone

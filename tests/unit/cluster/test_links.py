@@ -12,7 +12,7 @@ import pytest
 from harness.cluster import links, namespaces, remote
 from harness.cluster.control import Control
 from harness.cluster.links import LinkFaults
-from harness.model.protocols import LinkCounts, LinkQuality
+from harness.model.capabilities import LinkCounts, LinkQuality
 from tests.conftest import absent
 
 HOSTS = {name: f"10.64.9.{number}" for number, name in enumerate("abc", start=1)}

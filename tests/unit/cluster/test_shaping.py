@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cluster.shaping import MAX_HELD, Shaper
-from harness.model.protocols import LinkCounts, LinkQuality
+from harness.model.capabilities import LinkCounts, LinkQuality
 
 MS = 1_000_000
 

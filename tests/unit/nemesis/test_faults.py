@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from harness.generator import Clients, Fn, TimeLimit, any_, op
+from harness.model.capabilities import CommandResult
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
-from harness.model.protocols import CommandResult, Env
+from harness.model.protocols import Env
 from nemesis import cuts, schedule, table, targets
 from nemesis.schedule import Timing
 from tests.unit.harness.simulated_time import simulate

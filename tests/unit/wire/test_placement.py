@@ -9,8 +9,8 @@ from harness.cluster import broker
 from harness.cluster.broker import Node
 from harness.cluster.loopback import LoopbackCluster
 from harness.clusters import make as make_cluster
+from harness.model.capabilities import Wire
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.protocols import Wire
 from nemesis import table
 
 

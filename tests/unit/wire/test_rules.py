@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness import timetable
+from harness.model.capabilities import Wire
 from harness.model.errors import BadInput
-from harness.model.protocols import Wire
 from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
 from harness.wire.frames import Request
 from harness.wire.rules import Rules, first
