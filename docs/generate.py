@@ -248,9 +248,9 @@ def _needs() -> list[str]:
     return [
         "## What a fault needs",
         "",
-        "A cluster says what it can do by the protocols of `harness/model/capabilities.py` that it satisfies;",
-        "a fault that needs another one is refused before anything starts. Faults of clients need nothing. The",
-        "simulated log (`--cluster sim`) takes no faults; it has bugs of its own: `--sim-bugs`.",
+        "A cluster says what it can do by the protocols of `harness/model/capabilities.py` that it",
+        "satisfies; a fault that needs another one is refused before anything starts. Faults of clients need",
+        "nothing. The simulated log (`--cluster sim`) takes no faults; it has bugs of its own: `--sim-bugs`.",
         "",
         *(f"- `{name}`: {sentence(text)}" for name, text in sorted(found.items())),
         "",

@@ -17,7 +17,16 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from harness import cli_cluster, cli_experiment, cli_image, cli_look, cli_matrix, cli_model, cli_shrink
+from harness import (
+    cli_cluster,
+    cli_experiment,
+    cli_image,
+    cli_look,
+    cli_matrix,
+    cli_model,
+    cli_serve,
+    cli_shrink,
+)
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
@@ -310,6 +319,7 @@ app.add_typer(cli_model.app, name="model")
 app.command("matrix")(cli_matrix.matrix)
 app.command("compare")(cli_look.compare)
 app.command("open")(cli_look.open_)
+app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_shrink.replay)
 app.command("shrink")(cli_shrink.shrink)
 

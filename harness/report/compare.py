@@ -127,15 +127,16 @@ def text(found: Compared) -> str:
     ]
     rows = [row for _, held in parts for row in held]
     wide = max(len(row.name) for row in rows)
-    first = max(len(_cell(row.a)) for row in rows)
+    first = max(len(cell(row.a)) for row in rows)
     lines: list[str] = []
     for title, held in parts:
         lines += ["", title] if title else []
-        lines += [f"  {row.name:{wide}}  {_cell(row.a):{first}}  {_cell(row.b)}".rstrip() for row in held]
+        lines += [f"  {row.name:{wide}}  {cell(row.a):{first}}  {cell(row.b)}".rstrip() for row in held]
     return "\n".join(lines).lstrip("\n")
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as text."""
     if value is None:
         return NONE
     if value == ():

@@ -21,6 +21,10 @@ LATEST: Final = "latest"
 PAGE: Final = "report.html"  # of a run, in its folder
 CANDIDATES: Final = 8
 PLAN_BYTES_MAX: Final = 1 << 20
+BRACKETS_MAX: Final = 500
+LINE_BYTES_MAX: Final = 2_000
+INT_MAX: Final = 1 << 63
+VALUES_MAX: Final = 100_000
 SCHEMA: Final = 1
 NONE: Final = "-"
 
@@ -50,10 +54,34 @@ def plan_of(folder: Path) -> Mapping[str, Any]:
     try:
         with (folder / "plan.yaml").open("rb") as file:
             raw = file.read(PLAN_BYTES_MAX + 1)
-        data = yaml.safe_load(raw) if len(raw) <= PLAN_BYTES_MAX else None
-    except (OSError, yaml.YAMLError, RecursionError):
+        data = yaml.load(raw, Loader=_loader(raw)) if len(raw) <= PLAN_BYTES_MAX else None
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return {}
-    return data if isinstance(data, dict) else {}
+    return data if isinstance(data, dict) and _small(data) else {}
+
+
+def _loader(raw: bytes) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
+    """The eightfold faster loader in C, which deep nesting crashes, where lines and brackets are few."""
+    quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    shallow = raw.count(b"[") + raw.count(b"{") < BRACKETS_MAX
+    if shallow and max(map(len, raw.splitlines()), default=0) < LINE_BYTES_MAX:
+        return quick
+    return yaml.SafeLoader
+
+
+def _small(data: Any) -> bool:
+    """Whether a plan has few values, none of them huge; an alias counts as often as it is used."""
+    left = [data]
+    for _ in range(VALUES_MAX):
+        if not left:
+            return True
+        held = left.pop()
+        if isinstance(held, int) and abs(held) >= INT_MAX:  # no setting, and no float holds it
+            return False
+        left.extend(
+            (*held, *held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ()
+        )
+    return False
 
 
 def result_of(folder: Path) -> Result | None:
@@ -92,9 +120,13 @@ def _well_formed(result: Result) -> Result:
 
 def rows(runs: Path) -> list[RunRow]:
     """The runs in a folder, the newest first; none where there is no folder. Raises BadInput for a file."""
-    folders = [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
-    found = [_row(folder) for folder in folders]
+    found = [row(folder, plan_of(folder)) for folder in folders(runs)]
     return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
+
+
+def folders(runs: Path) -> list[Path]:
+    """The run folders in a folder, in no order; none where there is none. Raises BadInput for a file."""
+    return [folder for folder in _entries(runs) if not folder.is_symlink() and is_run(folder)]
 
 
 def _entries(runs: Path) -> list[Path]:
@@ -116,8 +148,8 @@ def faults_of(plan: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _row(folder: Path) -> RunRow:
-    plan = plan_of(folder)
+def row(folder: Path, plan: Mapping[str, Any]) -> RunRow:
+    """The row of a run and its plan."""
     try:
         result = result_of(folder)
         verdict: str = "not judged" if result is None else result.valid

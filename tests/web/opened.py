@@ -11,38 +11,45 @@ from typing import Any
 
 @dataclass
 class Opened:
-    """An open page; `trouble`: errors, messages of the console, dialogs, and requests but for the file."""
+    """An open page; `trouble`: errors, messages of the console, dialogs, and requests elsewhere."""
 
     page: Any
     trouble: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def opened(browser: Any, path: Path, fragment: str = "", **context: Any) -> Iterator[Opened]:
-    """Open a file, wait until it is ready, and require afterwards that it did nothing that it should not."""
+def watched(browser: Any, allowed: str, **context: Any) -> Iterator[Opened]:
+    """An empty page that may ask for what begins with `allowed`; what else it does is trouble, afterwards."""
     held = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **context})
     try:
         held.set_default_timeout(60_000)
         page = held.new_page()
         one = Opened(page)
-        url = path.as_uri()
 
         def dialog(shown: Any) -> None:
             one.trouble.append(f"dialog: {shown.message}")
             shown.dismiss()
 
         def request(asked: Any) -> None:
-            if asked.url.partition("#")[0] != url:
+            if not asked.url.partition("#")[0].startswith(allowed):
                 one.trouble.append(f"request: {asked.url[:200]}")
 
         page.on("console", lambda said: one.trouble.append(f"console: {said.text}"))
         page.on("pageerror", lambda error: one.trouble.append(f"error: {error}"))
         page.on("dialog", dialog)
         page.on("request", request)
-        page.goto(url + (f"#{fragment}" if fragment else ""))
-        if context.get("java_script_enabled", True):
-            page.wait_for_selector("html[data-ready]", state="attached")
         yield one
         assert one.trouble == []
     finally:
         held.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, fragment: str = "", **context: Any) -> Iterator[Opened]:
+    """Open a file, wait until it is ready, and require afterwards that it did nothing that it should not."""
+    url = path.as_uri()
+    with watched(browser, url, **context) as one:
+        one.page.goto(url + (f"#{fragment}" if fragment else ""))
+        if context.get("java_script_enabled", True):
+            one.page.wait_for_selector("html[data-ready]", state="attached")
+        yield one

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import jinja2
 import orjson
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 PACKAGE: Final = "harness.report.page"
 SCRIPTS: Final = (
@@ -62,11 +62,24 @@ def policy(script: str, style: str) -> str:
 
 
 @lru_cache(maxsize=1)
+def bundle() -> tuple[str, str]:
+    """The script and the style of a page."""
+    return "\n".join(map(asset, SCRIPTS)), "\n".join(map(asset, STYLES))
+
+
+def beginning(template: str) -> str:
+    """What a page of this version begins with, up to its policy: with it, no other script runs."""
+    return _source(template).partition("{{ policy }}")[0] + f'{escape(policy(*bundle()))}">'
+
+
+def _source(template: str) -> str:
+    return (resources.files(PACKAGE) / "templates" / template).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
-        loader=jinja2.FunctionLoader(
-            lambda name: (resources.files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
-        ),
+        loader=jinja2.FunctionLoader(_source),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -78,8 +91,7 @@ def _environment() -> jinja2.Environment:
 
 def render(template: str, data: Any, values: Mapping[str, Any]) -> str:
     """A whole page. `data`: what its scripts read; `values`: what its template shows, always escaped."""
-    script = "\n".join(asset(name) for name in SCRIPTS)
-    style = "\n".join(asset(name) for name in STYLES)
+    script, style = bundle()
     return (
         _environment()
         .get_template(template)

@@ -1,0 +1,48 @@
+"""`harness serve`: stored runs in a browser."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.model.errors import EXIT_VALID
+from harness.run_options import RunsDir
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: any that is free.")
+    ] = 8080,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the pages as files into this new folder, and serve nothing.")
+    ] = None,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Show the runs in a browser, on this machine only: list, pages, files, comparisons, and what goes on.
+
+    [bold]Examples[/bold]
+
+      harness serve
+
+      harness serve --runs runs --port 9000
+
+      harness serve --export site
+    """
+    from harness.web import export as exporting
+    from harness.web import server
+
+    if export is not None:
+        count = exporting.export(runs, export, lambda text: print(text, file=sys.stderr, flush=True))
+        print(f"open: {export / 'index.html'} ({count:,} run{'' if count == 1 else 's'})")
+        return EXIT_VALID
+    with server.made(runs, port, lambda text: print(f"harness: {text}", file=sys.stderr, flush=True)) as made:
+        missing = "" if runs.is_dir() else " (there is no such folder yet)"
+        print(f"runs in {runs}{missing}: http://{server.ADDRESS}:{made.port}/   Ctrl-C ends it", flush=True)
+        try:
+            made.serve_forever()
+        except KeyboardInterrupt:
+            print()
+    return EXIT_VALID

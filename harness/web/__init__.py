@@ -1,0 +1,1 @@
+"""Stored runs as web pages, on loopback or as a static site; from their files alone."""

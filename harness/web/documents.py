@@ -1,0 +1,84 @@
+"""Templates of the pages, escaped throughout, in the look of the run page. No script at all."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from harness.report.page import document
+from harness.report.teller import plain
+from harness.web import places
+
+PACKAGE: Final = "harness.web"
+DARK: Final = re.compile(r":root\[data-theme=dark\]\{([^}]*)\}")
+
+
+def _file(folder: str, name: str) -> str:
+    return (resources.files(PACKAGE) / folder / name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def style() -> str:
+    """That of the run page, dark where the system is, and what is of these pages only."""
+    held = document.asset("page.css")
+    dark = DARK.search(held)
+    colours = dark[1] if dark else ""
+    switch = f"@media screen and (prefers-color-scheme:dark){{:root{{{colours}}}}}"
+    return f"{held}\n{switch}\n{_file('assets', 'web.css')}"
+
+
+@lru_cache(maxsize=1)
+def policy() -> str:
+    """What these pages may do: show text and pictures of the same place, and ask it for others."""
+    return (
+        f"default-src 'none'; style-src {document.digest(style())}; img-src 'self' data:; "
+        "form-action 'self'; base-uri 'none'"
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _file("templates", name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    made.filters["count"] = lambda number: f"{number:,}"
+    made.filters["bytes"] = size
+    made.filters["segment"] = places.segment
+    return made
+
+
+def _printable(value: Any) -> Any:
+    """Text of which everything can be seen, beside what is markup already."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def size(number: int) -> str:
+    """Bytes in words."""
+    if number < 1000:
+        return f"{number} B"
+    scaled = float(number)
+    for unit in ("kB", "MB"):
+        scaled /= 1000
+        if scaled < 1000:
+            return f"{scaled:.1f} {unit}"
+    return f"{scaled / 1000:.1f} GB"
+
+
+def render(template: str, root: str, static: bool, **values: Any) -> bytes:
+    """A page. root: the way from it to the list of runs; static: it is a file of an export."""
+    text = (
+        _environment()
+        .get_template(template)
+        .render(root=root, static=static, style=Markup(style()), policy=policy(), **values)
+    )
+    return text.encode(errors="backslashreplace")

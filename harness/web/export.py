@@ -1,0 +1,107 @@
+"""The pages of the server as files: a static site, which opens from disk and from where artefacts are kept.
+
+What a server says in headers, files cannot: so pages carry their policy, and what a browser might run of the
+files of a run becomes text.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.model.errors import BadInput, Missing
+from harness.web import files, past, places, select
+from harness.web.rows import Row
+from harness.web.views import STATIC, UP, Views
+
+Say = Callable[[str], None]
+NAMES_MAX: Final = 255  # bytes of a name of a file
+
+
+def export(runs: Path, target: Path, say: Say) -> int:
+    """Write the site into a new or empty folder; how many runs it has. Raises BadInput and Missing."""
+    if not runs.is_dir():
+        raise BadInput(f"{runs}: no folder of runs; name one with --runs")
+    _check(runs, target)
+    views = Views(runs, static=True)
+    rows = views.catalogue.rows()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        _write(target / "index.html", views.index(select.Query(), rows))
+        for name, file in STATIC.items():
+            query = select.of({"sort": [name]})
+            _write(target / file, views.index(query, rows))
+        for at, row in enumerate(rows):
+            if at and at % 100 == 0:
+                say(f"{at} of {len(rows)} runs")
+            _run(views, rows, row, target / "runs" / row.id)
+        _past(views, rows, target)
+    except OSError as error:
+        where = error.filename or target
+        raise Missing(f"{where}: cannot be written ({error.strerror}); make room or allow it") from None
+    return len(rows)
+
+
+def _check(runs: Path, target: Path) -> None:
+    try:
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+        where, held = target.resolve(), runs.resolve()
+    except OSError as error:
+        raise BadInput(f"--export {target}: {error.strerror}; name a new folder") from None
+    if any(one.is_file() for one in target.parents):
+        raise BadInput(f"--export {target}: lies in a file; name a new folder")
+    if taken:
+        raise BadInput(f"--export {target}: is there already; name a new or an empty folder")
+    if where.is_relative_to(held):
+        raise BadInput(f"--export {target}: lies in the folder of runs; name one elsewhere")
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
+    try:
+        folder = views.folder(row.id)
+    except BadInput as error:
+        _write(target / "index.html", views.message("cannot be shown", str(error), UP * 2))
+        return
+    _write(target / "index.html", views.run(folder, rows))
+    _write(target / "files.html", views.files(folder))
+    _write(target / "compare.html", _or_why(views, lambda: views.since(folder, rows), UP * 2))
+    page = _or_why(views, lambda: files.report(folder).encode(errors="backslashreplace"), UP * 3)
+    for file in files.walk(folder):
+        path = places.inside(folder, file.names)
+        if path is None or file.names == files.REPORT:
+            continue
+        names = files.exported(folder, file.names)
+        if len(names[-1].encode(errors="surrogateescape")) > NAMES_MAX:
+            continue
+        copy = target.joinpath("files", *names)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            source, _ = places.opened(path)
+        except OSError:  # gone meanwhile, or not ours to read
+            continue
+        with source, copy.open("wb") as out:
+            shutil.copyfileobj(source, out)
+    _write(target / "files" / "report.html", page)
+
+
+def _or_why(views: Views, page: Callable[[], bytes], root: str) -> bytes:
+    try:
+        return page()
+    except BadInput as error:
+        return views.message("cannot be shown", str(error), root)
+
+
+def _past(views: Views, rows: Sequence[Row], target: Path) -> None:
+    held = views.results.read()
+    ids = frozenset(row.id for row in rows)
+    _write(target / "experiments.html", views.experiments(held))
+    _write(target / "matrix.html", views.matrix(held, ids))
+    for name, done in held.by_name.items():
+        _write(target / "experiments" / f"{past.slug(name)}.html", views.experiment(done, ids))

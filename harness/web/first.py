@@ -1,0 +1,78 @@
+"""First signs of anomalies while a run goes on: what two operations suffice to show. The checker judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from harness.model.op import Op, polls, sends
+
+RECORDS_MAX: Final = 500_000
+SHOWN: Final = 5
+Place = tuple[bytes, bytes] | tuple[bytes, int]
+
+
+@dataclass(slots=True)
+class First:
+    """values: (key, offset) -> value; offsets: (key, value) -> offset; both as JSON.
+
+    counts  by anomaly: places of the log, or records; `places` holds them
+    unread  records that an ok operation sent and none has polled yet
+    full    there were more records than are remembered, so no more is looked for
+    """
+
+    values: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
+    offsets: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
+    unread: set[tuple[bytes, bytes]] = field(default_factory=set)
+    read: set[tuple[bytes, bytes]] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    places: set[tuple[str, Place]] = field(default_factory=set)
+    told: list[str] = field(default_factory=list)
+    full: bool = False
+
+    def add(self, op: Op) -> None:
+        """Look at an ok operation."""
+        if self.full:
+            return
+        for key, offset, value in sends(op):
+            record = _code(key), _code(value)
+            if record not in self.read:
+                self.unread.add(record)
+            if type(offset) is int:
+                self._place(op, record, offset)
+        for key, offset, value in polls(op):
+            record = _code(key), _code(value)
+            self.read.add(record)
+            self.unread.discard(record)
+            if type(offset) is int:
+                self._place(op, record, offset)
+        if len(self.values) + len(self.read) + len(self.unread) > RECORDS_MAX:
+            self.full = True
+            for held in (self.values, self.offsets, self.unread, self.read, self.places):
+                held.clear()
+
+    def _place(self, op: Op, record: tuple[bytes, bytes], offset: int) -> None:
+        key, value = record
+        there = self.values.setdefault((key, offset), value)
+        if there != value:
+            said = f"offset {offset} held {there.decode()} before"
+            self._tell("inconsistent-offsets", (key, offset), op, record, said)
+            return
+        known = self.offsets.setdefault(record, offset)
+        if known != offset:
+            self._tell("duplicate", record, op, record, f"at offset {offset}, and at {known} before")
+
+    def _tell(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
+        if (name, place) in self.places:
+            return
+        self.places.add((name, place))
+        self.counts[name] = self.counts.get(name, 0) + 1
+        if self.counts[name] <= SHOWN:
+            key, value = (part.decode()[:100] for part in record)
+            self.told.append(f"{name}: op {op.index} has {value} of key {key}: {what[:200]}")
+
+
+def _code(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)

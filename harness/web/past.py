@@ -1,0 +1,192 @@
+"""Results of experiments and matrices that stand beside the runs, and how they changed over time.
+
+Read as plain data from experiments/*/results.json and matrix/*/results.json; what is damaged is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.experiments.expect import wilson
+from harness.web import places
+from harness.web.cache import Cache, stamp
+
+FILE: Final = "results.json"
+SCHEMA: Final = 1
+BYTES_MAX: Final = 64 << 20
+FOLDERS_MAX: Final = 2_000  # the newest
+SLUG: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,80}", re.ASCII)
+WRONG: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """k of n runs that could be judged did as expected; agrees: whether that is as many as must."""
+
+    text: str
+    k: int
+    n: int
+    agrees: bool
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%, Wilson."""
+        return wilson(self.k, self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of an experiment. runs: (folder's name, verdict)."""
+
+    name: str
+    title: str
+    versions: str
+    shares: tuple[Share, ...]
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An experiment or a matrix that was run. problem: why it cannot be read; then there is nothing else."""
+
+    folder: str
+    name: str
+    title: str = ""
+    began: str = ""
+    cases: tuple[Case, ...] = ()
+    problem: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all was as expected."""
+        return all(share.agrees for case in self.cases for share in case.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One expectation over time, oldest first: (when, the folder, its share)."""
+
+    case: str
+    text: str
+    points: tuple[tuple[str, str, Share], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """by_name: the runs of each experiment, the newest first; broken: those that cannot be read."""
+
+    by_name: Mapping[str, Sequence[Done]] = field(default_factory=dict)
+    matrices: Sequence[Done] = ()
+    broken: Sequence[Done] = ()
+
+
+def slug(name: str) -> str:
+    """A name as one of a file; one that is none gets a digest."""
+    if SLUG.fullmatch(name):
+        return name
+    return f"-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def lines(done: Sequence[Done]) -> list[Line]:
+    """What was seen of each expectation in each of several times that the same was run."""
+    found: dict[tuple[str, str], list[tuple[str, str, Share]]] = {}
+    for one in sorted(done, key=lambda one: one.began):
+        for case in one.cases:
+            for share in case.shares:
+                found.setdefault((case.name, share.text), []).append((one.began, one.folder, share))
+    return [Line(case, text, tuple(points)) for (case, text), points in found.items()]
+
+
+class Results:
+    """What stands in experiments/ and matrix/ of the folder of runs. Files that did not change stay read."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._experiments = Cache(lambda folder: _held(folder, _experiment))
+        self._matrices = Cache(lambda folder: _held(folder, _matrix))
+
+    def read(self) -> Past:
+        """Everything, the newest first."""
+        experiments = self._all("experiments", self._experiments)
+        matrices = self._all("matrix", self._matrices)
+        by_name: dict[str, list[Done]] = {}
+        for one in experiments:
+            if not one.problem:
+                by_name.setdefault(one.name, []).append(one)
+        return Past(
+            dict(sorted(by_name.items())),
+            [one for one in matrices if not one.problem],
+            [one for one in (*experiments, *matrices) if one.problem],
+        )
+
+    def _all(self, name: str, cache: Cache[Done]) -> list[Done]:
+        base = places.folder_of(self._runs, name)
+        if base is None:
+            return []
+        found = sorted((path.parent.name for path in base.glob(f"*/{FILE}")), reverse=True)
+        folders = [base / one for one in found if places.inside(base, (one, FILE))][:FOLDERS_MAX]
+        cache.keep(folders)
+        done = [cache.get(folder, stamp(folder / FILE)) for folder in folders]
+        return sorted(done, key=lambda one: (one.began, one.folder), reverse=True)
+
+
+def _held(folder: Path, make: Any) -> Done:
+    path = folder / FILE
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise ValueError("too large")
+        made: Done = make(folder, orjson.loads(path.read_bytes()))
+        return made
+    except WRONG as error:
+        why = f"{path}: not results as this version writes them ({type(error).__name__}: {error})"
+        return Done(folder.name, folder.name, problem=why[:500])
+
+
+def _experiment(folder: Path, held: Any) -> Done:
+    if held["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer version (schema {held['schema']})")
+    cases = tuple(_case(str(held["experiment"]), one) for one in held["cases"])
+    return Done(folder.name, str(held["experiment"]), str(held["title"]), str(held["began"]), cases)
+
+
+def _case(experiment: str, one: Mapping[str, Any]) -> Case:
+    case = one["case"]
+    own = "" if case["name"] == experiment else str(case["name"])
+    return Case(
+        " ".join(part for part in (own, str(case["variant"])) if part) or experiment,
+        str(case["title"]),
+        str(one["versions"]),
+        tuple(_share(str(text), k, n, agrees) for text, k, n, agrees in one["seen"]),
+        tuple(_run(each) for each in one["attempts"]),
+    )
+
+
+def _run(attempt: Mapping[str, Any]) -> tuple[str, str]:
+    return Path(str(attempt.get("folder") or "")).name, str(attempt["valid"])
+
+
+def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
+    if type(k) is not int or type(n) is not int or not 0 <= k <= n:
+        raise ValueError(f"{k} of {n}")
+    return Share(text, k, n, bool(agrees))
+
+
+def _matrix(folder: Path, held: Any) -> Done:
+    """The cells of one name are a case: how many did as they should (0), of those that could be judged."""
+    cells: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in held:
+        cells.setdefault(str(cell["name"]), []).append(cell)
+    cases = []
+    for name, rows in cells.items():
+        codes = [row["exit_code"] for row in rows if row["exit_code"] != 2]
+        share = Share("as expected", codes.count(0), len(codes), codes.count(0) == len(codes))
+        runs = tuple(_run(row["attempt"]) for row in rows if row.get("attempt"))
+        cases.append(Case(name, "", "", (share,), runs))
+    return Done(folder.name, "matrix", "", folder.name, tuple(cases))

@@ -1,0 +1,141 @@
+"""What of the list of runs is asked for: words, filters, order and page, from the query of a link. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from harness.model.result import SEVERITY
+from harness.web.rows import Row
+
+PER_PAGE: Final = 200
+WORD_BYTES: Final = 300
+WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
+FIELDS: Final = ("q", "verdict", "workload", "fault", "anomaly")
+
+
+def _severity(row: Row) -> tuple[int, str]:
+    return SEVERITY.get(row.verdict, -1), row.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the list; `down`: its first order is the descending one."""
+
+    title: str
+    key: Callable[[Row], Any]
+    down: bool = False
+
+
+COLUMNS: Final[Mapping[str, Column]] = {
+    "verdict": Column("verdict", _severity, True),
+    "run": Column("run", lambda row: (row.started or row.id, row.id), True),
+    "workload": Column("workload", lambda row: row.workload),
+    "faults": Column("faults", lambda row: row.faults),
+    "settings": Column("settings", lambda row: row.settings),
+    "versions": Column("versions", lambda row: row.versions),
+    "seconds": Column("length", lambda row: row.seconds or 0.0, True),
+    "anomalies": Column("anomalies", lambda row: row.found, True),
+}
+FIRST: Final = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked for; empty: any.
+
+    q      words, or phrases in quotes, that must all occur; the other fields: exactly that
+    page   from 1
+    """
+
+    q: str = ""
+    verdict: str = ""
+    workload: str = ""
+    fault: str = ""
+    anomaly: str = ""
+    sort: str = FIRST
+    down: bool = True
+    page: int = 1
+
+    def link(self, **changes: Any) -> str:
+        """The query of a link to this with changes."""
+        changed = replace(self, **changes)
+        held = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
+        if (changed.sort, changed.down) != (FIRST, True):
+            held |= {"sort": changed.sort, "down": str(int(changed.down))}
+        if changed.page > 1:
+            held["page"] = str(changed.page)
+        return f"?{urlencode(held, errors='backslashreplace')}" if held else "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """rows: of this page; matching: of all pages; total: before filters; pages: how many."""
+
+    rows: Sequence[Row]
+    matching: int
+    total: int
+    page: int
+    pages: int
+
+
+def of(given: Mapping[str, Sequence[str]]) -> Query:
+    """The query that a link gives; what makes no sense is left out."""
+    one = {name: held[0][:WORD_BYTES] for name, held in given.items() if held}
+    sort = one.get("sort", FIRST)
+    if sort not in COLUMNS:
+        sort = FIRST
+    down = one["down"] == "1" if "down" in one else COLUMNS[sort].down
+    page = one.get("page", "1")
+    number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+    q, verdict, workload, fault, anomaly = (one.get(name, "").strip() for name in FIELDS)
+    return Query(q, verdict, workload, fault, anomaly, sort, down, max(1, number))
+
+
+def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
+    """The rows that are asked for, in their order."""
+    words = [one or other for one, other in WORDS.findall(query.q.casefold())]
+    found = [row for row in rows if _matches(row, query, words)]
+    found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
+    pages = max(1, -(-len(found) // per_page))
+    page = min(query.page, pages)
+    return Selected(found[(page - 1) * per_page : page * per_page], len(found), len(rows), page, pages)
+
+
+def _matches(row: Row, query: Query, words: Sequence[str]) -> bool:
+    if query.verdict and row.verdict != query.verdict:
+        return False
+    if query.workload and row.workload != query.workload:
+        return False
+    if query.fault and query.fault not in row.faults:
+        return False
+    if query.anomaly and query.anomaly not in {name for name, _ in row.anomalies}:
+        return False
+    return not words or all(word in _text(row) for word in words)
+
+
+def _text(row: Row) -> str:
+    names = (name for name, _ in row.anomalies)
+    parts = (row.id, row.verdict, row.workload, *row.faults, *row.settings, row.versions, *names)
+    return " ".join(parts).casefold()
+
+
+def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """What can be chosen of each field."""
+    return {
+        "verdict": sorted({row.verdict for row in rows}),
+        "workload": sorted({row.workload for row in rows if row.workload}),
+        "fault": sorted({name for row in rows for name in row.faults}),
+        "anomaly": sorted({name for row in rows for name, _ in row.anomalies}),
+    }
+
+
+def before(rows: Sequence[Row], row: Row) -> Row | None:
+    """The last run before one that did the same: its workload, with its faults. `rows`: the newest first."""
+    older = rows[next((at + 1 for at, one in enumerate(rows) if one.id == row.id), len(rows)) :]
+    return next(
+        (one for one in older if (one.workload, one.faults) == (row.workload, row.faults)), None
+    )  # fmt: skip

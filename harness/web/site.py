@@ -1,0 +1,135 @@
+"""From a path to what stands there: pages, files of runs, archives. No HTTP in here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Final
+from urllib.parse import parse_qs
+
+from harness.model.errors import BadInput
+from harness.report import listing
+from harness.web import documents, files, past, places, select, zipped
+from harness.web.views import Views
+
+OWN: Final = "frame-ancestors 'none'"
+FIELDS_MAX: Final = 40
+NOT_PLAIN: Final = re.compile(r"[^\w.-]", re.ASCII)
+ZIP: Final = "application/zip"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent. body: bytes; or an open file and its length; or a function that writes it."""
+
+    status: int
+    kind: str
+    policy: str
+    body: bytes = b""
+    file: tuple[BinaryIO, int] | None = None
+    write: Callable[[zipped.Out], None] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Site:
+    """Everything that is to be seen of a folder of runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self.views = Views(runs)
+
+    def answer(self, target: str) -> Answer:
+        """What stands at the target of a request. Never raises BadInput."""
+        names = places.parts(target)
+        if names is None:
+            return self.missing("There is nothing at this address.")
+        try:
+            asked = target.partition("?")[2]
+            query = parse_qs(asked, errors="surrogateescape", max_num_fields=FIELDS_MAX)
+        except ValueError:
+            return self._message(400, "not understood", "The address has too many fields.")
+        try:
+            return self._route(names, query)
+        except BadInput as error:
+            return self._message(404, "cannot be shown", str(error))
+
+    def _route(self, names: tuple[str, ...], query: Mapping[str, Sequence[str]]) -> Answer:
+        match names:
+            case ("",) | ("index.html",):
+                return _page(self.views.index(select.of(query)))
+            case ("compare.html",):
+                return _page(self.views.compare(query.get("run", ())))
+            case ("experiments.html",):
+                return _page(self.views.experiments(self.views.results.read()))
+            case ("experiments", name) if name.endswith(".html"):
+                return self._experiment(name.removesuffix(".html"))
+            case ("matrix.html",):
+                return _page(self.views.matrix(self.views.results.read(), self._ids()))
+            case ("favicon.ico",):
+                return Answer(204, files.TEXT, files.NOTHING)
+            case ("runs", name):
+                return _moved(f"/{places.link('runs', name)}/index.html")
+            case ("runs", name, *rest):
+                return self._run(self.views.folder(name), tuple(rest), query)
+        return self.missing("There is nothing at this address.")
+
+    def _run(self, folder: Path, rest: tuple[str, ...], query: Mapping[str, Sequence[str]]) -> Answer:
+        match rest:
+            case ("",) | ("index.html",):
+                rows = self.views.catalogue.rows()
+                return _page(self.views.run(folder, rows, "still" in query))
+            case ("files.html",):
+                return _page(self.views.files(folder))
+            case ("compare.html",):
+                return _page(self.views.since(folder, self.views.catalogue.rows()))
+            case ("run.zip",):
+                saved = f'attachment; filename="{NOT_PLAIN.sub("_", folder.name)}.zip"'
+                return Answer(
+                    200, ZIP, files.NOTHING, write=partial(zipped.write, folder),
+                    headers={"Content-Disposition": saved},
+                )  # fmt: skip
+            case ("files", *names):
+                return self._file(folder, tuple(names))
+        return self.missing("There is nothing at this address.")
+
+    def _file(self, folder: Path, names: tuple[str, ...]) -> Answer:
+        if names == files.REPORT:
+            text = files.report(folder).encode(errors="backslashreplace")
+            return Answer(200, files.HTML, files.report_policy(), text)
+        path = places.inside(folder, names)
+        if path is None:
+            return self.missing("The run has no such file.")
+        kind, policy = files.kind(names)
+        try:
+            held = places.opened(path)
+        except OSError as error:
+            return self.missing(f"The file cannot be read ({error.strerror}).")
+        saved = {"Content-Disposition": "attachment"} if kind == files.BYTES else {}
+        return Answer(200, kind, policy, file=held, headers=saved)
+
+    def _experiment(self, slug: str) -> Answer:
+        held = self.views.results.read().by_name
+        for name, done in held.items():
+            if past.slug(name) == slug:
+                return _page(self.views.experiment(done, self._ids()))
+        return self.missing("No such experiment was run here.")
+
+    def _ids(self) -> frozenset[str]:
+        return frozenset(folder.name for folder in listing.folders(self.views.runs))
+
+    def missing(self, text: str) -> Answer:
+        """There is nothing."""
+        return self._message(404, "not found", text)
+
+    def _message(self, status: int, title: str, text: str) -> Answer:
+        return _page(self.views.message(title, text, "/"), status)
+
+
+def _page(body: bytes, status: int = 200) -> Answer:
+    return Answer(status, files.HTML, f"{documents.policy()}; {OWN}", body)
+
+
+def _moved(where: str) -> Answer:
+    return Answer(302, files.TEXT, files.NOTHING, headers={"Location": where})

@@ -1,0 +1,234 @@
+"""What each page shows, gathered from the runs. The same for the server and for an export."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+from harness.report import compare as comparing
+from harness.report import listing, prose
+from harness.report.page import draw
+from harness.report.page import settings as settings_of
+from harness.web import documents, files, past, pictures, places, select
+from harness.web.live import Progress, Watches
+from harness.web.past import Done, Past
+from harness.web.rows import GOING, Catalogue, Row
+
+STATIC: Final = {name: f"by-{name}.html" for name in select.COLUMNS} | {select.FIRST: "index.html"}
+TEXT_MAX: Final = 400  # characters of a value that is compared
+UP: Final = "../"
+REFRESH_S: Final = 2
+MATRICES_MAX: Final = 12
+NODES_MAX: Final = 30
+
+
+@dataclass(frozen=True)
+class Views:
+    """The pages of a folder of runs. static: as files of an export, which have no queries."""
+
+    runs: Path
+    static: bool = False
+    catalogue: Catalogue = field(init=False)
+    results: past.Results = field(init=False)
+    watches: Watches = field(default_factory=Watches)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "catalogue", Catalogue(self.runs))
+        object.__setattr__(self, "results", past.Results(self.runs))
+
+    def _render(self, template: str, root: str, **values: Any) -> bytes:
+        return documents.render(template, root, self.static, **values)
+
+    # --- runs -----------------------------------------------------------------------------------------
+
+    def index(self, query: select.Query, rows: Sequence[Row] | None = None) -> bytes:
+        """The list of runs; all of them on one page of an export."""
+        every = self.catalogue.rows() if rows is None else rows
+        chosen = select.select(every, query, max(1, len(every)) if self.static else select.PER_PAGE)
+        return self._render(
+            "runs.html.j2", "", here="runs", title="runs", runs=str(self.runs), there=self.runs.is_dir(),
+            query=query, chosen=chosen, choices=select.choices(every), heads=self._heads(query),
+        )  # fmt: skip
+
+    def _heads(self, query: select.Query) -> list[tuple[str, str, str]]:
+        """(title, link that sorts by it, order now) of each column."""
+        found = []
+        for name, column in select.COLUMNS.items():
+            mine = query.sort == name
+            down = not query.down if mine else column.down
+            link = STATIC[name] if self.static else query.link(sort=name, down=down, page=1)
+            found.append((column.title, link, ("descending" if query.down else "ascending") if mine else ""))
+        return found
+
+    def run(self, folder: Path, rows: Sequence[Row], still: bool = False) -> bytes:
+        """One run: what came of it, and where everything is. still: do not load it again by itself."""
+        row = self.catalogue.row(folder)
+        plan = listing.plan_of(folder)
+        previous = select.before(rows, row)
+        progress = self.watches.look(folder) if row.going else None
+        going = row.verdict == GOING and not self.static
+        return self._render(
+            "run.html.j2", UP * 2, here="run", title=row.id, row=row, said=self._said(folder),
+            settings=_settings(plan), command=settings_of.command(plan, str(folder)),
+            plots=files.plots(folder), parts=self._parts(folder), previous=previous.id if previous else None,
+            live=_live(progress, plan) if progress is not None else None, going=going,
+            refresh=REFRESH_S if going and not still else 0,
+        )  # fmt: skip
+
+    def _said(self, folder: Path) -> list[str]:
+        """The summary, line by line."""
+        try:
+            result = listing.result_of(folder)
+            if result is None:
+                return []
+            return prose.summary(folder, result).splitlines()
+        except BadInput as error:
+            return [str(error)]
+        except draw.DAMAGED as error:
+            return [f"The results cannot be told ({type(error).__name__}: {error})."]
+
+    def _parts(self, folder: Path) -> list[tuple[str, str]]:
+        """(what, link) of what a run left."""
+        known: list[tuple[str, tuple[str, ...]]] = [
+            ("order pages", ("orders", "index.html")), ("plan", ("plan.yaml",)),
+            ("results", ("results.json",)), ("history", ("history", "00000.jsonl")),
+            ("events", ("events", "harness.jsonl")), ("harness log", ("harness.log",)),
+            *((f"log of {node}", ("logs", node, "server.log")) for node in _nodes(folder)),
+        ]  # fmt: skip
+        return [
+            (what, files.link(folder, names, self.static))
+            for what, names in known
+            if places.inside(folder, names) is not None
+        ]
+
+    def files(self, folder: Path) -> bytes:
+        """The files of a run."""
+        found, more = files.listed(folder)
+        rows = [("/".join(one.names), files.link(folder, one.names, self.static), one.size) for one in found]
+        return self._render("files.html.j2", UP * 2, here="run", title=folder.name, files=rows, more=more)
+
+    # --- comparing ------------------------------------------------------------------------------------
+
+    def since(self, folder: Path, rows: Sequence[Row]) -> bytes:
+        """A run and the one before it that did the same. Raises BadInput, as `compare`."""
+        previous = select.before(rows, self.catalogue.row(folder))
+        if previous is None:
+            raise BadInput(f"no run before {folder.name} has its workload and its faults")
+        return self.compare([previous.id, folder.name], UP * 2)
+
+    def compare(self, chosen: Sequence[str], root: str = "") -> bytes:
+        """Two runs side by side. Raises BadInput, where they are not two, or cannot be compared."""
+        names = [name for name in dict.fromkeys(chosen) if name]
+        if len(names) != 2:
+            raise BadInput(f"{len(names)} runs were chosen; choose two in the list of runs to compare them")
+        folders = [self.folder(name) for name in names]
+        try:
+            found = comparing.compare(*folders)
+        except draw.DAMAGED as error:
+            raise BadInput(
+                f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})"
+            ) from None
+        parts = [
+            (title, [_compared(row) for row in rows], marked)
+            for title, rows, marked in (
+                ("Settings that differ", found.settings, True), ("Anomalies", found.anomalies, True),
+                ("Figures", found.figures, False),
+            )
+        ]  # fmt: skip
+        verdicts = [str(said or "not judged") for said in (found.verdict.a, found.verdict.b)]
+        return self._render(
+            "compare.html.j2", root, here="", title="compare", names=names, verdicts=verdicts, parts=parts
+        )
+
+    def folder(self, name: str) -> Path:
+        """The folder of a run. Raises BadInput."""
+        found = places.folder_of(self.runs, name)
+        if found is None or not listing.is_run(found):
+            raise BadInput(f"there is no run {name[:300]} here")
+        if out := places.leaving(found):
+            raise BadInput(f"{found}: not shown, because {out} is a link that leads out of the folder")
+        return found
+
+    # --- experiments ----------------------------------------------------------------------------------
+
+    def experiments(self, held: Past) -> bytes:
+        """What was run of each experiment, the last time."""
+        rows = [(done[0], len(done), past.slug(name)) for name, done in held.by_name.items()]
+        return self._render(
+            "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=held.broken
+        )
+
+    def experiment(self, done: Sequence[Done], ids: frozenset[str]) -> bytes:
+        """One experiment over time. ids: the runs that are there."""
+        lines = [(line, pictures.shares(line)) for line in past.lines(done)]
+        return self._render(
+            "experiment.html.j2", UP, here="experiments", title=done[0].name, last=done[0], done=done,
+            lines=lines, ids=ids, high=pictures.LINE_HIGH, each=pictures.POINT_WIDE,
+        )  # fmt: skip
+
+    def matrix(self, held: Past, ids: frozenset[str]) -> bytes:
+        """The cells of the last matrices, a column for each time."""
+        times = list(held.matrices[:MATRICES_MAX])
+        cells: dict[str, dict[str, past.Case]] = {}
+        for one in times:
+            for case in one.cases:
+                cells.setdefault(case.name, {})[one.folder] = case
+        return self._render(
+            "matrix.html.j2", "", here="matrix", title="matrices", times=times, cells=sorted(cells.items()),
+            ids=ids, left=max(0, len(held.matrices) - MATRICES_MAX),
+        )  # fmt: skip
+
+    def message(self, title: str, text: str, root: str) -> bytes:
+        """A page that says why there is none."""
+        return self._render("message.html.j2", root, here="", title=title, text=text)
+
+
+def _settings(plan: Any) -> list[Any]:
+    try:
+        return list(settings_of.changed(plan))
+    except draw.DAMAGED:  # an edited plan
+        return []
+
+
+def _nodes(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in (folder / "logs").iterdir() if path.is_dir())[:NODES_MAX]
+    except OSError:
+        return []
+
+
+def _compared(row: comparing.Row) -> tuple[str, str, str, bool]:
+    """Name and both values as text, and whether they differ."""
+    name, a, b = (
+        text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+        for text in (str(row.name), comparing.cell(row.a), comparing.cell(row.b))
+    )
+    return name, a, b, row.a != row.b
+
+
+def _live(progress: Progress, plan: Any) -> dict[str, Any]:
+    """What is shown of a run that goes on."""
+    limit = plan.get("time_limit_s")
+    counts = {
+        outcome: sum(counted[outcome] for counted in progress.by_f.values()) for outcome in pictures.OUTCOMES
+    }
+    last = progress.end_ns // 1_000_000_000
+    recent = sum(progress.rates.get("ok", Counter())[second] for second in range(last - 5, last)) / 5
+    return {
+        "progress": progress,
+        "seconds": progress.end_ns / 1e9,
+        "limit": float(limit) if isinstance(limit, int | float) else None,
+        "counts": counts,
+        "recent": recent,
+        "rates": pictures.rates(progress.rates, progress.end_ns / 1e9),
+        "by_f": sorted(progress.by_f.items(), key=lambda item: -sum(item[1].values())),
+        "faults": [(at / 1e9, what) for at, what in reversed(progress.faults)],
+        "first": progress.first,
+        "outcomes": pictures.OUTCOMES,
+        "wide": pictures.WIDE,
+        "high": pictures.HIGH,
+    }

@@ -1,0 +1,71 @@
+"""A run folder as a ZIP archive, written while it is sent: nothing of it is held in memory or on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import zipfile
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.web import files, places
+
+EARLIEST, LATEST = 315_532_800, 4_354_819_198  # what an archive can say of times: 1980 to 2107
+PIECE: Final = 1 << 18
+PACKED: Final = frozenset({".parquet", ".png", ".gz", ".zip"})
+# What is no name of a file elsewhere, or leads out of the folder there.
+ODD: Final = re.compile(r'[\\:*?"<>|\x00-\x1f\x7f\ud800-\udfff]')
+
+
+class Out(Protocol):
+    """Where bytes go."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class _Stream:
+    """What zipfile writes to: no seeking, so sizes stand behind the content."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+
+    def write(self, data: bytes) -> int:
+        self._out.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def name_of(names: tuple[str, ...]) -> str:
+    """A path in the archive."""
+    return "/".join(ODD.sub("_", name) for name in names)
+
+
+def write(folder: Path, out: Out) -> None:
+    """All plain files of a run, each with what it held when its turn came. Raises OSError of `out`."""
+    top = name_of((folder.name,))
+    taken: set[str] = set()
+    with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]
+        for file in files.walk(folder):
+            path = places.inside(folder, file.names)
+            name = name_of(file.names)
+            while name.casefold() in taken:
+                name += "_"
+            taken.add(name.casefold())
+            if path is None:
+                continue
+            try:
+                held, size = places.opened(path)
+            except OSError:  # gone meanwhile, or not ours to read
+                continue
+            with held:
+                changed = min(max(os.fstat(held.fileno()).st_mtime, EARLIEST), LATEST)
+                entry = zipfile.ZipInfo(f"{top}/{name}", time.gmtime(changed)[:6])
+                entry.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                with archive.open(entry, "w", force_zip64=size >= 1 << 31) as part:
+                    while size > 0 and (data := held.read(min(PIECE, size))):
+                        part.write(data)
+                        size -= len(data)
