@@ -1,18 +1,27 @@
-"""When an anomaly of a run could first be proved: at the last op that its earliest witness names."""
+"""When an anomaly of a run could first be proved.
+
+What somebody saw is proved by the last op that its earliest witness names. What nobody ever saw (a lost
+record, or part of a transaction) is proved by the last op of the run: until then somebody might have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from harness.model import codec
+from harness.model.errors import BadHistory
+from harness.model.op import Op
 from harness.report import found
 from harness.report.involved import named_ops
-from harness.report.oplog import OpLog
+from harness.report.oplog import OpLog, segments
 
 WITNESSES_MAX: Final = 20_000  # of each anomaly
+NEVER_SEEN: Final = frozenset({"lost-write", "unseen", "torn-transaction"})
+TAIL_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +33,32 @@ class Detection:
 
 
 def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
-    """Of a run that has been checked; None where no witness names an op."""
-    last = [
-        max(ops)
-        for name in anomalies
-        for witness in islice(found.stored(folder, name), WITNESSES_MAX)
-        if (ops := named_ops(witness))
-    ]
-    op = OpLog(folder).at(min(last)) if last else None
+    """Of a run that has been checked, and showed these; None where no op tells."""
+    ops = [op for name in anomalies for op in _proofs(folder, name)]
+    if not ops:
+        return None
+    op = min(ops, key=lambda op: op.index)
     # Every op has two lines in the history, and an index each.
-    return None if op is None else Detection(op.time_ns / 1e9, (op.index + 1) // 2)
+    return Detection(op.time_ns / 1e9, (op.index + 1) // 2)
+
+
+def _proofs(folder: Path, name: str) -> Iterator[Op]:
+    """The op that first proves an anomaly, if one does."""
+    if name in NEVER_SEEN:
+        op = _last(folder)
+    else:
+        held = islice(found.stored(folder, name), WITNESSES_MAX)
+        last = [max(named) for witness in held if (named := named_ops(witness))]
+        op = OpLog(folder).at(min(last)) if last else None
+    if op is not None:
+        yield op
+
+
+def _last(folder: Path) -> Op | None:
+    """The last op of a history that is whole."""
+    try:
+        with segments(folder)[-1].open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+            return codec.decode(file.read().splitlines()[-1])
+    except (OSError, IndexError, BadHistory):
+        return None

@@ -1,0 +1,42 @@
+"""When an anomaly could first be proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.experiments import detection
+from harness.experiments.detection import Detection
+from harness.model import codec
+from harness.model.op import INVOKE, OK, Op
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    ops = [
+        Op(n, n * S, 0, INVOKE if n % 2 == 0 else OK, "poll", [["poll"]] if n % 2 == 0 else [["poll", []]])
+        for n in range(10)
+    ]
+    (tmp_path / "history").mkdir()
+    lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops)]
+    (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
+    return tmp_path
+
+
+def test_what_was_seen_is_proved_by_its_earliest_witness(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [{"writer": 1, "reader": 7}, {"writer": 2, "reader": 5}, {"key": 3}]
+    monkeypatch.setattr("harness.report.found.stored", lambda folder, name: iter(held))
+    assert detection.first(run, ["G1a"]) == Detection(5.0, 3)
+
+
+def test_what_nobody_saw_is_proved_at_the_end(run: Path) -> None:
+    assert detection.first(run, ["lost-write"]) == Detection(9.0, 5)
+
+
+def test_where_no_op_tells_nothing_is_said(run: Path, tmp_path: Path) -> None:
+    assert detection.first(run, []) is None
+    assert detection.first(run, ["G1a"]) is None  # no witnesses are stored
+    assert detection.first(tmp_path / "nowhere", ["lost-write"]) is None
