@@ -228,19 +228,6 @@ def show(
 
 
 @app.command()
-def page(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
-    from harness.report import listing
-    from harness.report.page import draw
-
-    say(f"open: {draw.draw(listing.resolve(runs, name))}")
-    return EXIT_VALID
-
-
-@app.command()
 def explain(
     name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
     anomaly: Annotated[
@@ -318,6 +305,7 @@ app.add_typer(cli_experiment.app, name="experiment")
 app.add_typer(cli_model.app, name="model")
 app.command("matrix")(cli_matrix.matrix)
 app.command("compare")(cli_look.compare)
+app.command("page")(cli_look.page)
 app.command("open")(cli_look.open_)
 app.command("serve")(cli_serve.serve)
 app.command("replay")(cli_shrink.replay)

@@ -1,4 +1,4 @@
-"""`harness compare` and `harness open`: looking at stored runs."""
+"""`harness compare`, `harness page` and `harness open`: looking at stored runs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ def compare(
     return EXIT_VALID
 
 
+def page(
+    name: Annotated[str, typer.Argument(help=RUN)] = "latest",
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
+    from harness.report import listing
+    from harness.report.page import draw
+
+    print(f"open: {draw.draw(listing.resolve(runs, name))}")
+    return EXIT_VALID
+
+
 def open_(
     name: Annotated[str, typer.Argument(help=RUN)] = "latest",
     runs: RunsDir = Path("runs"),
@@ -39,7 +51,7 @@ def open_(
     from harness.report import listing
 
     folder = listing.resolve(runs, name).resolve()
-    page = folder / "report.html"
+    page = folder / listing.PAGE
     found = page if page.is_file() else folder
     print(found, flush=True)
     try:

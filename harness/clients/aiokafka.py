@@ -101,6 +101,16 @@ async def _vanish_consumer(consumer: Any) -> None:
     await consumer._client.close()
 
 
+def _asked(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
+    """What a coroutine gives; the library's errors as ours. Raises ClientError."""
+    try:
+        return loop.call(make, timeout_s, what)
+    except ClientError:
+        raise
+    except Exception as raised:
+        raise aiokafka_config.converted(raised) from None
+
+
 class AiokafkaProducer:
     """`api.Transactions` over AIOKafkaProducer."""
 
@@ -115,12 +125,7 @@ class AiokafkaProducer:
         self._hole = False
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        try:
-            return self._loop.call(make, timeout_s, what)
-        except ClientError:
-            raise
-        except Exception as raised:
-            raise aiokafka_config.converted(raised) from None
+        return _asked(self._loop, make, timeout_s, what)
 
     async def _ready(self) -> Any:
         if self._producer is None:
@@ -212,12 +217,7 @@ class AiokafkaConsumer:
         self._next: dict[Any, int] = {}  # behind what was handed over
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        try:
-            return self._loop.call(make, timeout_s, what)
-        except ClientError:
-            raise
-        except Exception as raised:
-            raise aiokafka_config.converted(raised) from None
+        return _asked(self._loop, make, timeout_s, what)
 
     async def _ready(self) -> Any:
         if self._consumer is None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from harness.clients import confluent_changes as changing
 from harness.clients import confluent_guest as guest
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent_config import converted
+from harness.clients.confluent_config import converted, placed
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
@@ -103,19 +103,7 @@ class ConfluentAdmin:
             time.sleep(METADATA_PERIOD_S)
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
-        topics = self._metadata(None, timeout_s).topics
-        wanted = sorted(topics) if names is None else [name for name in names if name in topics]
-        return [
-            {
-                "topic": name,
-                "partition": number,
-                "leader": found.leader if found.leader >= 0 else None,
-                "replicas": list(found.replicas),
-                "isr": list(found.isrs),
-            }
-            for name in wanted
-            for number, found in sorted(topics[name].partitions.items())
-        ]
+        return placed(self._metadata(None, timeout_s).topics, names)
 
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -42,6 +42,22 @@ def _given(what: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself: {_OWNED[what][name]}")
     return dict(config)
+
+
+def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The partitions of metadata as `api.Admin.partitions` gives them; None: of all topics."""
+    wanted = sorted(topics) if names is None else [name for name in names if name in topics]
+    return [
+        {
+            "topic": name,
+            "partition": number,
+            "leader": found.leader if found.leader >= 0 else None,
+            "replicas": list(found.replicas),
+            "isr": list(found.isrs),
+        }
+        for name in wanted
+        for number, found in sorted(topics[name].partitions.items())
+    ]
 
 
 def converted(error: Any) -> ClientError:

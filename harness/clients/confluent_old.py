@@ -13,7 +13,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent_config import converted
+from harness.clients.confluent_config import converted, placed
 
 LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
 
@@ -37,18 +37,7 @@ class OldAdmin:
             topics = self._consumer("read_uncommitted").list_topics(timeout=timeout_s).topics
         except ck.KafkaException as error:
             raise converted(error) from None
-        wanted = sorted(topics) if names is None else [name for name in names if name in topics]
-        return [
-            {
-                "topic": name,
-                "partition": number,
-                "leader": found.leader if found.leader >= 0 else None,
-                "replicas": list(found.replicas),
-                "isr": list(found.isrs),
-            }
-            for name in wanted
-            for number, found in sorted(topics[name].partitions.items())
-        ]
+        return placed(topics, names)
 
     def offsets(
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
