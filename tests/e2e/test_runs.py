@@ -109,7 +109,7 @@ def test_the_mock_cluster_does_not_isolate_transactions(tmp_path: Path) -> None:
     assert left_behind(before) == {}
 
 
-@pytest.mark.repeat(5, 100)
+@pytest.mark.repeat(25, 100)
 @pytest.mark.long
 def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetition: int) -> None:
     before = footprint()
@@ -120,6 +120,10 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
         str(tmp_path),
         "--nemesis",
         "leader-isolate,client-crash",
+        "--nemesis-first",
+        "1",
+        "--nemesis-interval",
+        "3",
         "--time-limit",
         "60",
     ]
