@@ -49,7 +49,8 @@ def bad_cycle(rows: Iterable[Mapping[str, Any]]) -> bool:
     return any(row.get("forbidden") for row in rows)
 
 
-def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
+def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
+    """Those of the expected faults of which no start says that it took effect."""
     took: set[str] = set()
     for fault, value in zip(
         nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True
@@ -60,7 +61,7 @@ def _faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[s
     return [name for name in expected if name not in took]
 
 
-def _events(run: Path) -> list[dict[str, Any]] | None:
+def events(run: Path) -> list[dict[str, Any]] | None:
     """The lines of events/harness.jsonl; None when a run folder has no such file."""
     file = run / "events" / "harness.jsonl"
     if not file.is_file():
@@ -82,10 +83,10 @@ def unfinished(run: Path, options: CheckOptions) -> list[str]:
     A client whose last final op never completed is not among those that must have caught up, and its slot may
     never have got another: only the run knows whether each slot was done.
     """
-    events = _events(run)
-    if not options.require_final_polls or events is None:
+    noted = events(run)
+    if not options.require_final_polls or noted is None:
         return []
-    if any((event.get("event"), event.get("detail")) == FINAL_POLLS_COMPLETE for event in events):
+    if any((event.get("event"), event.get("detail")) == FINAL_POLLS_COMPLETE for event in noted):
         return []
     return ["the final polls did not finish"]
 
@@ -105,7 +106,7 @@ def moved_starts(
 def trouble(run: Path) -> list[str]:
     """What the harness itself noted in events/harness.jsonl as trouble or interruption."""
     found: list[str] = []
-    for event in _events(run) or ():
+    for event in events(run) or ():
         if event.get("event") in TROUBLE:
             detail = event.get("detail") or ""
             text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
@@ -137,7 +138,7 @@ def reasons(
         if not kinds.get("ok") and f not in MAY_ALWAYS_FAIL:
             tried = sum(kinds.values())
             found.append(f"no {f} ever succeeded ({tried} tried)")
-    for fault in _faults_without_effect(nemesis, options.expected_faults):
+    for fault in faults_without_effect(nemesis, options.expected_faults):
         found.append(f"the fault {fault} never took effect")
     if options.require_final_polls:
         behind = not_caught_up(ends, meta)

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,10 +99,17 @@ def warm_up(session: Any) -> None:
     session.sparkContext.parallelize(range(2 * slots), 2 * slots).map(_use_everything).collect()
 
 
-def start(master: str = "local[*]", app: str = "harness", warm: bool = True, brief: bool = False) -> Any:
+def start(
+    master: str = "local[*]",
+    app: str = "harness",
+    warm: bool = True,
+    brief: bool = False,
+    extra: Mapping[str, str] | None = None,
+) -> Any:
     """A SparkSession: the one that exists already, if any.
 
-    warm makes every worker import the kernels; brief is for a session that will judge one run's history.
+    warm makes every worker import the kernels; brief is for a session that will judge one run's history;
+    extra are further settings, for a session that does not exist yet.
 
     Raises BadInput for a master that is none, Missing when there is no Java that Spark can use or the master
     does not answer.
@@ -124,7 +132,7 @@ def start(master: str = "local[*]", app: str = "harness", warm: bool = True, bri
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J)
-        settings = _settings(master, log4j, brief)
+        settings = _settings(master, log4j, brief) | dict(extra or {})
         _launch(settings, folder / "jvm.log")
     else:
         settings = {}

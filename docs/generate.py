@@ -18,6 +18,7 @@ from checker.anomalies.table import ANOMALIES
 from checker.cycle_types import EXISTS, LEVELS, SPECS
 from checker.edges import KINDS, RW
 from checker.guarantees import GUARANTEES, Condition
+from checker.pipeline import anomalies as pipelines
 from harness import catalogue
 from harness.clients import errors as client_errors
 from harness.cluster import versions as kafka
@@ -152,6 +153,29 @@ def _cycles() -> list[str]:
     return [*lines, ""]
 
 
+def _modes(modes: frozenset[str]) -> str:
+    return "all" if modes == pipelines.MODES else ", ".join(f"`{mode}`" for mode in sorted(modes))
+
+
+def _pipelines() -> list[str]:
+    """What the checks of pipelines look for, as tables."""
+    lines = [
+        "## Pipelines",
+        "",
+        "What the checks of [pipelines](pipeline-checks.md) look for: outputs against inputs, and what the",
+        "instances did with their offsets. The mode of the pipeline says what is promised. An anomaly makes a",
+        "run invalid in any mode, those marked * only where it is promised not to happen.",
+        "",
+    ]
+    for what, rows in (("outputs", pipelines.OUTPUTS), ("offsets", pipelines.OFFSETS)):
+        lines += [f"| {what} | what it is | promised not to happen | source |", "| --- | --- | --- | --- |"]
+        for name, row in rows.items():
+            mark = "" if row.always else " *"
+            lines.append(f"| {name}{mark} | {row.summary} | {_modes(row.modes)} | {row.source} |")
+        lines.append("")
+    return lines
+
+
 def anomalies() -> str:
     """docs/anomalies.md."""
     lines = [
@@ -168,7 +192,7 @@ def anomalies() -> str:
         lines += _anomaly(name, anomaly.summary, anomaly.source, anomaly.find.__module__)
     torn = torn_transaction
     lines += _anomaly(torn.NAME, torn.SUMMARY, torn.SOURCE, torn.__name__)
-    lines += _cycles()
+    lines += _cycles() + _pipelines()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -16,7 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import client_versions, clusters, existing, loads, staff, store, timetable
+from harness import (
+    client_versions,
+    clusters,
+    existing,
+    keeping_data,
+    loads,
+    log_run,
+    pipeline,
+    staff,
+    store,
+    timetable,
+)
 from harness import plan as plans
 from harness.cluster import java, owners
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
@@ -36,6 +47,7 @@ from harness.spark import WarmSpark
 from harness.yaml_data import Where
 from nemesis import table as nemeses
 from nemesis import triggers
+from nemesis.ahead import Ahead
 from nemesis.schedule import Timing
 
 Say = Callable[[str], None]
@@ -57,6 +69,8 @@ class Outcome:
 def load_phase(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> Generator:
     """Ops at the plan's rate beside the faults, until the time limit."""
     ops = workload.generator
+    if workload.drives_faults:
+        return TimeLimit(ops, int(plan.time_limit_s * 1e9))
     if plan.rate_hz > 0:
         ops = Rate(ops, int(1e9 / plan.rate_hz))
     under_load = nemeses.under_load(faults, timetable.entries(plan.schedule))
@@ -123,7 +137,7 @@ def run(
     schedule = timetable.checked(plan, clusters.server_names(plan), names, where)
     plan = plan.model_copy(update={"nemesis": names, "schedule": schedule})
     timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
-    faults = nemeses.faults((*names, *plan.scheduled), timing)
+    faults = (*nemeses.faults((*names, *plan.scheduled), timing), *loads.driven(plan))
     nemeses.refuse_unsubscribed(faults, plan.sub_via)
     spark = WarmSpark(spark_master)
     java.find()
@@ -168,8 +182,11 @@ def _run_in(
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
             say(f"your own tools reach the brokers at {reached}")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, say, quiet)
+        if plan.keep_data:  # before the verdict: a check may look at it
+            keeping_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        result = check_run(folder, judged_by(plan), spark.get(), say)
+        session = None if plan.workload == log_run.WORKLOAD else spark.get()  # the steps are judged already
+        result = check_run(folder, judged_by(plan), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _tell(folder, result, say, time.monotonic() - began)
         try:
@@ -191,11 +208,17 @@ def _record(
     quiet: bool,
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
+    if plan.workload == log_run.WORKLOAD:
+        with interruptible(lambda: None) as pressed:
+            log_run.record(folder, plan, cluster, stack, say, quiet, pressed)
+            return pressed()
     spark.start()
+    if plan.workload == "pipeline":
+        pipeline.describe(folder, plan)
     crew, topics, roles, admin = staff.hire(folder, plan, cluster, stack, say)
     spark.get()
-    live = Live(plan.time_limit_s, quiet)
     zero_ns = time.monotonic_ns()
+    live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(plan, faults))
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
     events.write("clients", "library of each slot", libraries=staff.libraries_of_slots(plan))
@@ -235,9 +258,10 @@ def _record(
 
         def interrupted() -> None:
             events.write("interrupted", "by the user")
+            live.note("interrupted: it heals and judges what there is; Ctrl-C again ends it at once")
             interpreter.divert(nemeses.healing(faults))
 
-        with interruptible(interrupted) as pressed:
+        with live.showing(quiet), interruptible(interrupted) as pressed:
             try:
                 watch.start()
                 interpreter.run(whole_run(plan, loads.make(plan), faults))
@@ -247,8 +271,16 @@ def _record(
             finally:
                 watch.stop()
                 nemeses.teardown(faults, env())
-            live.end()
+            if plan.workload == "pipeline":
+                pipeline.write_sent(folder, plan)
             return pressed()
+
+
+def _ahead(plan: TestPlan, faults: tuple[Fault, ...]) -> Ahead:
+    """When which fault will come, for whoever watches."""
+    schedule = timetable.entries(plan.schedule)
+    timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
+    return Ahead(nemeses.rotations(faults, schedule), schedule, timing, plan.time_limit_s)
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
@@ -278,24 +310,21 @@ def _tell(folder: Path, result: Result, say: Say, seconds: float) -> None:
     from harness.report import prose
 
     say("")
-    say(prose.summary(folder, result))
+    say(prose.summary(folder, result, brief=True))
     say(f"checked in {seconds:.1f} s")
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
-    """Draw the plots, the pages of the keys in which something is wrong, and the run page; and name them."""
+    """Draw the plots, the pages of the keys in which something is wrong, and the run page; name the pages."""
     from harness.report import listing, plots
     from harness.report.order import draw as orders
     from harness.report.page import draw as run_page
 
     drawn = plots.draw(folder)
-    for path in drawn:
-        if path.suffix == ".png":
-            say(f"  {path}")
     result = listing.result_of(folder)
     pages = orders.draw(folder, result) if result is not None else []
     if pages:
-        say(f"  {pages[0]}: who wrote and who polled in {len(pages) - 1} keys; harness explain {folder}")
+        say(f"who wrote and who polled, key by key: {pages[0]}")
     page = run_page.draw(folder)
     say(f"open: {page}")
     return [*drawn, *pages, page]

@@ -21,9 +21,13 @@ from harness import (
     cli_cluster,
     cli_experiment,
     cli_image,
+    cli_inspect,
     cli_look,
     cli_matrix,
     cli_model,
+    cli_offsets,
+    cli_qos,
+    cli_recovery,
     cli_serve,
     cli_shrink,
 )
@@ -102,10 +106,15 @@ def run(
       harness run --plan runs/latest/plan.yaml
     """
     from harness import assemble, sources
+    from harness.report import onward
 
-    chosen, where = sources.gather(given(ctx), plan, schedule)
+    asked = given(ctx)
+    if asked.get("workload") == "recovery" and cli_recovery.several(asked.get("scenario"), plan):
+        return cli_recovery.run_several(asked, runs, spark_master, quiet)
+    chosen, where = sources.gather(asked, plan, schedule)
     outcome = assemble.run(chosen, runs, say, spark_master, quiet, where)
-    say(f"next: harness show {outcome.folder}")
+    say("")
+    say(onward.text(outcome.folder, outcome.result))
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]
 
 
@@ -216,13 +225,10 @@ def show(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
-    from harness.model.errors import BadInput
     from harness.report import listing, prose
 
     folder = listing.resolve(runs, name)
-    result = listing.result_of(folder)
-    if result is None:
-        raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
+    result = listing.require_result(folder)
     say(json.dumps(to_data(result), default=str) if as_json else prose.summary(folder, result, witnesses))
     return EXIT_VALID
 
@@ -303,11 +309,15 @@ app.add_typer(cli_cluster.app, name="cluster")
 app.add_typer(cli_image.app, name="image")
 app.add_typer(cli_experiment.app, name="experiment")
 app.add_typer(cli_model.app, name="model")
+app.add_typer(cli_recovery.app, name="recovery")
 app.command("matrix")(cli_matrix.matrix)
 app.command("compare")(cli_look.compare)
 app.command("page")(cli_look.page)
 app.command("open")(cli_look.open_)
 app.command("serve")(cli_serve.serve)
+app.command("inspect")(cli_inspect.inspect)
+app.command("qos")(cli_qos.qos)
+app.command("offsets")(cli_offsets.offsets)
 app.command("replay")(cli_shrink.replay)
 app.command("shrink")(cli_shrink.shrink)
 

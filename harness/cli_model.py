@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.model.errors import EXIT_INVALID, EXIT_VALID
+
+if TYPE_CHECKING:
+    from harness.sim.actions import Action
+    from harness.sim.records import LogSettings
+    from workloads.log_session import Divergence
 
 app = typer.Typer(no_args_is_help=True, help="The log model: what a partition's log must do, step by step.")
 Bugs = Annotated[str, typer.Option("--bug", help="Bugs of the log under test, with commas; see `bugs`.")]
@@ -76,12 +81,23 @@ def run(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A program that `harness model run` printed, or your own.")],
+    file: Annotated[Path, typer.Argument(help="A program that a run has printed, or your own.")],
     bug: Bugs = "",
+    cluster: Annotated[
+        str, typer.Option(help="Beside brokers: local or mock. [default: beside the simulated log]")
+    ] = "",
+    kafka_version: Annotated[str, typer.Option(help="With --cluster local.")] = "",
+    nodes: Annotated[int, typer.Option(min=1, max=15, help="With --cluster local.")] = 3,
 ) -> int:
     """Do the actions of a program again. The bugs are those that the file names, unless --bug is given.
 
     Exit code 0: no divergence; 1: one.
+
+    [bold]Examples[/bold]
+
+      harness model replay blocked.log
+
+      harness model replay runs/latest/programs/1.log --cluster local
     """
     from harness.model.errors import BadInput
     from harness.sim.programs import parse
@@ -96,15 +112,43 @@ def replay(
     if len(text) > PROGRAM_BYTES_MAX:
         raise BadInput(f"{file}: larger than {PROGRAM_BYTES_MAX} bytes; programs are short")
     settings, actions = parse(text, str(file))
-    named = [line.removeprefix("# bugs:") for line in text.splitlines() if line.startswith("# bugs:")]
-    names = _bugs(bug or ",".join(named))
-    found = run_program(settings, actions, simulated(frozenset(names)))
+    if cluster and bug:
+        raise BadInput(f"--bug {bug}: brokers have no bugs to switch on; leave out --bug or --cluster")
+    names = _bugs(bug or ",".join(_named(text, "# bugs:")))
+    if cluster:
+        given = {"cluster": cluster, "nodes": nodes} | (
+            {"kafka_version": kafka_version} if kafka_version else {}
+        )
+        found = _beside_brokers(given, settings, actions, frozenset(_named(text, "# passed over:")))
+        names = ()
+    else:
+        found = run_program(settings, actions, simulated(frozenset(names)))
     about = f"{len(actions)} actions" + (f", bugs {', '.join(names)}" if names else "")
     if found is None:
         print(f"{about}: no divergence")
         return EXIT_VALID
     print(f"{about}: divergence at action {found.at + 1}: {found.what}\n  {found.seen}")
     return EXIT_INVALID
+
+
+def _named(text: str, head: str) -> list[str]:
+    """What the lines of a program say that begin so."""
+    return [line.removeprefix(head).strip() for line in text.splitlines() if line.startswith(head)]
+
+
+def _beside_brokers(
+    given: Mapping[str, Any], settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
+) -> Divergence | None:
+    """The first divergence of a program beside brokers that are started for it."""
+    import tempfile
+
+    from harness import clusters, log_run
+    from harness import plan as plans
+
+    plan = plans.make({"workload": log_run.WORKLOAD, "run": "replay", **given})
+    with tempfile.TemporaryDirectory(prefix="harness-model-") as folder:
+        made = clusters.make(plan, Path(folder) / "cluster", print)
+        return log_run.replay(plan, made, settings, actions, passed_over, Path(folder), print)
 
 
 @app.command("bugs")

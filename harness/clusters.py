@@ -44,6 +44,7 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
         plan.nodes, plan.kafka_version, config, work, plan.network,
         outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
         metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
+        log_dirs=plan.log_dirs,
     )  # fmt: skip
 
 

@@ -201,12 +201,19 @@ class Crew:
 
 
 class AdminLink:
-    """Calls to the admin worker, one at a time, from any thread, each with a deadline."""
+    """Calls to a worker of a role, one at a time, from any thread, each with a deadline."""
 
-    def __init__(self, hosts: Hosts, client: Mapping[str, Any], logs: Path, env: Mapping[str, str]) -> None:
-        setup = {"do": "setup", "role": "admin", "client": dict(client)}
-        self._child, self._sock = launch(hosts, "admin", setup, logs / "admin.log", env)
-        self._lock, self._rest, self._next = threading.Lock(), b"", 0
+    def __init__(
+        self,
+        hosts: Hosts,
+        client: Mapping[str, Any],
+        logs: Path,
+        env: Mapping[str, str],
+        role: str = "admin",
+    ) -> None:
+        setup = {"do": "setup", "role": role, "client": dict(client)}
+        self._child, self._sock = launch(hosts, role, setup, logs / f"{role}.log", env)
+        self._role, self._lock, self._rest, self._next = role, threading.Lock(), b"", 0
 
     def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:
         """The value of an admin call. Raises ClusterTrouble when it fails or takes too long."""
@@ -222,9 +229,10 @@ class AdminLink:
                     if answer.get("id") == number:
                         break
             except OSError as error:
-                raise ClusterTrouble(f"admin call {name}: no answer in {within_s:.0f} s ({error})") from None
+                text = f"{self._role} call {name}: no answer in {within_s:.0f} s ({error})"
+                raise ClusterTrouble(text) from None
         if "error" in answer:
-            raise ClusterTrouble(f"admin call {name}: {answer['error']}")
+            raise ClusterTrouble(f"{self._role} call {name}: {answer['error']}")
         return answer["value"]
 
     def _answer(self, deadline: float) -> dict[str, Any]:
@@ -232,7 +240,7 @@ class AdminLink:
             self._sock.settimeout(max(0.01, deadline - time.monotonic()))
             chunk = self._sock.recv(RECEIVE_BYTES)
             if not chunk:
-                raise ConnectionError("the admin worker ended")
+                raise ConnectionError(f"the {self._role} worker ended")
             self._rest += chunk
         line, self._rest = self._rest.split(b"\n", 1)
         answer: dict[str, Any] = orjson.loads(line)

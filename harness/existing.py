@@ -23,7 +23,7 @@ DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
 OF_CLUSTER: Final = (
     "kafka_version", "nodes", "metadata", "controllers", "network", "outside", "proxy", "broker_config",
-    "system", "image", "hosts",
+    "system", "image", "hosts", "log_dirs",
 )  # fmt: skip
 Call = Callable[..., Any]
 log = logging.getLogger("harness")
@@ -94,7 +94,7 @@ def run_name(plan: TestPlan) -> str:
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
     told = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
-    name = "-".join(told) or plan.workload
+    name = "-".join(told) or plan.scenario or plan.workload
     return f"{name}-{secrets.token_hex(3)}" if plan.cluster == "external" else name
 
 

@@ -1,70 +1,151 @@
-"""Counting what happens during a run, and telling the person who waits."""
+"""Telling the person who waits how a run goes: a panel on a terminal, a line now and then elsewhere.
+
+In the way of an operation nothing but counting is done. What is drawn is drawn by a thread of its own, at
+most four times a second; it leaves the terminal as it is, whatever ends it: no mode is switched, the cursor
+stays visible, and a terminal that goes away ends only the drawing.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sys
+import threading
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from harness.model.op import INVOKE, NEMESIS, Op
+from rich.console import Console
+from rich.live import Live as Drawing
 
-PLAIN_INTERVAL_S: Final = 10.0
-TERMINAL_INTERVAL_S: Final = 0.5
+from harness.model.op import FAIL, INFO, NEMESIS, OK, Op
+from harness.panel import Figures, line, panel
+from harness.progress import SECOND_NS, Progress, Unread
+from nemesis.ahead import Ahead, Coming
+
+LINE_S: Final = 10.0
+DRAW_S: Final = 0.25
+JOIN_S: Final = 2.0
+HISTORY_S: Final = 60
+COMING_SHOWN: Final = 2
+
+log = logging.getLogger("harness")
 
 
-@dataclass(slots=True)
 class Live:
-    """One line of progress: rewritten on a terminal, a new one every ten seconds elsewhere."""
+    """Counts the ops of a run and shows the figures while `showing`.
 
-    total_s: float
-    quiet: bool = False
-    phase: str = "load"
-    counts: Counter[str] = field(default_factory=Counter)
-    final_polls: int = 0
-    faults: dict[str, str] = field(default_factory=dict)
-    shown_at: float = 0.0
-    began: float = field(default_factory=time.monotonic)
+    total_s  seconds of load
+    zero_ns  when the run began, by the monotonic clock
+    title    what is run
+    ahead    what is known of the faults to come
+    """
+
+    def __init__(self, total_s: float, zero_ns: int, title: str = "", ahead: Ahead | None = None) -> None:
+        self._total_s, self._zero_ns, self._title, self._ahead = total_s, zero_ns, title, ahead
+        self.progress, self.unread = Progress(), Unread()
+        self._note = ""
+        self._ended = threading.Event()
 
     def event(self, op: Op) -> None:
-        """Count an op; show the line when it is time."""
+        """Count an op."""
+        self.progress.add(op)
         if op.process == NEMESIS:
-            self._nemesis(op)
-        elif op.type != INVOKE:
-            self.counts[op.type] += 1
-            if op.extra.get("final"):
-                self.phase = "final polls"
-                self.final_polls += 1
-        now = time.monotonic()
-        interval_s = TERMINAL_INTERVAL_S if sys.stderr.isatty() else PLAIN_INTERVAL_S
-        if not self.quiet and now - self.shown_at >= interval_s:
-            self.shown_at = now
-            self._show(now)
-
-    def _nemesis(self, op: Op) -> None:
-        fault, span = str(op.extra.get("fault", "")), op.extra.get("span")
-        complete = op.extra.get("phase") == "complete"
-        if op.f == "heal":
-            self.phase = "healing"
-        elif span == "start" and complete and isinstance(op.value, dict):
-            self.faults[fault] = " ".join([fault, *op.value.get("nodes", ()), *op.value.get("clients", ())])
-        elif span == "stop" and complete:
-            self.faults.pop(fault, None)
-
-    def _show(self, now: float) -> None:
-        on = ", ".join(self.faults.values()) or "none"
-        counts = self.counts
-        line = (
-            f"{now - self.began:5.0f} s of {self.total_s:.0f}  {self.phase:11}  ok {counts['ok']}  "
-            f"fail {counts['fail']}  info {counts['info']}  faults on: {on}"
-        )
-        if sys.stderr.isatty():
-            print(f"\r\x1b[2K{line[:150]}", end="", file=sys.stderr, flush=True)
+            if self._ahead is not None:
+                self._ahead.see(op)
         else:
-            print(line, file=sys.stderr, flush=True)
+            self.unread.add(op)
 
-    def end(self) -> None:
-        """Leave the line standing."""
-        if not self.quiet and sys.stderr.isatty():
-            print(file=sys.stderr, flush=True)
+    def note(self, text: str) -> None:
+        """Say so from now on."""
+        self._note = text
+
+    def figures(self, now_ns: int | None = None) -> Figures:
+        """Everything as of now. now_ns: since the run began."""
+        now_ns = time.monotonic_ns() - self._zero_ns if now_ns is None else now_ns
+        progress, unread, now_s = self.progress, self.unread, now_ns / SECOND_NS
+        oks: Mapping[int, int] = progress.rates.get(OK, {})
+        second = now_ns // SECOND_NS
+        lag_ns = unread.lag_ns(now_ns)
+        since = progress.since
+        return Figures(
+            title=self._title,
+            phase=progress.phase,
+            now_s=now_s,
+            total_s=self._total_s,
+            counts={outcome: progress.count(outcome) for outcome in (OK, FAIL, INFO)},
+            rate=progress.recent(OK, now_ns),
+            rates=[oks.get(each, 0) for each in range(max(0, second - HISTORY_S), second)],
+            unseen=unread.size if unread.located and not unread.full else None,
+            lag_s=None if lag_ns is None else lag_ns / SECOND_NS,
+            on=[(what, now_s - since[name] / SECOND_NS) for name, what in list(progress.on.items())],
+            coming=[] if self._ahead is None else _coming(self._ahead.coming(now_s), now_s),
+            note=self._note,
+        )
+
+    @contextlib.contextmanager
+    def showing(self, quiet: bool = False) -> Iterator[None]:
+        """Show it, until the end of the block."""
+        if quiet:
+            yield
+            return
+        console = terminal()
+        thread = threading.Thread(target=self._show, args=(console,), name="live", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join(JOIN_S)  # Ctrl-S holds whoever writes for as long as it likes
+
+    def _show(self, console: Console | None) -> None:
+        try:
+            if console is not None:
+                self._panel(console)
+                return
+            while not self._ended.wait(LINE_S):
+                print(line(self.figures()), file=sys.stderr, flush=True)
+            print(line(self.figures()), file=sys.stderr, flush=True)
+        except Exception:  # the run goes on, whatever becomes of its picture
+            log.exception("how the run goes is not shown any more")
+
+    def _panel(self, console: Console) -> None:
+        drawing = Drawing(
+            get_renderable=lambda: panel(self.figures(), console),
+            console=console, auto_refresh=False, transient=True, vertical_overflow="crop",
+            redirect_stderr=sys.stderr.isatty(),
+        )  # fmt: skip
+        with drawing:
+            console.show_cursor(True)  # nothing to put right when the process is killed
+            while not self._ended.wait(DRAW_S):
+                if in_front(console):
+                    drawing.refresh()
+        console.print(line(self.figures()), highlight=False, soft_wrap=True)
+
+
+def _coming(found: list[Coming], now_s: float) -> list[tuple[str, str]]:
+    said = []
+    for one in found[:COMING_SHOWN]:
+        wait_s = max(0.0, one.at_s - now_s)
+        when = f"in {wait_s:.0f} s" if not one.when else f"at {one.when}"
+        said.append((one.fault, when))
+    return said
+
+
+def terminal() -> Console | None:
+    """The console to draw on, where standard output is a terminal that can move its cursor."""
+    if not sys.stdout.isatty() or not os.environ.get("TERM"):
+        return None
+    console = Console(file=sys.stdout)
+    return (
+        console if console.is_terminal and console.is_interactive and not console.is_dumb_terminal else None
+    )
+
+
+def in_front(console: Console) -> bool:
+    """Whether the terminal is ours now; a job in the background does not draw over what is there."""
+    try:
+        return os.tcgetpgrp(console.file.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return True

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from harness.model.protocols import Workload
+from harness import pipeline as pipelines
+from harness.generator import Then
+from harness.model.protocols import Fault, Workload
 from harness.plan import TestPlan
-from workloads import delivery, queue
+from nemesis import steps
+from workloads import delivery, pipeline, queue, recovery
+from workloads.recovery_table import SCENARIOS
 
 
 def _queue(plan: TestPlan) -> Workload:
@@ -33,9 +37,36 @@ def _delivery(plan: TestPlan) -> Workload:
     return delivery.workload(delivery.Options(plan.records, plan.key_count, plan.primer, plan.settle_s))
 
 
-WORKLOADS: Final[Mapping[str, Callable[[TestPlan], Workload]]] = {"queue": _queue, "delivery": _delivery}
+def _recovery(plan: TestPlan) -> Workload:
+    return recovery.workload(plan.scenario, plan.key_count, plan.rate_hz)
+
+
+def _log_model(plan: TestPlan) -> Workload:
+    """Its steps are carried out by `harness.log_run`: none is known before the one before it is done."""
+    return Workload("log-model", Then(()), None, "log", ("log-model",))
+
+
+def _pipeline(plan: TestPlan) -> Workload:
+    return pipeline.workload(pipelines.options(plan))
+
+
+WORKLOADS: Final[Mapping[str, Callable[[TestPlan], Workload]]] = {
+    "queue": _queue,
+    "delivery": _delivery,
+    "recovery": _recovery,
+    "log-model": _log_model,
+    "pipeline": _pipeline,
+}
 
 
 def make(plan: TestPlan) -> Workload:
     """The workload that a plan names."""
     return WORKLOADS[plan.workload](plan)
+
+
+def driven(plan: TestPlan) -> tuple[Fault, ...]:
+    """The faults whose ops come from the plan's workload."""
+    if plan.workload != "recovery":
+        return ()
+    needs = SCENARIOS[plan.scenario].needs
+    return (steps.fault("disks" in needs, "network" in needs),)

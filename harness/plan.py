@@ -15,12 +15,16 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from harness import plan_rules, timetable, yaml_data
+from harness import pipeline, plan_rules, timetable, yaml_data
 from harness.cluster import versions as kafka
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions, Settings
+from harness.model.transforms import Transform
 from harness.plan_rules import option_name
 from harness.yaml_data import Loaded, Place, Where, line
+from workloads import log_broker_actions
+from workloads.recovery_table import SCENARIOS
+from workloads.recovery_table import settings as scenario_settings
 
 SCHEMA: Final = 1
 
@@ -44,12 +48,14 @@ class TestPlan(BaseModel):
     bootstrap: str = ""
     client_config: str = ""
     keep_topics: bool = False
+    keep_data: bool = False
     hosts: str = ""  # path of the file that describes them
     system: Literal["kafka", "redpanda"] = "kafka"
     image: str = ""
     kafka_version: str = kafka.DEFAULT
     metadata: kafka.Metadata | None = None  # None: what suits the version
     controllers: int = Field(0, ge=0, le=5)
+    log_dirs: int = Field(1, ge=1, le=4)
     nodes: int = Field(3, ge=1, le=1000)
     network: Literal["auto", "namespaces", "loopback"] = "auto"
     outside: bool = False
@@ -61,7 +67,10 @@ class TestPlan(BaseModel):
     sim_bugs: tuple[str, ...] = ()
 
     # the load
-    workload: Literal["queue", "delivery"] = "queue"
+    workload: Literal["queue", "delivery", "recovery", "log-model", "pipeline"] = "queue"
+    scenario: str = ""  # of the recovery workload
+    steps: int = Field(500, ge=1, le=100_000)  # of the log model
+    weights: str = ""
     time_limit_s: float = Field(60.0, gt=0, le=7 * 86400)
     final_time_limit_s: float = Field(90.0, gt=0, le=86400)
     rate_hz: float = Field(200.0, ge=0)
@@ -84,6 +93,23 @@ class TestPlan(BaseModel):
     record_bytes: int = Field(0, ge=0, le=1 << 20)
     primer: bool = False
     settle_s: float = Field(2.0, gt=0, le=3600)
+
+    # the pipeline
+    writers: int = Field(2, ge=1, le=100)
+    instances: int = Field(4, ge=1, le=100)
+    partitions: int = Field(12, ge=1, le=1000)
+    input_topics: int = Field(1, ge=1, le=100)
+    send_batch: int = Field(5, ge=1, le=10_000)
+    pipeline_mode: Literal["exactly-once", "at-least-once", "at-most-once", "auto-commit", "files"] = (
+        "exactly-once"
+    )
+    transform: Transform = "identity"
+    assignor: Literal["range", "roundrobin", "cooperative-sticky", "consumer"] = "range"
+    static_members: bool = False
+    one_poll: bool = False
+    churn_interval_s: float = Field(10.0, ge=0, le=86400)
+    flush_s: float | None = Field(None, gt=0, le=3600)
+    pipeline_mistake: str = ""
 
     # the clients
     client: tuple[Literal["confluent", "java", "aiokafka", "noop"], ...] = ("confluent",)  # in turns
@@ -160,6 +186,37 @@ class TestPlan(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
+    def _pipeline(cls, data: Any) -> Any:
+        """What follows from the pipeline's own options."""
+        if not isinstance(data, dict) or data.get("workload") != "pipeline":
+            return data
+        fields = cls.model_fields.items()
+        return pipeline.settled(data, {name: field.get_default() for name, field in fields})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scenario(cls, data: Any) -> Any:
+        """What a scenario asks for, unless the plan says otherwise."""
+        if not isinstance(data, dict) or str(data.get("scenario")) not in SCENARIOS:
+            return data
+        asked = scenario_settings(data["scenario"])
+        broker = {**asked["broker_config"], **(data.get("broker_config") or {})}
+        return {**asked, **data, "broker_config": broker}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _log_model(cls, data: Any) -> Any:
+        """Brokers that look soon at what there is to do, and time for all steps, unless the plan says."""
+        if not isinstance(data, dict) or data.get("workload") != "log-model":
+            return data
+        broker = {**log_broker_actions.BROKER, **(data.get("broker_config") or {})}
+        asked = {"time_limit_s": 1200.0, "concurrency": 1}
+        if log_broker_actions.wants_controller(data):
+            asked["controllers"] = 1
+        return {**asked, **data, "broker_config": broker}
+
+    @model_validator(mode="before")
+    @classmethod
     def _where(cls, data: Any) -> Any:
         """`local:NAME` is two fields; addresses alone say that the cluster is external."""
         if not isinstance(data, dict):
@@ -208,6 +265,11 @@ class TestPlan(BaseModel):
         return self.txn or (self.acks == "all" and self.retries != 0)
 
     @property
+    def partition_count(self) -> int:
+        """How many partitions the load writes to from the beginning: one for each key, or the inputs."""
+        return self.partitions * self.input_topics if self.workload == "pipeline" else self.key_count
+
+    @property
     def txn_length_max(self) -> int:
         """4 micro-ops in transactions and 1 outside, unless the plan says."""
         if self.max_txn_length is not None:
@@ -233,6 +295,8 @@ class TestPlan(BaseModel):
             flush_messages=int(self.broker_config.get("log.flush.interval.messages", 0)) or None,
             sub_via=frozenset(self.sub_via),
             group_protocol=self.consumer_config.get("group.protocol", "classic"),
+            damaged_copies=SCENARIOS[self.scenario].damaged if self.scenario else 0,
+            unsynced_copies=SCENARIOS[self.scenario].unsynced if self.scenario else 0,
             broker=dict(self.broker_config),
         )
 

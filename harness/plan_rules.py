@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
+from harness import pipeline
 from harness.clients.connection import about_connecting
 from harness.cluster import versions as kafka
 from harness.model.errors import BadInput
 from harness.sim.bugs import BUGS
+from workloads.log_broker_actions import parse_weights
+from workloads.recovery_table import SCENARIOS
 
 if TYPE_CHECKING:
     from harness.plan import TestPlan
@@ -124,6 +128,8 @@ def kinds_of_cluster(plan: TestPlan) -> None:
         raise ValueError(f"--kafka-version {plan.kafka_version}: containers run KRaft (3.3.1 on)")
     if plan.sim_bugs and plan.cluster != "sim":
         raise ValueError("--sim-bugs goes with --cluster sim")
+    if plan.keep_data and plan.cluster != "local":
+        raise ValueError(f"--keep-data goes with --cluster local: what {plan.cluster} has is out of reach")
     unknown = sorted(set(plan.sim_bugs) - BUGS.keys())
     if unknown:
         raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
@@ -143,4 +149,66 @@ def copies(plan: TestPlan) -> None:
         )
 
 
-RULES: Final = (libraries, metadata, attached, producer, kinds_of_cluster, copies)
+def log_dirs(plan: TestPlan) -> None:
+    """Directories of brokers that the harness lays out itself."""
+    if plan.log_dirs > 1 and plan.cluster != "local":
+        raise ValueError(f"--log-dirs {plan.log_dirs} goes with --cluster local")
+
+
+def scenario(plan: TestPlan) -> None:
+    """A scenario and its workload go together, on a cluster whose files can be reached."""
+    if plan.scenario and plan.workload != "recovery":
+        raise ValueError(f"--scenario {plan.scenario} goes with --workload recovery")
+    if plan.workload != "recovery":
+        return
+    row = SCENARIOS.get(plan.scenario)
+    if row is None:
+        close = difflib.get_close_matches(plan.scenario, SCENARIOS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(
+            f"--scenario {plan.scenario or '(none)'}: no such scenario; {hint}see `harness recovery list`"
+        )
+    if plan.cluster != "local":
+        raise ValueError(
+            "--workload recovery takes --cluster local: it looks at servers' files, and damages them"
+        )
+    if plan.nemesis or plan.schedule:
+        raise ValueError("--workload recovery has its own faults: leave --nemesis and --schedule out")
+    if plan.nodes < row.nodes_min:
+        raise ValueError(f"--nodes {plan.nodes}: the scenario {row.name} takes {row.nodes_min} or more")
+
+
+def log_model(plan: TestPlan) -> None:
+    """The log model asks brokers that the run starts, and has its own faults."""
+    if plan.workload != "log-model":
+        # By its value: a plan.yaml names every option.
+        if plan.steps != type(plan).model_fields["steps"].default or plan.weights:
+            raise ValueError("--steps and --weights go with --workload log-model")
+        return
+    if plan.cluster == "sim":
+        raise ValueError("--workload log-model takes brokers: for the simulated log, `harness model run`")
+    if plan.attached or plan.system != "kafka":
+        raise ValueError(
+            "--workload log-model takes Kafka brokers that the run starts, with settings of its own: use "
+            "--cluster local or mock"
+        )
+    if plan.nemesis or plan.schedule:
+        raise ValueError("--workload log-model restarts brokers itself: leave --nemesis and --schedule out")
+    try:
+        parse_weights(plan.weights)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+RULES: Final = (
+    libraries,
+    metadata,
+    attached,
+    producer,
+    kinds_of_cluster,
+    copies,
+    log_dirs,
+    scenario,
+    log_model,
+    pipeline.rule,
+)

@@ -21,6 +21,7 @@ FAULTS: Final = "Faults"
 CLUSTER: Final = "Cluster"
 LOAD: Final = "Load"
 KEYS: Final = "Keys"
+PIPELINE: Final = "Pipeline"
 CLIENTS: Final = "Clients"
 CHECKING: Final = "Checking"
 
@@ -39,10 +40,12 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("client_config", CLUSTER, "With --cluster external: a file of librdkafka's properties, such as "
      "sasl.password=${PASSWORD}; nothing of it is kept."),
     ("keep_topics", CLUSTER, "Leave the run's topics on a cluster that stays."),
+    ("keep_data", CLUSTER, "Keep what the brokers have on disk of the run, at most 2 GiB: harness inspect."),
     ("kafka_version", CLUSTER, "Kafka version, from Maven Central: 4.1.1, or 2.4 for its last known patch."),
     ("metadata", CLUSTER, "kraft or zookeeper. [default: zookeeper before 3.3, kraft from there on]"),
     ("controllers", CLUSTER, "Nodes that only control, with KRaft; 0: the first brokers do that too."),
     ("nodes", CLUSTER, "Number of brokers."),
+    ("log_dirs", CLUSTER, "With --cluster local: log directories of each broker."),
     ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
     ("outside", CLUSTER, "Brokers also listen on ports of 127.0.0.1, for your own tools during the run."),
     ("proxy", CLUSTER, "Whose requests pass a wire proxy: nobody, clients, everybody, or auto: clients "
@@ -52,8 +55,12 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("min_insync_replicas", CLUSTER, "min.insync.replicas; capped by the replication factor."),
     ("partitions_per_topic", CLUSTER, "Partitions of each topic."),
     ("sim_bugs", CLUSTER, "With --cluster sim: bugs to switch on, comma-separated."),
-    ("workload", LOAD, "What the clients do: queue (sends, polls and transactions over many keys), or "
-     "delivery (sends only; each record is accounted for)."),
+    ("workload", LOAD, "What the clients do: queue (sends, polls and transactions over many keys), "
+     "delivery (sends only; each record is accounted for), recovery (crashes and damage, step by step), "
+     "or pipeline (consume, transform, produce and commit, each record once)."),
+    ("scenario", LOAD, "recovery: which scenario; see `harness recovery list`. [default: all, one by one]"),
+    ("steps", LOAD, "log-model: how many actions; a topic takes 30."),
+    ("weights", LOAD, "log-model: how often each comes, such as append=10,read=5,restart=0; others as usual."),
     ("time_limit_s", LOAD, "Seconds of load."),
     ("rate_hz", LOAD, "Ops a second over all clients; 0 for as fast as possible."),
     ("concurrency", LOAD, "Number of clients."),
@@ -70,6 +77,21 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("record_bytes", LOAD, "Records are padded to this size."),
     ("primer", LOAD, "delivery: send one record first, patiently, and the rest when it is acknowledged."),
     ("settle_s", LOAD, "delivery: seconds that the logs must not have grown before they count as read."),
+    ("writers", PIPELINE, "Clients that fill the input topics."),
+    ("instances", PIPELINE, "Clients that consume, transform, produce and commit."),
+    ("partitions", PIPELINE, "Partitions of each topic."),
+    ("input_topics", PIPELINE, "Number of input topics."),
+    ("send_batch", PIPELINE, "Records in a writer's op."),
+    ("pipeline_mode", PIPELINE, "exactly-once, at-least-once, at-most-once, auto-commit, or files (exactly "
+     "once, in Parquet files that the output refers to)."),
+    ("transform", PIPELINE, "identity, fan-out, filter, or aggregate (a running count of each key)."),
+    ("assignor", PIPELINE, "range, roundrobin, cooperative-sticky, or consumer: the brokers', by the new "
+     "group protocol."),
+    ("static_members", PIPELINE, "Instances are static members of the group."),
+    ("one_poll", PIPELINE, "A revocation and the assignment after it come in one poll."),
+    ("churn_interval_s", PIPELINE, "So often an instance leaves the group, for half as long; 0: none does."),
+    ("flush_s", PIPELINE, "How long work waits before it is produced. [default: 0.25, and 30 for files]"),
+    ("pipeline_mistake", PIPELINE, "A mistake for the check to find; see docs/pipeline.md."),
     ("key_count", KEYS, "Keys in use at a time."),
     ("max_writes_per_key", KEYS, "Values of a key before another takes its place."),
     ("key_dist", KEYS, "uniform or exponential."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.cluster import java
@@ -67,3 +68,21 @@ def session_now(master: str) -> Any:
 
     java.set_env(java.find(), os.environ)
     return session.start(master)
+
+
+def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
+    """A session that reads Kafka, in this thread, with the first compiler: what it does is little and often.
+
+    Raises Missing when Spark's Kafka source cannot be had, or as `session_now`.
+    """
+    from checker import session
+    from harness.cluster import spark_kafka
+
+    found = java.find()
+    connector = spark_kafka.ensure(found, notice)
+    if connector.note:
+        notice(connector.note)
+    java.set_env(found, os.environ)
+    jars = ",".join(str(path) for path in connector.files)
+    memory = {"spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "1g"), "spark.jars": jars}
+    return session.start(master, "harness qos", warm=False, brief=True, extra={**memory, **settings})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import client_versions, existing
+from harness import client_versions, existing, loads
 from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
 from harness.crew import AdminLink, Crew
@@ -76,7 +76,14 @@ def hire(
 ) -> tuple[Crew, Topics, Roles, AdminLink]:
     """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
     assert isinstance(cluster, Hosts)
+    workload = loads.make(plan)
     config = client_config(plan, cluster.bootstrap)
+    config |= {
+        "logic": workload.client,
+        "logic_options": dict(workload.client_options),
+        "folder": str(folder.resolve()),
+        "consumer_config": {**workload.consumer_config, **config["consumer_config"]},
+    }
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     # The harness's own requests go to the brokers directly.
     direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
@@ -93,7 +100,7 @@ def hire(
     topics = Topics(
         admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics
     )
-    topics.ensure(plan.key_count - 1)
+    topics.ensure(plan.partition_count - 1)
     existing.check_allowed(plan, admin.call)
     existing.remove_left(cluster, admin.call)
     crew.start()

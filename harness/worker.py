@@ -1,4 +1,4 @@
-"""A worker process: the clients of some slots, or the admin role.
+"""A worker process: the clients of some slots, the admin role, or the log role.
 
 Started as `python -m harness.worker`, with a stream socket as descriptor 3 that carries JSON lines.
 
@@ -9,7 +9,7 @@ Started as `python -m harness.worker`, with a stream socket as descriptor 3 that
     from a worker    {"did":"ready"}                              after setup
                      an op line (a completion)                    with the index of its invocation
 
-    admin role       {"do":"call","id":n,"name":"leaders","args":{...}}
+    admin, log       {"do":"call","id":n,"name":"leaders","args":{...}}
                      answered by {"did":"call","id":n,"value":...} or "error" in the place of "value"
 
 A client is opened at its process's first op; a process never seen before means that the slot's previous one
@@ -134,7 +134,9 @@ class OpsWorker:
     def _slot(self, number: int) -> Slot:
         if number not in self._served:
             library = library_of(number, self._slots, self._config["libraries"])
-            self._served[number] = Slot(opener(library), {**self._config, "library": library})
+            self._served[number] = Slot(
+                opener(library, self._config.get("logic", "queue")), {**self._config, "library": library}
+            )
         return self._served[number]
 
     def _serve(self, number: int, inbox: queue.SimpleQueue[bytes | None]) -> None:
@@ -167,7 +169,16 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
 
 
 def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
-    admin = admin_opener(setup["client"]["libraries"][0])(setup["client"])
+    _serve_calls(sock, inbox, admin_opener(setup["client"]["libraries"][0])(setup["client"]))
+
+
+def serve_log(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
+    from harness.clients.log_role import LogRole
+
+    _serve_calls(sock, inbox, LogRole(setup["client"]))
+
+
+def _serve_calls(sock: socket.socket, inbox: Iterator[bytes], role: Any) -> None:
     sock.sendall(b'{"did":"ready"}\n')
     for line in inbox:
         order = orjson.loads(line)
@@ -175,7 +186,7 @@ def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str,
             return
         answer: dict[str, Any] = {"did": "call", "id": order["id"]}
         try:
-            answer["value"] = getattr(admin, order["name"])(**order["args"])
+            answer["value"] = getattr(role, order["name"])(**order["args"])
         except Exception as error:
             answer["error"] = f"{type(error).__name__}: {error}"
         sock.sendall(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
@@ -189,7 +200,7 @@ def main() -> None:
     first = next(inbox, None)
     if first is not None:
         setup = orjson.loads(first)
-        {"ops": serve_ops, "admin": serve_admin}[setup["role"]](sock, inbox, setup)
+        {"ops": serve_ops, "admin": serve_admin, "log": serve_log}[setup["role"]](sock, inbox, setup)
     # Clients may hang in their own close: everything they had to say has been said.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -170,7 +170,8 @@ def refuse_unsupported(
         missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
         if missing:
             raise BadInput(f"{fault.name} needs {', '.join(missing)}, which {why}")
-        least = VERBS[fault.name.partition(":")[0]].nodes_min
+        verb = VERBS.get(fault.name.partition(":")[0])  # None: its ops come from the workload
+        least = verb.nodes_min if verb else 1
         if len(cluster.nodes) < least:
             raise BadInput(f"{fault.name} needs {least} nodes or more; use --nodes")
 
@@ -215,15 +216,19 @@ def _weaker(settings: Settings, name: str, value: Any, scheduled: bool) -> Any:
     return min(now, value) if type(now) is int else value
 
 
-def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
-    """Faults on nodes in turns, the others beside them; those of a schedule each in its own rhythm."""
+def rotations(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> list[list[Fault]]:
+    """The faults that follow the plain rhythm: those on nodes in turns, each of the others beside them."""
     scheduled = {entry.fault for entry in schedule}
     free = [fault for fault in chosen if fault.name not in scheduled]
     turns = [fault for fault in free if fault.takes_turns]
-    beside = [in_turns([fault]) for fault in free if not fault.takes_turns]
+    return [*([turns] if turns else []), *([fault] for fault in free if not fault.takes_turns)]
+
+
+def under_load(chosen: Sequence[Fault], schedule: Sequence[Entry] = ()) -> Generator | None:
+    """Faults on nodes in turns, the others beside them; those of a schedule each in its own rhythm."""
     by_name = {fault.name: fault for fault in chosen}
     rhythms = [Rhythm(entry, by_name[entry.fault], n) for n, entry in enumerate(schedule)]
-    generators = [*([in_turns(turns)] if turns else []), *beside, *rhythms]
+    generators = [*(in_turns(faults) for faults in rotations(chosen, schedule)), *rhythms]
     return any_(*generators) if generators else None
 
 

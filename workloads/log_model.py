@@ -121,11 +121,11 @@ def draw_settings(draw: Draw, kind: str) -> LogSettings:
 
 def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
     """The n-th action."""
-    f = _chosen(draw.below(sum(weights.values())), weights)
-    return _placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
+    f = chosen(draw.below(sum(weights.values())), weights)
+    return placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
 
 
-def _placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
+def placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
     there = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
     return Action(f, {**there, **args})
 
@@ -142,11 +142,11 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
     f, told = turn[at]
     args = {name: value for name, value in told.items() if name != "age"}
     if f == "append":
-        args["records"] = _records(Draw.of(seed, "log-model", n), n, told["age"])
-    return _placed(f, draw.below(settings.partitions), args)
+        args["records"] = drawn_records(Draw.of(seed, "log-model", n), n, told["age"])
+    return placed(f, draw.below(settings.partitions), args)
 
 
-def _chosen(left: int, weights: Mapping[str, int]) -> str:
+def chosen(left: int, weights: Mapping[str, int]) -> str:
     for f, weight in weights.items():
         if left < weight:
             return f
@@ -166,15 +166,15 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
     if f in ("zombie", "commit", "abort"):
         return {"producer": draw.between(2, 3)}
     if f == "advance":
-        return {"at": "end" if draw.below(2) else _position(draw, ("hw", "end"))}
+        return {"at": "end" if draw.below(2) else position(draw, ("hw", "end"))}
     if f == "delete-records":
-        return {"at": "second" if draw.below(3) else _position(draw, ("start", "second", "hw"))}
+        return {"at": "second" if draw.below(3) else position(draw, ("start", "second", "hw"))}
     if f == "elect":
-        return {"at": _position(draw, ("hw", "end"))}
+        return {"at": position(draw, ("hw", "end"))}
     if f == "read":
         size = draw.choice((1, 100, 400, 1000, 1000))
         return {
-            "at": _position(draw, _ANCHORS),
+            "at": position(draw, _ANCHORS),
             "isolation": draw.choice(CHOICES["isolation"]),
             "max_bytes": size,
         }
@@ -195,7 +195,7 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
 
 def _batch(draw: Draw, n: int) -> dict[str, Any]:
     """An append: mostly small batches of recent records; some old, from the future, without keys or times."""
-    records = _records(draw, n, draw.choice(AGES))
+    records = drawn_records(draw, n, draw.choice(AGES))
     producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
     args: dict[str, Any] = {} if producer < 0 else {"producer": producer}
     if producer > 1:
@@ -208,7 +208,7 @@ def _batch(draw: Draw, n: int) -> dict[str, Any]:
     return args
 
 
-def _records(draw: Draw, n: int, age: int) -> list[list[Any]]:
+def drawn_records(draw: Draw, n: int, age: int) -> list[list[Any]]:
     """Records [key, value, age], of this age in ms or up to 500 more."""
     records: list[list[Any]] = []
     for at in range(draw.choice((1, 1, 2, 3, 5))):
@@ -218,7 +218,7 @@ def _records(draw: Draw, n: int, age: int) -> list[list[Any]]:
     return records
 
 
-def _position(draw: Draw, anchors: tuple[str, ...]) -> str:
+def position(draw: Draw, anchors: tuple[str, ...]) -> str:
     if draw.below(3) == 0:
         return f"{draw.below(101)}%"
     off = draw.choice((0, 0, 0, 1, -1, 2, -2, -3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from checker.checks import delivery, queue
+from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery
 from checker.source import Source
 from harness.model.options import CheckOptions
 from harness.model.result import Result
@@ -13,4 +13,8 @@ from harness.model.result import Result
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "queue": queue.check,
     "delivery": delivery.check,
+    "pipeline": pipeline.check,
+    "offsets": offsets.check,
+    "recovery": recovery.check,
+    "log-model": log_model.check,
 }

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients.api import Admin, ClientError, Library
+from harness.clients.sequences import Sequences
 from harness.clients.settings import Settings
 from harness.clients.storm import Storm
 from harness.clients.table import problem_of
@@ -27,6 +28,7 @@ class AdminRole:
         """`clients`: the plain settings of the run's clients, which may be of other libraries."""
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
+        self._sequences: Sequences | None = None
 
     def problem(self) -> str:
         """What the harness or a library of the run has against the clients' settings, as a sentence that
@@ -168,6 +170,17 @@ class AdminRole:
         found = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
         self._admin.delete_topics(found, timeout_s)
         return found
+
+    def sequences_append(self, topic: str) -> list[int]:
+        """An idempotent producer of its own appends some batches; their offsets: see `sequences`."""
+        self._sequences = Sequences(self._settings.bootstrap, topic)
+        return self._sequences.append()
+
+    def sequences_again(self) -> dict[str, Any]:
+        """What the broker makes of a batch that is there already, and of one that leaves a gap."""
+        if self._sequences is None:
+            raise ClientError("_STATE", "nothing was appended before")
+        return self._sequences.again()
 
     def _topics(self) -> dict[str, int]:
         """The run's topics, and how many partitions each has."""

@@ -115,8 +115,19 @@ def producer_config(made: Settings) -> dict[str, Any]:
 def consumer_config(made: Settings) -> dict[str, Any]:
     """The library's properties for a consumer; the user's own come last and win, or raise BadInput."""
     session_ms = int(made.session_timeout_s * 1000)
+    # The new protocol's sessions are the broker's affair, and librdkafka refuses the settings (KIP-848).
+    of_broker = str(made.consumer_config.get("group.protocol", "classic")).lower() == "consumer"
+    session = (
+        {}
+        if of_broker
+        else {
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
+        }
+    )
     return (
         common(made)
+        | session
         | {
             "group.id": made.group_id,
             "isolation.level": made.isolation_level,
@@ -125,8 +136,6 @@ def consumer_config(made: Settings) -> dict[str, Any]:
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
-            "session.timeout.ms": session_ms,
-            "heartbeat.interval.ms": max(1, min(3000, session_ms // 6)),
             "queued.max.messages.kbytes": 16384,
         }
         | _given("consumer", made.consumer_config)

@@ -21,6 +21,14 @@ CLIENTS: Final[dict[str, str]] = {
     "sim": "harness.sim.client:open_client",
 }
 
+# The same for the pipeline's clients, which are of `pipeline.library`.
+PIPELINES: Final[dict[str, str]] = {
+    "confluent": "harness.clients.confluent_pipeline:open_client",
+}
+
+# What a workload calls the logic of its clients -> who has it.
+LOGICS: Final[dict[str, dict[str, str]]] = {"queue": CLIENTS, "pipeline": PIPELINES}
+
 # name -> opens the admin role: see `admin.AdminRole` for what it answers
 ADMINS: Final[dict[str, str]] = {
     "aiokafka": "harness.clients.confluent:open_admin",
@@ -38,9 +46,9 @@ PROBLEMS: Final[dict[str, str]] = {
 }
 
 
-def opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
+def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
     """What opens a client of the library `name`. Raises BadInput when there is none of that name."""
-    return _load(CLIENTS, name)
+    return _load(LOGICS[logic], name)
 
 
 def admin_opener(name: str) -> Callable[[Mapping[str, Any]], Any]:

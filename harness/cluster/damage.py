@@ -9,6 +9,8 @@
     delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
                        shutdown are gone
 
+and those of `harness.cluster.damage_parts`, which aim at one part of each log.
+
 What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 (log recovery); KIP-101.
 """
 
@@ -23,14 +25,10 @@ from typing import Any, Final
 
 import orjson
 
+from harness.cluster import damage_parts
+from harness.cluster.batches import covered
+
 FLIPS: Final = 8
-# Of a record batch, version 2: base offset (8 bytes), length of the rest (4), leader epoch (4), magic (1),
-# CRC (4), and then all that the CRC covers. A flipped leader epoch is noticed by nobody, and the replica may
-# never be in sync again: see docs/findings.md.
-LENGTH_AT: Final = 8
-FROM_LENGTH: Final = 12
-COVERED_AT: Final = 21
-HEAD: Final = 61
 CHECKPOINTS: Final = (
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -47,19 +45,6 @@ def _largest(data: Path, prefix: str) -> Path | None:
     return max(
         (file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None
     )
-
-
-def covered(content: bytes | bytearray) -> list[range]:
-    """Of each whole record batch of a segment, the places that its checksum covers."""
-    found, at = [], 0
-    while at + HEAD <= len(content):
-        length = int.from_bytes(content[at + LENGTH_AT : at + FROM_LENGTH], "big")
-        end = at + FROM_LENGTH + length
-        if length < HEAD - FROM_LENGTH or end > len(content):
-            break
-        found.append(range(at + COVERED_AT, end))
-        at = end
-    return found
 
 
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
@@ -125,6 +110,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
     "damage-index": damage_index,
     "delete-checkpoint": delete_checkpoint,
     "erase": erase,
+    **damage_parts.KINDS,
 }
 
 

@@ -46,6 +46,7 @@ def make(
     metadata: Metadata | None = None,
     controllers: int = 0,
     proxy: Proxied = NOBODY,
+    log_dirs: int = 1,
 ) -> LoopbackCluster:
     """A cluster of the kind that this system allows; in mode "auto", `notice` hears why it is the lesser one.
 
@@ -58,7 +59,7 @@ def make(
         if allowed:
             return LocalCluster(
                 nodes, version, broker_config, work_dir, java, jars, metadata, controllers,
-                outside=outside, disks=disks, clocks=clocks, proxy=proxy,
+                outside=outside, disks=disks, clocks=clocks, proxy=proxy, log_dirs=log_dirs,
             )  # fmt: skip
         if mode == "namespaces":
             raise Missing(
@@ -68,8 +69,9 @@ def make(
             f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults"
         )
     return LoopbackCluster(
-        nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy, clocks=clocks
-    )
+        nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy,
+        clocks=clocks, log_dirs=log_dirs,
+    )  # fmt: skip
 
 
 class LocalCluster(LoopbackCluster):
@@ -97,10 +99,12 @@ class LocalCluster(LoopbackCluster):
         disks: bool = False,
         clocks: bool = False,
         proxy: Proxied = NOBODY,
+        log_dirs: int = 1,
     ) -> None:
         super().__init__(
-            nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy, clocks=clocks
-        )
+            nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy,
+            clocks=clocks, log_dirs=log_dirs,
+        )  # fmt: skip
         self._outside, self._disks = outside, disks
         self._links = LinkFaults(self._beside, self.ask)
         self._stalls = Stalls(self._beside)

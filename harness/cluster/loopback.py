@@ -76,7 +76,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, Wire, Clocks, Logs; not Network.
+    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Data, Wire, Clocks, Logs; not
+    Network.
 
     Thread-safe once up.
 
@@ -86,6 +87,7 @@ class LoopbackCluster:
     java, jars   found, and fetched, by `up` when None
     proxy        whose requests pass through a wire proxy: NOBODY's, CLIENTS' or EVERYBODY's
     clocks       every server has a clock of its own (harness.cluster.clocks)
+    log_dirs     folders of each broker for its logs: data, data2, ... (files are damaged in the first)
     """
 
     isolated: ClassVar = False
@@ -103,8 +105,9 @@ class LoopbackCluster:
         proxy: Proxied = NOBODY,
         *,
         clocks: bool = False,
+        log_dirs: int = 1,
     ) -> None:
-        self._proxied = proxy
+        self._proxied, self._log_dirs = proxy, log_dirs
         self.version, self.work_dir = versions.resolve(version), work_dir
         metadata = metadata or versions.default_metadata(self.version)
         versions.check(self.version, metadata)
@@ -147,8 +150,9 @@ class LoopbackCluster:
         except control.Refused as error:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         laid_out = Servers(
-            self.layout, self.version, self._overrides, folder, found, fetched, template, storage.random_id()
-        )
+            self.layout, self.version, self._overrides, folder, found, fetched, template,
+            storage.random_id(), self._log_dirs,
+        )  # fmt: skip
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)
         folder.mkdir()
@@ -355,6 +359,19 @@ class LoopbackCluster:
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
         return self.files.damage(node, kind, topic_prefix, seed)
+
+    def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
+        return self.files.look(self._known(node), topic_prefix)
+
+    def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
+        running = [node for node in self.nodes if self.running(node)]
+        for node in running:
+            self.pause(node)
+        try:
+            return self.files.keep(folder, topic_prefix, most_bytes, self.nodes)
+        finally:
+            for node in running:
+                self.resume(node)
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
         """What a server's log holds from a byte offset (None: its end), and the offset after it."""

@@ -1,7 +1,7 @@
 """The files of a local cluster's nodes, as the faults of disks and data reach them.
 
-Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.disks`
-and `harness.cluster.damage`.
+Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.disks`,
+`harness.cluster.damage`, `harness.cluster.logfolders` and `harness.cluster.keep`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,21 @@ class NodeFiles:
         """Damage the files of a node that is down; what was done."""
         told = self.inside("harness.cluster.damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(told)
+        return done
+
+    def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
+        """What is on a node's disk of some topics: see `harness.cluster.logfolders`."""
+        found: dict[str, Any] = json.loads(
+            self.inside("harness.cluster.logfolders", self.data(node), topic_prefix)
+        )
+        return found
+
+    def keep(self, folder: str, topic_prefix: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
+        """Copy what some nodes hold of some topics: see `harness.cluster.keep`."""
+        rows = [f"{node}={self.data(node)}" for node in nodes]
+        done: dict[str, Any] = json.loads(
+            self.inside("harness.cluster.keep", folder, topic_prefix, str(most), *rows)
+        )
         return done
 
     def _disks(self, verb: str, *arguments: str) -> str:

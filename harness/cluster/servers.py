@@ -32,6 +32,7 @@ class Servers:
     overrides  broker settings of the user
     template   formatted storage; None: brokers make their own, with ZooKeeper
     cluster_id of the template's copies
+    log_dirs   folders of each broker for its logs; that of the metadata is the first
     """
 
     layout: Layout
@@ -42,12 +43,18 @@ class Servers:
     jars: Jars
     template: Template | None
     cluster_id: str
+    log_dirs: int = 1
 
     def home(self, name: str) -> Path:
         return self.folder / name
 
     def data(self, name: str) -> Path:
         return self.home(name) / "data"
+
+    def folders(self, place: Place) -> list[Path]:
+        """Where a server's logs are: data, data2, ..."""
+        more = range(2, self.log_dirs + 1) if isinstance(place, Node) else ()
+        return [self.data(place.name), *(self.home(place.name) / f"data{n}" for n in more)]
 
     def lay_out(self, place: Place) -> None:
         """Make a server's folder with everything that it needs to start."""
@@ -61,13 +68,13 @@ class Servers:
 
     def store(self, place: Place) -> None:
         """An empty storage, which must not be there."""
-        data = self.data(place.name)
-        if isinstance(place, Node) and self.template is not None:
-            storage.write(self.template, data, self.cluster_id, place.id)
-            return
-        data.mkdir()
-        if not isinstance(place, Node):
-            (data / "myid").write_text(f"{place.id}\n")
+        for data in self.folders(place):
+            if isinstance(place, Node) and self.template is not None:
+                storage.write(self.template, data, self.cluster_id, place.id)
+                continue
+            data.mkdir()
+            if not isinstance(place, Node):
+                (data / "myid").write_text(f"{place.id}\n")
 
     def argv(self, place: Place) -> list[str]:
         """The command line."""
@@ -89,7 +96,7 @@ class Servers:
 
     def _config(self, place: Place) -> tuple[str, str]:
         """(file name, text) of a server's configuration."""
-        data, layout = str(self.data(place.name)), self.layout
+        data, layout = ",".join(map(str, self.folders(place))), self.layout
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)

@@ -116,10 +116,18 @@ def exchange(connection: socket.socket, address: str, port: int, request: bytes,
         connection.settimeout(timeout_s)
         connection.connect((address, port))
         connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
-        if not 8 <= size <= _MAX_BYTES:
-            raise ValueError(f"{address}:{port} does not speak Kafka's protocol")
-        return _exactly(connection, size, deadline)
+        return receive(connection, deadline)
+
+
+def receive(connection: socket.socket, deadline: float) -> bytes:
+    """The next answer on a connection, without its size, by a moment of time.monotonic.
+
+    Raises OSError when it does not come, ValueError for something else.
+    """
+    (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
+    if not 8 <= size <= _MAX_BYTES:
+        raise ValueError(f"{connection.getpeername()} does not speak Kafka's protocol")
+    return _exactly(connection, size, deadline)
 
 
 def newest(views: Iterable[View]) -> View:

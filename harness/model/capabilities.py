@@ -268,6 +268,26 @@ class Files(Protocol):
 
 
 @runtime_checkable
+class LogFolders(Protocol):
+    """The nodes' data, to be looked at while a server runs or is down."""
+
+    def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
+        """What is on disk of some topics: see `harness.cluster.logfolders`. Raises ClusterTrouble."""
+
+
+@runtime_checkable
+class Data(Protocol):
+    """The nodes' data, to be copied."""
+
+    def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
+        """Copy into `folder`/<node>/, which is an absolute path, what nodes hold of some topics.
+
+        No server writes meanwhile. "bytes" that were copied, and "left_out": partitions that would have made
+        it more than `most_bytes`. Raises ClusterTrouble.
+        """
+
+
+@runtime_checkable
 class Logs(Protocol):
     """The nodes' server logs and configuration."""
 

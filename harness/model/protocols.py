@@ -184,6 +184,8 @@ class Workload:
     client     name of the client logic in a worker ("queue")
     checks     names of the checks that judge it
     client_options  plain data for the client
+    consumer_config properties that its consumers need, in the library's words; the user's own win
+    drives_faults   its generator has ops for the nemesis too, and so says itself which are for clients
     """
 
     name: str
@@ -192,3 +194,5 @@ class Workload:
     client: str
     checks: tuple[str, ...] = ("queue",)
     client_options: Mapping[str, Any] = field(default_factory=dict)
+    consumer_config: Mapping[str, str] = field(default_factory=dict)
+    drives_faults: bool = False

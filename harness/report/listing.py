@@ -18,6 +18,7 @@ from harness.model.errors import BadInput
 from harness.model.result import Result, from_data
 
 LATEST: Final = "latest"
+OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
 PAGE: Final = "report.html"  # of a run, in its folder
 CANDIDATES: Final = 8
 PLAN_BYTES_MAX: Final = 1 << 20
@@ -239,9 +240,14 @@ def judged(runs: Path, name: str) -> Path:
 def require_result(folder: Path) -> Result:
     """The result of a run folder. Raises BadInput when it was not judged yet."""
     result = result_of(folder)
-    if result is None:
-        raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
-    return result
+    if result is not None:
+        return result
+    if (folder / OWNER).is_file():
+        raise BadInput(
+            f"{folder}: no result yet: the run goes on, or was cut off; to watch it: harness serve; "
+            f"to judge what there is: harness check {folder}"
+        )
+    raise BadInput(f"{folder}: not judged yet (no results.json); run: harness check {folder}")
 
 
 def history(runs: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import clients, listing, lookup, spans
+from harness.report import clients, listing, lookup, pipelines, spans
 from harness.report.lookup import Lookup
 from harness.report.order import folder as orders
 from harness.report.teller import plain
@@ -18,10 +18,14 @@ WIDTH: Final = 100
 TABLED: Final = 6
 
 
-def summary(run: Path, result: Result, witnesses: int = 1) -> str:
+BRIEF: Final = 3
+
+
+def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) -> str:
     """A run's result in plain text. `run`: its folder, or a history file, of which there is less to say.
 
-    `witnesses`: how many witnesses of each bad anomaly to tell, at most as many as results.json holds.
+    witnesses  how many witnesses of each bad anomaly to tell, at most as many as results.json holds
+    brief      so that it fits a screen: a few faults, and witnesses of a few anomalies
     """
     folder = run if (run / "history").is_dir() else None
     plan = listing.plan_of(folder) if folder is not None else {}
@@ -29,11 +33,12 @@ def summary(run: Path, result: Result, witnesses: int = 1) -> str:
     blocks = [
         [_wrap(verdict(result, plan), "", "  "), _about(run, plan)],
         _reasons(result),
-        _anomalies(result),
-        *_witnesses(result, facts, witnesses),
-        _faults(facts.spans if facts is not None else []),
+        _anomalies(result, brief),
+        *_witnesses(result, facts, witnesses, BRIEF if brief else None),
+        _faults(facts.spans if facts is not None else [], BRIEF if brief else TABLED),
         _statistics(result.statistics),
-        _where(folder, result),
+        [_wrap(line, "", "  ") for line in pipelines.figures(result.statistics)],
+        _where(folder, result, brief),
     ]
     return "\n\n".join("\n".join(line for line in block if line) for block in blocks if any(block))
 
@@ -124,7 +129,7 @@ MARKS: Final[Mapping[bool | None, str]] = {
 }
 
 
-def _anomalies(result: Result) -> list[str]:
+def _anomalies(result: Result, brief: bool) -> list[str]:
     if not result.anomalies:
         return []
     bad = [found for found in result.anomalies if found.bad]
@@ -133,7 +138,10 @@ def _anomalies(result: Result) -> list[str]:
     mixed = len({found.promised for found in bad}) > 1  # otherwise the first line has said it
     lines = ["anomalies"] if bad else []
     lines += [_anomaly(found, width, MARKS[found.promised] if mixed else "") for found in bad]
-    if fine:
+    if fine and brief:
+        said = ", ".join(f"{found.name} {found.count:,}" for found in fine)
+        lines.append(_wrap(f"seen, and not counted against the verdict: {said}", "", "  "))
+    elif fine:
         lines += ["seen, and not counted against the verdict"]
         lines += [_anomaly(found, width, "") for found in fine]
     return lines
@@ -144,11 +152,16 @@ def _anomaly(found: AnomalyFound, width: int, mark: str) -> str:
     return _wrap(found.summary + mark, head, " " * len(head))
 
 
-def _witnesses(result: Result, facts: Lookup | None, count: int) -> list[list[str]]:
-    blocks = []
+def _witnesses(
+    result: Result, facts: Lookup | None, count: int, anomalies_max: int | None
+) -> list[list[str]]:
+    """A block for each anomaly, of so many at most."""
+    blocks: list[list[str]] = []
     for found in result.anomalies:
         if not found.bad or count <= 0 or not found.witnesses:
             continue
+        if anomalies_max is not None and len(blocks) >= anomalies_max:
+            break
         shown = found.witnesses[:count]
         head = found.name if len(shown) == found.count else f"{found.name}, {len(shown)} of {found.count:,}"
         if found.name == "unseen":
@@ -157,7 +170,7 @@ def _witnesses(result: Result, facts: Lookup | None, count: int) -> list[list[st
     return blocks
 
 
-def _faults(found: Sequence[spans.Span]) -> list[str]:
+def _faults(found: Sequence[spans.Span], most: int) -> list[str]:
     if not found:
         return []
     lines = []
@@ -165,9 +178,9 @@ def _faults(found: Sequence[spans.Span]) -> list[str]:
         mine = [span for span in found if span.fault == name]
         took = sum(span.took_effect is True for span in mine)
         lines.append(f"  {name}: {_count(len(mine), 'time')}, {took} took effect")
-        lines += [_wrap(_span(span), "    ", "      ") for span in mine[:TABLED]]
-        if len(mine) > TABLED:
-            lines.append(f"    ... and {len(mine) - TABLED} more")
+        lines += [_wrap(_span(span), "    ", "      ") for span in mine[:most]]
+        if len(mine) > most:
+            lines.append(f"    ... and {len(mine) - most} more")
     return ["faults", *lines]
 
 
@@ -225,9 +238,11 @@ def _outcomes(by_f: Any) -> str:
     )
 
 
-def _where(folder: Path | None, result: Result) -> list[str]:
+def _where(folder: Path | None, result: Result, brief: bool) -> list[str]:
     if folder is None:
         return []
+    if brief:  # where to look on comes after it
+        return [f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}"]
     lines = [f"open: {folder / listing.PAGE}"] if (folder / listing.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
         lines.append(f"each in full: harness explain {folder}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.report import cycles
+from harness.report import cycles, pipelines
 from harness.report.lookup import Facts
 from harness.report.teller import LISTED, Teller, first_of, joined, listed, many, seconds
 
@@ -207,6 +207,13 @@ def _apart(witness: Witness, tell: Teller) -> tuple[str, str]:
     )
 
 
+def _log_divergence(witness: Witness, tell: Teller) -> str:
+    return joined(
+        f"step {witness['step']}, {witness['over']}: {witness['seen']}",
+        f"{many(witness['actions'], 'action')} in {witness['program']} ({witness['said']})",
+    )
+
+
 FORMS: Final[Mapping[str, Callable[[Witness, Teller], str]]] = {
     "lost-write": _lost_write,
     "unseen": _unseen,
@@ -225,6 +232,8 @@ FORMS: Final[Mapping[str, Callable[[Witness, Teller], str]]] = {
     "nonmonotonic-send": _step_between("sent"),
     "stale-send": _stale_send,
     "offset-regression": _offset_regression,
+    **pipelines.FORMS,
+    "log-divergence": _log_divergence,
 }
 
 

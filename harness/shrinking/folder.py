@@ -54,6 +54,10 @@ def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, 
     """Find the part and write it. Raises BadInput, BadHistory, Missing."""
     try:
         chosen = target.choose(run, result, asked)
+        if program := chosen.witness.get("program"):  # of the log model
+            raise BadInput(
+                f"{run / program} is as short as it gets; next: harness model replay {run / program}"
+            )
         keys = target.keys_of(run, chosen)
         whole, aimed = target.aim(run, result, chosen, keys, options)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:

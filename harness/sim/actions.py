@@ -3,7 +3,9 @@
 An action is a name and arguments. A position may be relative to what the log has then, so that a list still
 makes sense when some actions are left out: "end-2", "hw+1", "start", "stable", "local", "second" (the second
 local segment), "37%" (of the way from log start to one past log end), or a number. A record of `append` is
-[key, value, age]: its timestamp is that many ms before the broker's clock. `txn` needs a producer.
+[key, value, age]: its timestamp is that many ms before the broker's clock. `txn` needs a producer. `size` is
+the batch's on disk, 0 for the model's own reckoning. Who restarts matters where there are several brokers:
+the leader of the first partition, or a follower of it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "isolation": ("read_uncommitted", "read_committed"),
     "what": ("earliest", "latest", "earliest-local", "latest-tiered", "time"),
     "how": ("clean", "kill", "power"),
+    "who": ("leader", "follower"),
     "codec": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
 # f -> its arguments: name -> (what kind of value, the default; ... where there is none)
@@ -35,13 +38,20 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[str, Any]]]] = {
         "records": ("records", ...),
         "codec": ("codec", "none"),
         "magic": ("number", 2),
+        "size": ("number", 0),
     },
-    "retry": {"partition": ("number", 0), "producer": ("number", ...), "back": ("number", 0)},
-    "gap": {"partition": ("number", 0), "producer": ("number", ...)},
+    "retry": {
+        "partition": ("number", 0),
+        "producer": ("number", ...),
+        "back": ("number", 0),
+        "size": ("number", 0),
+    },
+    "gap": {"partition": ("number", 0), "producer": ("number", ...), "size": ("number", 0)},
     "zombie": {"partition": ("number", 0), "producer": ("number", ...)},
     "init": {"producer": ("number", ...)},
     "commit": {"producer": ("number", ...)},
     "abort": {"producer": ("number", ...)},
+    "hold": {"partition": ("number", 0)},
     "advance": {"partition": ("number", 0), "at": ("position", ...)},
     "read": {
         "partition": ("number", 0),
@@ -67,7 +77,7 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[str, Any]]]] = {
     "check-tier": {},
     "checkpoint": {},
     "flush": {"partition": ("number", 0)},
-    "restart": {"how": ("how", ...)},
+    "restart": {"how": ("how", ...), "who": ("who", "leader")},
     "elect": {"partition": ("number", 0), "at": ("position", ...)},
 }
 CHANGEABLE: Final = (

@@ -1,6 +1,8 @@
 """Appending to the log model: batches, markers, rolling.
 
 Rules, each with its source:
+- A batch that does not fit rolls the segment first, also where it then turns out to be a retry or is refused
+  for its sequence numbers (seen on brokers: 4.1.1; followers, which never see such a batch, do not roll).
 - An append gets the next offsets, from the log end on; nothing else moves the log end up.
 - A batch larger than `segment.bytes` is refused (Kafka's topic settings).
 - Where the topic is compacted every record needs a key (KIP-135, topic setting cleanup.policy).
@@ -44,15 +46,21 @@ def append(
     epoch: int = -1,
     sequence: int = -1,
     transactional: bool = False,
+    size: int = 0,
 ) -> tuple[int, int] | str:
-    """Append a batch of (timestamp, key, value); its offsets [base, end), or the error's name."""
+    """Append a batch of (timestamp, key, value); its offsets [base, end), or the error's name.
+
+    size  on disk, in bytes, where it is known; 0: as it would be without compression
+    """
     base = log.end
     records = tuple(Record(base + at, *triple) for at, triple in enumerate(triples))
-    size = batch_size(records)
+    size, stamp = size or batch_size(records), latest_timestamp(records)
     if size > log.settings.segment_bytes:
         return "RECORD_LIST_TOO_LARGE"
     if log.settings.compacts and any(record.key is None for record in records):
         return "INVALID_RECORD"
+    if must_roll(log.active, size, stamp, log.settings, log.now):
+        roll(log)
     if producer >= 0:
         found = log.sequences.judge(producer, epoch, sequence, len(records))
         if isinstance(found, str):
@@ -64,7 +72,6 @@ def append(
         log.sequences.add(producer, Written(epoch, sequence, sequence + len(records) - 1, base, end))
     if transactional:
         log.open.setdefault(producer, base)
-    stamp = latest_timestamp(records)
     _put(log, Batch(base, end - 1, records, size, stamp, producer, epoch, sequence, transactional))
     return base, end
 

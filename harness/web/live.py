@@ -2,83 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from harness.model import codec
-from harness.model.op import INVOKE, NEMESIS, OK, TYPES, Op
+from harness.model.op import NEMESIS, OK, TYPES, Op
+from harness.progress import Progress
 from harness.web.first import First
 
 PIECE_BYTES: Final = 32 << 20  # read at once, in a quarter of a second
-SECONDS_MAX: Final = 100_000
-KINDS_MAX: Final = 200
-FAULTS_KEPT: Final = 30
 RUNS_KEPT: Final = 8
 
 
 @dataclass(slots=True)
-class Progress:
-    """What was read of a history so far. Times are nanoseconds since the run began.
+class Reading:
+    """What was read of a history so far.
 
-    by_f      f -> outcome -> how many
-    rates     outcome -> second -> completions in it
-    on        faults that are on: name -> name and what it hit
-    faults    the last of what the nemesis did: (time, what)
     whole     everything that was there has been read
     skipped   lines that are no ops
     """
 
-    end_ns: int = 0
-    phase: str = "load"
-    by_f: dict[str, Counter[str]] = field(default_factory=dict)
-    rates: dict[str, Counter[int]] = field(default_factory=dict)
-    on: dict[str, str] = field(default_factory=dict)
-    faults: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
+    progress: Progress = field(default_factory=Progress)
     first: First = field(default_factory=First)
     whole: bool = False
     skipped: int = 0
 
     def add(self, op: Op) -> None:
         """Count an op."""
-        self.end_ns = max(self.end_ns, op.time_ns)
-        if op.process == NEMESIS:
-            self._nemesis(op)
-        elif op.type != INVOKE:
-            if op.f in self.by_f or len(self.by_f) < KINDS_MAX:
-                self.by_f.setdefault(op.f, Counter())[op.type] += 1
-            second = op.time_ns // 1_000_000_000
-            if 0 <= second < SECONDS_MAX:
-                self.rates.setdefault(op.type, Counter())[second] += 1
-            if op.extra.get("final"):
-                self.phase = "final polls"
-            if op.type == OK:
-                self.first.add(op)
-
-    def _nemesis(self, op: Op) -> None:
-        fault, span = str(op.extra.get("fault") or ""), op.extra.get("span")
-        complete = op.extra.get("phase") == "complete"
-        if op.f == "heal":
-            self.phase = "healing"
-        if not fault or not complete:
-            return
-        label = " ".join([fault, *_hit(op.value)])
-        if span == "start":
-            self.on[fault] = label
-        elif span == "stop":
-            self.on.pop(fault, None)
-        effect = isinstance(op.value, Mapping) and op.value.get("took_effect") is False
-        self.faults.append((op.time_ns, f"{op.f}: {label}{' (no effect)' if effect else ''}"))
-
-
-def _hit(value: Any) -> list[str]:
-    held = [value.get(name) for name in ("nodes", "clients")] if isinstance(value, Mapping) else []
-    return [str(one) for names in held if isinstance(names, list) for one in names]
+        self.progress.add(op)
+        if op.type == OK and op.process != NEMESIS:
+            self.first.add(op)
 
 
 class Watch:
@@ -87,9 +45,9 @@ class Watch:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "history"
         self._segment, self._offset = 0, 0
-        self.progress = Progress()
+        self.reading = Reading()
 
-    def read(self, limit: int = PIECE_BYTES) -> Progress:
+    def read(self, limit: int = PIECE_BYTES) -> Reading:
         """Read at most `limit` bytes more, whole lines only."""
         while limit > 0:
             data = self._piece(limit)
@@ -103,11 +61,11 @@ class Watch:
             if not end:
                 following = self._folder / f"{self._segment + 1:05d}.jsonl"
                 if not following.is_file():
-                    self.progress.whole = True
-                    return self.progress
+                    self.reading.whole = True
+                    return self.reading
                 self._segment, self._offset = self._segment + 1, 0
-        self.progress.whole = False
-        return self.progress
+        self.reading.whole = False
+        return self.reading
 
     def _piece(self, limit: int) -> bytes:
         try:
@@ -125,9 +83,9 @@ class Watch:
             op = codec.from_data(data)
             if type(op.time_ns) is not int or op.type not in TYPES or not isinstance(op.f, str):
                 raise TypeError(op.type)
-            self.progress.add(op)
+            self.reading.add(op)
         except (ValueError, LookupError, TypeError, AttributeError):
-            self.progress.skipped += 1
+            self.reading.skipped += 1
 
 
 class Watches:
@@ -137,7 +95,7 @@ class Watches:
         self._lock = Lock()
         self._held: OrderedDict[Path, Watch] = OrderedDict()
 
-    def look(self, folder: Path) -> Progress:
+    def look(self, folder: Path) -> Reading:
         """What there is of a run by now."""
         with self._lock:
             watch = self._held.pop(folder, None) or Watch(folder)

@@ -17,7 +17,6 @@ from harness.report.teller import plain
 from harness.web import places
 from harness.web.cache import Cache, stamp
 
-OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
 QUIET_S: Final = 60.0  # a run that goes on writes more often
 TAIL_BYTES: Final = 1 << 20
 # Columns of their own, or too long for one.
@@ -66,7 +65,7 @@ def _read(folder: Path) -> Row:
     return Row(
         known.id, folder, known.started, known.verdict, known.workload, known.nemesis, _settings(plan),
         _versions(plan), _length_s(folder) or known.seconds, known.anomalies,
-        known.verdict == "not judged" and (folder / OWNER).exists(),
+        known.verdict == "not judged" and (folder / listing.OWNER).exists(),
     )  # fmt: skip
 
 
@@ -135,7 +134,7 @@ class Catalogue:
         return self._row(folder)
 
     def _row(self, folder: Path) -> Row:
-        plan, results, owner = (folder / name for name in ("plan.yaml", "results.json", OWNER))
+        plan, results, owner = (folder / name for name in ("plan.yaml", "results.json", listing.OWNER))
         files = [plan, results, owner]
         if not results.exists():
             files.append(last_segment(folder) or folder / "history")

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from harness.model.errors import Missing
 from harness.web import files
@@ -28,13 +28,20 @@ COPY_BYTES: Final = 1 << 18
 Say = Callable[[str], None]
 
 
+class Answering(Protocol):
+    """What stands where."""
+
+    def answer(self, target: str) -> Answer:
+        """What stands at the target of a request."""
+
+
 class Server(ThreadingHTTPServer):
     """A thread for each request, AT_ONCE of them."""
 
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, port: int, site: Site, log: Say) -> None:
+    def __init__(self, port: int, site: Answering, log: Say) -> None:
         self.site, self.log = site, log
         self._room = BoundedSemaphore(AT_ONCE)
         super().__init__((ADDRESS, port), Handler)
@@ -180,16 +187,21 @@ def _copy(source: Any, out: Any, length: int) -> None:
 def made(runs: Path, port: int, log: Say) -> Server:
     """A server that listens. Raises BadInput for a folder that is none, and Missing for a port in use."""
     site = Site(runs)
-    try:
-        server = Server(port, site, log)
-    except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-        raise Missing(
-            f"port {port} of {ADDRESS} {why}; name another with --port, or 0 for any that is free"
-        ) from None
+    server = listening(site, port, log)
     try:
         site.views.catalogue.rows()  # so that the first page comes as quickly as the others
     except BaseException:
         server.server_close()
         raise
     return server
+
+
+def listening(site: Answering, port: int, log: Say) -> Server:
+    """A server of anything that answers. Raises Missing for a port in use."""
+    try:
+        return Server(port, site, log)
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+        raise Missing(
+            f"port {port} of {ADDRESS} {why}; name another with --port, or 0 for any that is free"
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from harness.report import listing, prose
 from harness.report.page import draw
 from harness.report.page import settings as settings_of
 from harness.web import documents, files, past, pictures, places, select
-from harness.web.live import Progress, Watches
+from harness.web.live import Reading, Watches
 from harness.web.past import Done, Past
 from harness.web.rows import GOING, Catalogue, Row
 
@@ -69,13 +68,13 @@ class Views:
         row = self.catalogue.row(folder)
         plan = listing.plan_of(folder)
         previous = select.before(rows, row)
-        progress = self.watches.look(folder) if row.going else None
+        reading = self.watches.look(folder) if row.going else None
         going = row.verdict == GOING and not self.static
         return self._render(
             "run.html.j2", UP * 2, here="run", title=row.id, row=row, said=self._said(folder),
             settings=_settings(plan), command=settings_of.command(plan, str(folder)),
             plots=files.plots(folder), parts=self._parts(folder), previous=previous.id if previous else None,
-            live=_live(progress, plan) if progress is not None else None, going=going,
+            live=_live(reading, plan) if reading is not None else None, going=going,
             refresh=REFRESH_S if going and not still else 0,
         )  # fmt: skip
 
@@ -210,24 +209,19 @@ def _compared(row: comparing.Row) -> tuple[str, str, str, bool]:
     return name, a, b, row.a != row.b
 
 
-def _live(progress: Progress, plan: Any) -> dict[str, Any]:
+def _live(reading: Reading, plan: Any) -> dict[str, Any]:
     """What is shown of a run that goes on."""
-    limit = plan.get("time_limit_s")
-    counts = {
-        outcome: sum(counted[outcome] for counted in progress.by_f.values()) for outcome in pictures.OUTCOMES
-    }
-    last = progress.end_ns // 1_000_000_000
-    recent = sum(progress.rates.get("ok", Counter())[second] for second in range(last - 5, last)) / 5
+    limit, progress = plan.get("time_limit_s"), reading.progress
     return {
-        "progress": progress,
+        "reading": reading,
         "seconds": progress.end_ns / 1e9,
         "limit": float(limit) if isinstance(limit, int | float) else None,
-        "counts": counts,
-        "recent": recent,
+        "counts": {outcome: progress.count(outcome) for outcome in pictures.OUTCOMES},
+        "recent": progress.recent(),
         "rates": pictures.rates(progress.rates, progress.end_ns / 1e9),
         "by_f": sorted(progress.by_f.items(), key=lambda item: -sum(item[1].values())),
         "faults": [(at / 1e9, what) for at, what in reversed(progress.faults)],
-        "first": progress.first,
+        "first": reading.first,
         "outcomes": pictures.OUTCOMES,
         "wide": pictures.WIDE,
         "high": pictures.HIGH,

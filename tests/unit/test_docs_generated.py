@@ -29,7 +29,7 @@ def test_the_file_is_what_the_script_makes(made: dict[str, Any], name: str) -> N
 
 def test_every_anomaly_has_a_section(made: dict[str, Any]) -> None:
     sections = re.findall(r"^## (.*)$", made["anomalies"](), re.MULTILINE)
-    assert sections == [*ANOMALIES, torn_transaction.NAME, "Cycles"]
+    assert sections == [*ANOMALIES, torn_transaction.NAME, "Cycles", "Pipelines"]
 
 
 def test_every_fault_and_short_name_is_listed(made: dict[str, Any]) -> None:

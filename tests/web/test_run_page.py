@@ -66,6 +66,15 @@ def drag(page: Any, number: int, begin: float, end: float) -> None:
     page.mouse.up()
 
 
+def becomes(page: Any, condition: str) -> None:
+    """Wait in the page: its policy lets nobody evaluate text there, as `wait_for_function` does."""
+    page.evaluate(
+        "async () => { for (let n = 0; n < 1800; n++) {"
+        f"if ({condition}) return; await new Promise(requestAnimationFrame); }}"
+        "throw new Error('it did not come about'); }"
+    )
+
+
 def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
     result = listing.require_result(lost.parent)
     with opened(browser, lost) as one:
@@ -119,6 +128,42 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
         page.locator("#reset").click()
         tracks = page.locator("#tracks svg").text_content()
         assert "kill:leader n2" in tracks and "isolate:leader n1 (no effect)" in tracks
+
+
+def test_a_finger_chooses_a_range(browser: Any, lost: Path) -> None:
+    """Across a chart it brushes as the mouse does; a tap and a finger that scrolls choose nothing."""
+    with opened(browser, lost, has_touch=True, viewport={"width": 420, "height": 900}) as one:
+        page = one.page
+        page.locator("#charts .u-over").first.scroll_into_view_if_needed()
+        box = page.locator("#charts .u-over").first.bounding_box()
+        fingers = page.context.new_cdp_session(page)
+
+        def touch(kind: str, across: float, down: float) -> None:
+            at = {"x": box["x"] + box["width"] * across, "y": box["y"] + box["height"] * down}
+            points = [] if kind == "End" else [at]
+            fingers.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
+
+        def drag_finger(*way: tuple[float, float]) -> None:
+            touch("Start", *way[0])
+            for at in way[1:]:
+                touch("Move", *at)
+
+        drag_finger((0.2, 0.5), (0.3, 0.5), (0.5, 0.5), (0.7, 0.5))
+        becomes(page, "document.querySelector('#charts .u-select').clientWidth > 100")
+        touch("End", 0.7, 0.5)
+        becomes(page, "!Range.whole()")
+        begin, end = page.evaluate("Range.get()")
+        whole, cell = page.evaluate("[Run.end, Run.end / Run.windows]")
+        assert begin == pytest.approx(0.2 * whole, abs=2 * cell)
+        assert end == pytest.approx(0.7 * whole, abs=2 * cell)
+        assert page.evaluate("document.querySelector('#charts .u-select').clientWidth") == 0
+        page.evaluate("Range.all()")
+        drag_finger((0.5, 0.5))
+        touch("End", 0.5, 0.5)
+        drag_finger((0.5, 0.9), (0.5, 0.6), (0.52, 0.1))
+        touch("End", 0.52, 0.1)
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("Range.whole()") is True
 
 
 def test_links_keys_and_themes(browser: Any, lost: Path, shots: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import damage
+from harness.cluster import batches, damage
 
 BATCH = 100  # bytes
 
@@ -59,15 +59,15 @@ def test_every_flip_is_one_bit_that_a_checksum_covers(data: Path, seed: int) -> 
     done = damage.flip_bits(data, "r-", random.Random(seed))
     changed = [old ^ new for old, new in zip(before, (data / "r-0-1/0.log").read_bytes(), strict=True)]
     assert [place for place, byte in enumerate(changed) if byte] == done["flipped"]
-    assert all(place % BATCH >= damage.COVERED_AT for place in done["flipped"])
+    assert all(place % BATCH >= batches.COVERED_AT for place in done["flipped"])
     assert all(byte.bit_count() == 1 for byte in changed if byte)
 
 
 def test_what_is_covered_ends_where_batches_do() -> None:
-    assert damage.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
-    assert damage.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
-    assert damage.covered(_batches(100) + bytes(200)) == [range(21, 100)]
-    assert damage.covered(b"") == []
+    assert batches.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
+    assert batches.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
+    assert batches.covered(_batches(100) + bytes(200)) == [range(21, 100)]
+    assert batches.covered(b"") == []
 
 
 @pytest.mark.parametrize("kind", damage.KINDS)

@@ -110,6 +110,15 @@ def test_what_is_no_run_is_refused_with_what_to_do(runs: Path, tmp_path: Path) -
     assert "there are no runs" in refused(tmp_path / "nowhere", "2026")
 
 
+def test_a_run_that_goes_on_has_no_result_yet(runs: Path) -> None:
+    folder = runs / "20260102T000001-pause"
+    with pytest.raises(BadInput, match="not judged yet"):
+        listing.require_result(folder)
+    (folder / listing.OWNER).write_text("1 2")
+    with pytest.raises(BadInput, match="the run goes on, or was cut off; to watch it: harness serve"):
+        listing.require_result(folder)
+
+
 def test_a_result_is_read_back(runs: Path) -> None:
     assert listing.result_of(runs / "20260102T000000-kill") == BAD
     assert listing.result_of(runs / "20260102T000001-pause") is None

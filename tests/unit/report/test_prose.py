@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result
-from harness.report import prose, witnesses
+from harness.report import listing, onward, prose, witnesses
 from harness.report.lookup import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -82,6 +83,36 @@ def test_a_summary_fits_a_screen(tmp_path: Path) -> None:
     lines = prose.summary(*lost_run(tmp_path)).splitlines()
     assert len(lines) <= 40
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= prose.WIDTH
+
+
+def test_the_end_of_a_run_fits_a_screen_whatever_was_found(tmp_path: Path) -> None:
+    folder, result = lost_run(tmp_path)
+    held = result.anomalies[0]
+    many = [replace(held, name=f"bad-{n}") for n in range(9)]
+    fine = [replace(held, name=f"fine-{n}", bad=False) for n in range(9)]
+    full = replace(result, anomalies=(*many, *fine))
+    text = prose.summary(folder, full, brief=True)
+    assert text.startswith("INVALID") and len(text.splitlines()) <= 60
+    assert all(f"bad-{n} " in flat(text) and f"fine-{n} " in flat(text) for n in range(9))
+    assert re.findall(r"^bad-\d$", text, re.M) == ["bad-0", "bad-1", "bad-2"]
+    assert "harness explain" not in text
+    assert len(text) < len(prose.summary(folder, full))
+
+
+def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
+    folder, result = lost_run(tmp_path)
+    text = onward.text(folder, result)
+    assert text.startswith(f"next: harness show {folder} ")
+    (folder / listing.PAGE).write_text("")
+    lines = onward.text(folder, result).splitlines()
+    assert [line.split()[1 if n else 2] for n, line in enumerate(lines)] == [
+        "open", "explain", "replay", "shrink",
+    ]  # fmt: skip
+    assert f"harness explain {folder} lost-write" in lines[1]
+    valid = onward.text(folder, Result("valid", None, (), (), {}))
+    unknown = onward.text(folder, Result("unknown", None, ("why",), (), {}))
+    assert f"--plan {folder / 'plan.yaml'} --seed N" in valid and "--time-limit" in unknown
+    assert "shrink" not in valid + unknown
 
 
 def test_a_fault_that_was_over_is_not_blamed(tmp_path: Path) -> None:

@@ -194,26 +194,28 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     assert 'http-equiv="refresh"' in text and "running" in text and "kill:leader n2" in text
     assert 'http-equiv="refresh"' not in site.answer(f"{at}?still=1").body.decode()
     assert "inconsistent-offsets" in text and "restart: kill:leader n1" in text
-    progress = site.views.watches.look(folder)
-    assert progress.by_f["send"]["ok"] == 60 and len(progress.first.unread) == 30 and progress.whole
+    reading = site.views.watches.look(folder)
+    assert reading.progress.by_f["send"]["ok"] == 60 and len(reading.first.unread) == 30 and reading.whole
 
     history = folder / "history" / "00000.jsonl"
     line = codec.encode(Op(999, 99 * many.S, 1, OK, "poll", [["poll", [[1, [[45, 45]]]]]]))
     with history.open("ab") as file:
         file.write(line[:50])
-    assert site.views.watches.look(folder).by_f["poll"]["ok"] == 1  # half a line waits
+    assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 1  # half a line waits
     with history.open("ab") as file:
         file.write(line[50:] + b"no op\n[]\n" + line.replace(b"ok", b"zz") + line.replace(b'"poll"', b"7"))
-    progress = site.views.watches.look(folder)
-    assert progress.by_f["poll"]["ok"] == 2 and progress.end_ns == 99 * many.S and progress.skipped == 4
+    reading = site.views.watches.look(folder)
+    progress = reading.progress
+    assert progress.by_f["poll"]["ok"] == 2 and progress.end_ns == 99 * many.S and reading.skipped == 4
     (folder / "history" / "00001.jsonl").write_bytes(b'{"schema":1}\n' + line)
-    assert site.views.watches.look(folder).by_f["poll"]["ok"] == 3
+    assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 3
 
     by_pieces = live.Watch(folder)
     for _ in range(10_000):
         if by_pieces.read(1000).whole:
             break
-    assert by_pieces.progress.by_f == progress.by_f and by_pieces.progress.first.told == progress.first.told
+    assert by_pieces.reading.progress.by_f == progress.by_f
+    assert by_pieces.reading.first.told == reading.first.told
 
     for path in (folder / "history").iterdir():
         os.utime(path, (1, 1))

@@ -3,6 +3,7 @@
 const Charts = (() => {
   const sync = uPlot.sync("time");
   const host = document.getElementById("charts");
+  const TOUCH = 10;  // pixels that a tap may move
   let kind = 0;
   let made = [];
   let rings = [];
@@ -81,6 +82,35 @@ const Charts = (() => {
     return parts;
   }
 
+  // A finger or a pen chooses a range as the mouse does; up and down still scrolls (touch-action in page.css).
+  function brushed(u) {
+    let from = null;
+    const place = (event) => Math.max(0, Math.min(u.over.clientWidth, event.clientX - u.over.getBoundingClientRect().left));
+    const show = (left, width) => u.setSelect({ left, top: 0, width, height: width ? u.over.clientHeight : 0 }, false);
+    u.over.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse" && event.isPrimary) from = place(event);
+    });
+    u.over.addEventListener("pointermove", (event) => {
+      if (from === null || !event.isPrimary) return;
+      const to = place(event);
+      if (Math.abs(to - from) < TOUCH) return;
+      u.over.setPointerCapture(event.pointerId);
+      show(Math.min(from, to), Math.abs(to - from));
+    });
+    u.over.addEventListener("pointerup", (event) => {
+      if (from === null || !event.isPrimary) return;
+      const [begin, end] = [from, place(event)].sort((one, two) => one - two);
+      from = null;
+      if (end - begin < TOUCH) return;
+      show(0, 0);
+      Range.set(u.posToVal(begin, "x"), u.posToVal(end, "x"));
+    });
+    u.over.addEventListener("pointercancel", () => {
+      if (from !== null) show(0, 0);
+      from = null;
+    });
+  }
+
   function chart(box, height, series, data, y, hooks, tip) {
     const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("grid"), width: 1 },
       ticks: { stroke: () => colour("line"), width: 1, size: 4 }, font: "11.5px system-ui,sans-serif" };
@@ -107,6 +137,7 @@ const Charts = (() => {
         }],
       },
     }, data, box);
+    brushed(u);
     made.push(u);
     return u;
   }

@@ -1,0 +1,61 @@
+"""The log-model check: what a run of the log model beside brokers found.
+
+The model has judged each step as it was done, since what comes next depends on it; divergences are in
+events/harness.jsonl with a program each, which `harness model replay` does again. Here they become anomalies.
+A run that was cut short, or in which nothing was acknowledged or read, is not called valid.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checker import native, results
+from checker.source import Source
+from checker.version import VERSION
+from harness.model.options import CheckOptions
+from harness.model.result import AnomalyFound, Result, Verdict
+
+NAME: Final = "log-divergence"
+SUMMARY: Final = "A broker's log does not do what the log model says."
+SHOWN: Final = 20
+_NEEDED: Final = ("log-append", "log-read")
+
+
+def check(source: Source, options: CheckOptions) -> Result:
+    """The divergences that the run's events tell of."""
+    folder = source.run or source.noted
+    events = native.events(folder) if folder is not None else None
+    counts = source.meta["counts"]
+    reasons = list(source.meta["doubts"])
+    if folder is None or events is None:
+        reasons.append("what the steps found is in the run's events, which are not here")
+    else:
+        reasons += native.trouble(folder)
+    told = [event for event in events or () if event.get("event") == "divergence"]
+    steps = next((event for event in events or () if event.get("event") == "steps"), {})
+    if not told and steps.get("done") != steps.get("asked", -1):
+        reasons.append(f"the steps were not all done: {steps.get('detail', 'it ended before')}")
+    reasons += [f"no {f} ever succeeded" for f in _NEEDED if not _succeeded(counts, f)]
+    witnesses = [_witness(event) for event in told]
+    if source.run is not None:
+        results.clear(source.run)
+        if witnesses:
+            results.write_part(source.run, NAME, 0, witnesses)
+        results.finish(source.run)
+    found = AnomalyFound(NAME, SUMMARY, len(witnesses), True, True, tuple(witnesses[:SHOWN]))
+    figures = {"ops": source.meta["ops"], "steps": steps.get("done", 0), "seconds": steps.get("seconds")}
+    figures["left_out"] = steps.get("left_out", 0)
+    figures["by_f"] = counts
+    verdict: Verdict = "invalid" if witnesses else "unknown" if reasons else "valid"
+    return Result(
+        verdict, True if witnesses else None, tuple(reasons), (found,) if witnesses else (), figures, VERSION
+    )
+
+
+def _succeeded(counts: dict[str, Any], f: str) -> bool:
+    return any(kinds.get("ok") for name, kinds in counts.items() if name in (f, f"{f}-all"))
+
+
+def _witness(event: dict[str, Any]) -> dict[str, Any]:
+    names = ("seen", "step", "actions", "program", "said")
+    return {"over": event.get("detail", ""), **{name: event.get(name) for name in names}}

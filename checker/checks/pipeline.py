@@ -1,0 +1,69 @@
+"""The check of a pipeline's outputs, of one run: see checker.pipeline.outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from checker import native
+from checker.pipeline import judge
+from checker.pipeline.around import Faults
+from checker.source import Source
+from checker.version import VERSION
+from harness.model.options import CheckOptions
+from harness.model.result import Result, Verdict
+
+Judge = Callable[..., dict[Path, Result]]
+
+
+def check(source: Source, options: CheckOptions) -> Result:
+    """The verdict on what the outputs show. Without Spark, or a run folder, there is none."""
+    return of_run(judge.batch, source, options)
+
+
+def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
+    """One of the checks of pipelines on the run folder of a source, with what the run says of itself."""
+    folder = source.run or source.noted
+    if folder is None or source.spark is None:
+        lacks = "a run folder" if folder is None else "Spark"
+        lacking = f"the checks of a pipeline need {lacks}, which this check of the history has not"
+        return Result("unknown", None, (lacking,), (), {}, VERSION)
+    faults = {str(folder): faults_of(source)}
+    found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
+    why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
+    valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
+    figures = {"ops": source.meta["ops"], **found.statistics}
+    return replace(found, valid=valid, reasons=why, statistics=figures)
+
+
+def faults_of(source: Source) -> Faults:
+    """(time, what) of each fault that began or ended."""
+    rows: Sequence[Mapping[str, Any]] = source.small("nemesis").to_pylist()
+    return sorted((row["time_ns"], _told(row)) for row in rows if row["fault"] and row["phase"] == "complete")
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    try:
+        value = orjson.loads(row["value"])
+    except (orjson.JSONDecodeError, TypeError):
+        value = None
+    held = value if isinstance(value, dict) else {}
+    hit = ", ".join(map(str, [*(held.get("nodes") or ()), *(held.get("clients") or ())]))
+    done = f"{row['fault']}: {row['f']}" if row["f"] != row["fault"].partition(":")[0] else row["fault"]
+    return f"{done} {hit}".strip()
+
+
+def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
+    """What the harness noted, and faults that were asked for and did nothing."""
+    if source.meta["ops"] == 0:
+        return ["the history holds no operations"]
+    idle = native.faults_without_effect(source.small("nemesis"), options.expected_faults)
+    return [
+        *(f"the fault {fault} never took effect" for fault in idle),
+        *native.unfinished(folder, options),
+        *native.trouble(folder),
+    ]

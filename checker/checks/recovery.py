@@ -1,0 +1,163 @@
+"""The recovery check: what servers did as they started, against what the scenario expects of each start.
+
+Everything is in the history: the completed acts (`step` ops of the nemesis) hold what was on disk before a
+start and after it, what the server's log said meanwhile, and what the scenario expects. A start that recovers
+other segments than it should, says other things, or comes up where it should refuse, is a
+`recovery-divergence`. An act that was not done, or had no effect, leaves the verdict unknown, as does damage
+that no reader met. Which segments: those from the one that holds the recovery point on (KAFKA-615; Kafka's
+LogLoader); where recovery meets corruption it cuts the log off there, and what follows is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from checker.checks import replicas
+from checker.source import Source
+from checker.version import VERSION
+from harness.model.options import CheckOptions
+from harness.model.result import AnomalyFound, Result, Verdict
+
+NAME: Final = "recovery-divergence"
+SUMMARY: Final = (
+    "A server's start after a crash, or after damage, did not do what Kafka's recovery should do."
+)
+SHOWN: Final = 8
+MET: Final = b"_BAD_MSG"  # librdkafka's name for a batch whose checksum is wrong
+DUPLICATE: Final = 46  # DUPLICATE_SEQUENCE_NUMBER
+Act = Mapping[str, Any]
+
+
+def acts(source: Source) -> list[dict[str, Any]]:
+    """The values of the acts that completed, in order."""
+    rows = source.small("nemesis").to_pylist()
+    values = [orjson.loads(row["value"]) for row in rows if row["f"] == "step" and row["phase"] == "complete"]
+    return [value for value in values if isinstance(value, dict)]
+
+
+def due(log: Mapping[str, Any], recovers: str) -> list[int]:
+    """Base offsets of the segments of a log that a start must recover."""
+    bases = [base for base, _ in log["segments"]]
+    if recovers == "none":
+        return []
+    if recovers == "all":
+        return bases
+    point = log["point"] or 0
+    holds = max((base for base in bases if base <= point), default=0)
+    return [base for base in bases if base >= holds]
+
+
+def differences(act: Act) -> list[dict[str, Any]]:
+    """What a start did otherwise than expected, one for each node and each thing."""
+    expect = act.get("expect") or {}
+    found: list[dict[str, Any]] = []
+    for node in act.get("nodes", ()) if act.get("do") == "start" else ():
+        told, before = act["log"][node], act["before"][node]["logs"]
+        at = {"act": act.get("number"), "node": node}
+        ended = node in act.get("ended", ())
+        if ended != bool(expect.get("ends")):
+            what = ("refuses to start", "starts")
+            found.append({**at, "expected": what[ended], "seen": what[not ended]})
+        recovers = expect.get("recovers", "any")
+        cut_off = "corrupt" in told["said"]
+        for name, log in before.items() if recovers != "any" else ():
+            wanted, seen = due(log, recovers), told["segments"].get(name, [])
+            if seen != wanted and not (cut_off and seen and seen == wanted[: len(seen)]):
+                found.append(
+                    {**at, "log": name, "expected": f"recovers {wanted}", "seen": f"recovers {seen}"}
+                )
+        for said in expect.get("says", ()):
+            if said not in told["said"]:
+                found.append({**at, "expected": f"says {said}", "seen": "nothing of it"})
+        for said in expect.get("never", ()):
+            if said in told["said"]:
+                found.append({**at, "expected": f"nothing of {said}", "seen": told["said"][said][0]})
+    return found
+
+
+def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
+    """Old sequence numbers that a broker took: a batch appended twice, or one behind a gap (KIP-98)."""
+    found, offsets = [], list[int]()
+    for act in done:
+        offsets = act.get("offsets", offsets)
+        told = act.get("sequences")
+        if told is None or not offsets:
+            continue
+        error, base = told["retry"]
+        at = {"act": act.get("number")}
+        if not (error == DUPLICATE or (error == 0 and base == offsets[-1])):
+            seen = f"error {error}, offset {base}"
+            found.append({**at, "expected": f"a batch sent again is the one at {offsets[-1]}", "seen": seen})
+        if not told["gap"] or told["end"] != offsets[-1] + 1:
+            seen = f"error {told['gap']}, and the log ends at {told['end']}"
+            found.append({**at, "expected": "a batch behind a gap is refused", "seen": seen})
+    return found
+
+
+def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
+    """A row for each server that was started: how many of its segments it recovered, and how long it took."""
+    for act in done:
+        for node in act.get("nodes", ()) if act.get("do") == "start" else ():
+            logs, told = act["before"][node]["logs"], act["log"][node]
+            sizes = {name: dict(map(tuple, log["segments"])) for name, log in logs.items()}
+            recovered = [(name, base) for name, bases in told["segments"].items() for base in bases]
+            yield {
+                "act": act.get("number"),
+                "node": node,
+                "segments": sum(map(len, sizes.values())),
+                "recovered": len(recovered),
+                "recovered_bytes": sum(sizes.get(name, {}).get(base, 0) for name, base in recovered),
+                "load_ms": told["all_ms"],
+                "started_s": act.get("started_s", {}).get(node),
+                "ended": node in act.get("ended", ()),
+                "said": sorted(told["said"]),
+            }
+
+
+def _met(run: Path | None) -> bool:
+    """Whether a client of the run met a batch with a wrong checksum."""
+    for file in sorted((run / "history").glob("*.jsonl")) if run is not None else ():
+        with file.open("rb") as lines:
+            if any(MET in line for line in lines):
+                return True
+    return False
+
+
+def _reasons(done: Sequence[Act], run: Path | None) -> list[str]:
+    if not done:
+        return ["no act of the scenario was done"]
+    found = []
+    if len(done) < done[0]["of"]:
+        found.append(f"the scenario was cut short: {len(done)} of its {done[0]['of']} acts were done")
+    for act in done:
+        if not act.get("took_effect"):
+            why = f" ({act['why']})" if act.get("why") else ""
+            found.append(f"act {act.get('number')}, {act.get('do')} {act.get('who')}, had no effect{why}")
+        if act.get("unhealthy_still"):
+            found.append(f"after act {act.get('number')} the cluster was not whole: {act['unhealthy_still']}")
+    if (done[0].get("rule") or {}).get("reported") and not _met(run):
+        found.append("no client met a batch with a wrong checksum")
+    return found
+
+
+def check(source: Source, options: CheckOptions) -> Result:
+    """The verdict on the starts, and on the replicas at the end; the queue check judges the records."""
+    done, run = acts(source), source.run or source.noted
+    found = [*(row for act in done for row in differences(act)), *accepted(done)]
+    disk = replicas.look(run, options.settings)
+    own = AnomalyFound(NAME, SUMMARY, len(found), True, True, tuple(found[:SHOWN]))
+    anomalies = (*([own] if found else []), *disk.anomalies)
+    reasons = (*_reasons(done, run), *disk.reasons)
+    figures = {
+        "scenario": done[0].get("scenario") if done else None,
+        "starts": list(starts(done)),
+        "replicas": list(disk.figures),
+    }
+    verdict: Verdict = "invalid" if anomalies else "unknown" if reasons else "valid"
+    answers = {anomaly.promised for anomaly in anomalies}
+    promise = True if True in answers else None if None in answers or not answers else False
+    return Result(verdict, promise, reasons, anomalies, {"recovery": figures}, VERSION)

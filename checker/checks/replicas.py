@@ -1,0 +1,77 @@
+"""The replicas of a run's partitions as they lay on disk at its end: the same up to the high watermark?
+
+For checks that look at data which a run kept (RUN/data/<node>/); see checker.disk.replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from checker.disk import folders
+from checker.disk.replicas import Comparison, compare
+from checker.guarantees import promised
+from harness.model.options import Settings
+from harness.model.result import AnomalyFound
+
+NAME: Final = "replica-difference"
+SUMMARY: Final = "Replicas of a partition hold different bytes below its high watermark."
+SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """anomalies: what differs; reasons: why it cannot be said that nothing does; figures: by partition."""
+
+    anomalies: tuple[AnomalyFound, ...] = ()
+    reasons: tuple[str, ...] = ()
+    figures: tuple[dict[str, Any], ...] = ()
+
+
+def look(run: Path | None, settings: Settings) -> Compared:
+    """Compare what a run has kept; nothing where it kept nothing."""
+    kept = run / "data" if run is not None else None
+    nodes = folders.nodes(kept) if kept is not None and kept.is_dir() else {}
+    if not nodes:
+        return Compared()
+    names = sorted({at for data in nodes.values() for at in folders.partitions(data)})
+    return judged([compare(nodes, *at) for at in names], settings)
+
+
+def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
+    """What comparisons say. Kafka promises equal replicas where it promises to keep records."""
+    found = [
+        {
+            "log": f"{one.topic}-{one.partition}",
+            "node": each.node,
+            "other": each.reference,
+            "offset": each.offset,
+            "has": each.has,
+            "other_has": each.should,
+        }
+        for one in compared
+        for each in one.differences
+        if each.committed is not False
+    ]
+    promise = promised("lost-write", settings)
+    anomaly = AnomalyFound(NAME, SUMMARY, len(found), True, promise, tuple(found[:SHOWN]))
+    behind = [
+        f"the replica of {one.topic}-{one.partition} on {node} ends at {end}, below the high watermark "
+        f"{one.high_watermark}"
+        for one in compared
+        for node, end in one.behind.items()
+    ]
+    return Compared((anomaly,) if found else (), tuple(behind), tuple(_figures(one) for one in compared))
+
+
+def _figures(one: Comparison) -> dict[str, Any]:
+    return {
+        "log": f"{one.topic}-{one.partition}",
+        "same": one.same,
+        "compared": list(one.compared),
+        "high_watermark": one.high_watermark,
+        "ends": {node: replica.end for node, replica in one.replicas.items()},
+        "flaws": [f"{node}: {flaw}" for node, flaw in one.flaws[:SHOWN]],
+    }

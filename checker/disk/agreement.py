@@ -1,0 +1,186 @@
+"""Whether the files beside a log say the same as the log: indexes, snapshots, leader epochs."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checker.disk import checkpoints, folders, indexes, snapshots
+from checker.disk.batches import Batch
+from checker.disk.checkpoints import Epoch
+from checker.disk.flaws import Flaw
+from checker.disk.folders import Replica, Segment
+
+SNAPSHOT: Final = ".snapshot"
+Flags = npt.NDArray[np.bool_]
+# What an entry may be at most: records that compress to almost nothing, and the year 2286.
+_OFFSETS_A_BYTE: Final = 150
+_MS_MAX: Final = 10**13
+
+
+def _column() -> array[int]:
+    return array("q")
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the batches of one segment are; columns of one length."""
+
+    at: array[int] = field(default_factory=_column)
+    base: array[int] = field(default_factory=_column)
+    last: array[int] = field(default_factory=_column)
+    latest: array[int] = field(default_factory=_column)
+
+    def add(self, batch: Batch) -> None:
+        self.at.append(batch.at)
+        self.base.append(batch.base)
+        self.last.append(batch.last)
+        self.latest.append(batch.max_timestamp)
+
+
+# --- indexes --------------------------------------------------------------------------------------------
+
+
+def index_flaws(replica: Replica, segment: Segment, places: Places, written: bool) -> list[Flaw]:
+    """What is wrong with the offset and the time index of a segment whose batches are all sound.
+
+    written  whether it may still be written, so that entries from before a truncation may follow the last
+    """
+    found: list[Flaw] = []
+    at, base, last, latest = (
+        np.frombuffer(column, np.int64) if column else np.zeros(0, np.int64)
+        for column in (places.at, places.base, places.last, places.latest)
+    )
+    content, name = _content(replica, segment, ".index", found)
+    if content is not None:
+        index = indexes.offset_index(content, segment.base, name)
+        place = np.searchsorted(at, index.others)
+        good = place < len(at)
+        row = place[good]
+        good[good] = (at[row] == index.others[good]) & (base[row] <= index.offsets[good])
+        left = (index.offsets - segment.base <= _OFFSETS_A_BYTE * (index.others + 1)) & (index.others >= 0)
+        what = "position", "no batch that holds it begins there"
+        found += [*index.flaws, *_first_wrong(name, good, index, 8, what, left, segment, written)]
+    content, name = _content(replica, segment, ".timeindex", found)
+    if content is not None:
+        index = indexes.time_index(content, segment.base, name)
+        until = np.maximum.accumulate(latest) if len(latest) else latest
+        place = np.searchsorted(last, index.offsets)
+        good = place < len(at)
+        row = place[good]
+        before = np.where(row > 0, until[row - 1], -1) if len(at) else row
+        good[good] = (index.others[good] <= until[row]) & (index.others[good] >= before)
+        left = (index.others >= 0) & (index.others < _MS_MAX)
+        what = "timestamp", "the records there say otherwise"
+        found += [*index.flaws, *_first_wrong(name, good, index, 12, what, left, segment, written)]
+    return found
+
+
+def _first_wrong(
+    name: str, good: Flags, index: indexes.Index, size: int, what: tuple[str, str], left: Flags,
+    segment: Segment, written: bool,
+) -> list[Flaw]:  # fmt: skip
+    """left: which entries may be left from before a truncation, going by their size."""
+    good[index.rising :] = False
+    wrong = np.flatnonzero(~good)
+    if len(wrong) == 0:
+        return []
+    first = int(wrong[0])
+    if written and bool((left[first:] & (index.offsets[first:] >= segment.base)).all()):
+        return []
+    entry = f"{what[0]} {index.others[first]} for offset {index.offsets[first]}"
+    others = f" (entry {first} of {len(good)})" if len(good) > 1 else ""
+    return [Flaw(name, first * size, f"{entry}: {what[1]}{others}")]
+
+
+def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -> tuple[bytes | None, str]:
+    path = segment.beside(kind)
+    name = replica.named(path)
+    content = folders.small(path)
+    if content is None:
+        found.append(Flaw(name, None, "there is none, or it is far too large"))
+    return content, name
+
+
+def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[int, int, int]]) -> list[Flaw]:
+    """What is wrong with the transaction index of a segment; aborted: (producer, first, marker)."""
+    path = segment.beside(".txnindex")
+    name = replica.named(path)
+    content = folders.small(path)
+    entries, flaws = indexes.transaction_index(content or b"", name)
+    known = {(entry.producer_id, entry.first, entry.last) for entry in entries}
+    missing = [one for one in aborted if one not in known]
+    if flaws or not missing:
+        return list(flaws)
+    producer, first, last = missing[0]
+    others = f" ({len(missing)} such)" if len(missing) > 1 else ""
+    what = (
+        f"the transaction of producer {producer} from offset {first}, aborted at {last}, is missing{others}"
+    )
+    return [Flaw(name, None, what)]
+
+
+# --- producers ------------------------------------------------------------------------------------------
+
+
+class Snapshots:
+    """The snapshots of a replica, beside the batches that they name."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._found: list[tuple[int, str, snapshots.Producer]] = []
+        self._flaws: list[Flaw] = []
+        self._files: list[tuple[int, str]] = []
+        for offset, path in replica.others(SNAPSHOT) if replica.folder.is_dir() else ():
+            name = replica.named(path)
+            producers, flaws = snapshots.snapshot(folders.small(path) or b"", name)
+            self._files.append((offset, name))
+            self._flaws += flaws
+            self._found += [(offset, name, producer) for producer in producers]
+        self._wanted = {producer.last_offset for _, _, producer in self._found}
+        self._batches: dict[int, tuple[int, int]] = {}  # last offset -> producer, last sequence number
+
+    def see(self, batch: Batch) -> None:
+        if batch.last in self._wanted and not batch.control:
+            self._batches[batch.last] = (batch.producer_id, batch.last_sequence)
+
+    def flaws(self, end: int, compacted: bool) -> list[Flaw]:
+        """What is wrong with them, when the log ends at `end`."""
+        found = list(self._flaws)
+        for offset, name in self._files:
+            if offset > end:
+                found.append(Flaw(name, None, f"it is of offset {offset}, and the log ends at {end}"))
+        for _, name, told in self._found:
+            seen = self._batches.get(told.last_offset)
+            if seen is not None and not compacted and seen != (told.id, told.last_sequence):
+                what = f"producer {told.id} wrote sequence number {told.last_sequence} at {told.last_offset}"
+                found.append(Flaw(name, None, f"{what}; the log has number {seen[1]} of producer {seen[0]}"))
+        return found
+
+
+# --- leader epochs --------------------------------------------------------------------------------------
+
+
+def told_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
+    """What the leader-epoch-checkpoint says."""
+    path = replica.folder / checkpoints.EPOCHS
+    content = folders.small(path)
+    return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
+
+
+def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
+    """The epoch in which an offset was written; None below the first."""
+    place = bisect_right(epochs, offset, key=lambda epoch: epoch.start)
+    return epochs[place - 1].epoch if place else None
+
+
+def partition_flaws(replica: Replica) -> list[Flaw]:
+    """What is wrong with partition.metadata."""
+    path = replica.folder / checkpoints.PARTITION
+    content = folders.small(path)
+    return [] if content is None else list(checkpoints.properties(content, replica.named(path))[1])

@@ -1,0 +1,120 @@
+"""The small text files beside segments: checkpoints of offsets and of leader epochs, and properties.
+
+A checkpoint: a line with the version (0), one with the number of entries, and a line for each: `topic
+partition offset`, or `epoch start offset` in leader-epoch-checkpoint. Source: Kafka's server-common module
+(CheckpointFile), KIP-101; KIP-516 for partition.metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeVar
+
+from checker.disk.flaws import Flaw
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANED: Final = "cleaner-offset-checkpoint"
+EPOCHS: Final = "leader-epoch-checkpoint"
+CLEAN: Final = ".kafka_cleanshutdown"
+META: Final = "meta.properties"
+PARTITION: Final = "partition.metadata"
+OF_OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
+LINES_MAX: Final = 1_000_000
+
+T = TypeVar("T")
+Offsets = dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A leader epoch and the first offset that was written in it."""
+
+    epoch: int
+    start: int
+
+
+def offsets(data: bytes, name: str) -> tuple[Offsets, tuple[Flaw, ...]]:
+    """(topic, partition) -> offset, of the lines that make sense."""
+    rows, flaws = _entries(data, name, _offset)
+    return dict(rows), flaws
+
+
+def epochs(data: bytes, name: str) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
+    """The leader epochs, rising; those from the first that does not rise on are left out."""
+    rows, flaws = _entries(data, name, _epoch)
+    for number, (before, after) in enumerate(pairwise(rows), 1):
+        if after.epoch <= before.epoch or after.start < before.start:
+            what = f"epoch {after.epoch} from offset {after.start} follows {before.epoch} from {before.start}"
+            return tuple(rows[:number]), (*flaws, Flaw(name, None, f"line {number + 3}: {what}"))
+    return tuple(rows), flaws
+
+
+def properties(data: bytes, name: str) -> tuple[dict[str, str], tuple[Flaw, ...]]:
+    """The settings of meta.properties (`=`) or partition.metadata (`:`)."""
+    found, flaws = {}, []
+    for number, line in enumerate(_lines(data), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        mark = "=" if "=" in line else ":"
+        key, given, value = line.partition(mark)
+        if given and key.strip().isprintable():
+            found[key.strip()] = value.strip()
+        else:
+            flaws.append(Flaw(name, None, f"line {number} is no setting: {_shown(line)}"))
+    if not found and not flaws:
+        flaws.append(Flaw(name, None, "empty"))
+    return found, tuple(flaws)
+
+
+def _entries(data: bytes, name: str, parse: Callable[[str], T | None]) -> tuple[list[T], tuple[Flaw, ...]]:
+    if not data:
+        return [], ()  # as it is made, before anything is written to it
+    lines = _lines(data)
+    if lines and not lines[-1]:
+        lines.pop()
+    if len(lines) < 2 or _number(lines[0]) != 0 or _number(lines[1]) is None:
+        head = " / ".join(_shown(line) for line in lines[:2]) or "nothing"
+        return [], (Flaw(name, 0, f"it should begin with version 0 and the number of entries: {head}"),)
+    found, flaws = [], []
+    for number, line in enumerate(lines[2:], 3):
+        entry = parse(line)
+        if entry is None:
+            flaws.append(Flaw(name, None, f"line {number} is no entry: {_shown(line)}"))
+        else:
+            found.append(entry)
+    if _number(lines[1]) != len(lines) - 2:
+        flaws.append(Flaw(name, None, f"it says {_shown(lines[1])} entries and has {len(lines) - 2}"))
+    return found, tuple(flaws)
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return text.split("\n", LINES_MAX)[:LINES_MAX]
+
+
+def _offset(line: str) -> tuple[tuple[str, int], int] | None:
+    parts = line.rsplit(" ", 2)
+    numbers = [_number(part) for part in parts[1:]]
+    if len(parts) != 3 or not parts[0] or numbers[0] is None or numbers[1] is None:
+        return None
+    return (parts[0], numbers[0]), numbers[1]
+
+
+def _epoch(line: str) -> Epoch | None:
+    parts = [_number(part) for part in line.split(" ")]
+    if len(parts) != 2 or parts[0] is None or parts[1] is None:
+        return None
+    return Epoch(parts[0], parts[1])
+
+
+def _number(text: str) -> int | None:
+    """A number of at most 19 digits, not negative."""
+    return int(text) if len(text) <= 19 and text.isascii() and text.isdecimal() else None
+
+
+def _shown(line: str) -> str:
+    return repr(line[:60])

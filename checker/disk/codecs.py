@@ -1,0 +1,107 @@
+"""Compressed bodies of record batches, with a bound on what comes out.
+
+gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Source: Kafka documentation, 5.3
+(message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. The frames of message
+format 0 carry a wrong header checksum (KIP-57), which no library takes: they are said to be unreadable.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from checker.disk.flaws import Unreadable
+
+NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")  # by the lowest three bits of the attributes
+PLAIN_MAX: Final = 64 << 20
+_PIECE: Final = 1 << 20
+_JAVA: Final = b"\x82SNAPPY\x00"
+_JAVA_HEAD: Final = len(_JAVA) + 8  # and two versions
+
+
+def plain(codec: int, body: bytes) -> bytes:
+    """The body without its compression. Raises Unreadable, also for more than PLAIN_MAX bytes."""
+    if codec >= len(NAMES):
+        raise Unreadable(f"compression {codec}, which does not exist")
+    if codec == 0:
+        return body
+    name = NAMES[codec]
+    try:
+        return _OPENERS[name](body)
+    except (OSError, pa.ArrowException, zlib.error, ValueError, EOFError, MemoryError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Unreadable(f"the {name} body cannot be decompressed ({said[:120]})") from None
+
+
+def _gzip(body: bytes) -> bytes:
+    opened = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    found = opened.decompress(body, PLAIN_MAX + 1)
+    if len(found) <= PLAIN_MAX and not opened.eof:
+        raise Unreadable("the gzip body ends too early")
+    return _bounded(found)
+
+
+def _stream(name: str) -> Callable[[bytes], bytes]:
+    def opened(body: bytes) -> bytes:
+        found, size = [], 0
+        with pa.CompressedInputStream(pa.BufferReader(body), name) as stream:
+            while piece := stream.read(_PIECE):
+                found.append(piece)
+                size += len(piece)
+                if size > PLAIN_MAX:
+                    break
+        return _bounded(b"".join(found))
+
+    return opened
+
+
+def _snappy(body: bytes) -> bytes:
+    if not body.startswith(_JAVA):
+        return _block(body, PLAIN_MAX)
+    found, at, room = [], _JAVA_HEAD, PLAIN_MAX
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "big")
+        if at + 4 + size > len(body):
+            raise Unreadable("a block of the snappy body ends too early")
+        found.append(_block(body[at + 4 : at + 4 + size], room))
+        room -= len(found[-1])
+        at += 4 + size
+    return b"".join(found)
+
+
+def _block(block: bytes, room: int) -> bytes:
+    """One block of snappy, which begins with its plain length as a varint."""
+    length, shift, at = 0, 0, 0
+    while True:
+        if at >= len(block) or shift > 28:
+            raise Unreadable("a block of the snappy body has no length")
+        length |= (block[at] & 0x7F) << shift
+        at += 1
+        if not block[at - 1] & 0x80:
+            break
+        shift += 7
+    if length > room:
+        raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
+    if length == 0:
+        return b""
+    found: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
+    return found
+
+
+def _bounded(found: bytes) -> bytes:
+    if len(found) > PLAIN_MAX:
+        raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
+    return found
+
+
+_OPENERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": _gzip,
+    "snappy": _snappy,
+    "lz4": _stream("lz4"),
+    "zstd": _stream("zstd"),
+}

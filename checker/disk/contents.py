@@ -1,0 +1,130 @@
+"""What the log of a replica holds, as columns: offset, value, leader epoch, and how its transaction ended."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from checker.disk import folders, records, walk
+from checker.disk.batches import Batch
+from checker.disk.flaws import Unreadable
+from checker.disk.folders import Replica
+from checker.disk.transactions import Transactions
+
+# The value that a record's bytes stand for; a text when they are not what anybody wrote.
+Decode = Callable[[bytes | None], int | str]
+
+COMMITTED: Final = 0  # or not in a transaction
+ABORTED: Final = 1
+OPEN: Final = 2
+OUTCOMES: Final = ("committed", "aborted", "in a transaction that nothing has ended")
+
+
+def _column() -> array[int]:
+    return array("q")
+
+
+@dataclass(slots=True)
+class Contents:
+    """Columns of one length, in order of the log. Without markers.
+
+    bad      offset -> what is wrong with a record's bytes; such records have no row
+    broken   (first, last) offsets of batches that cannot be read
+    """
+
+    offsets: array[int] = field(default_factory=_column)
+    values: array[int] = field(default_factory=_column)
+    epochs: array[int] = field(default_factory=_column)
+    outcomes: bytearray = field(default_factory=bytearray)
+    bad: dict[int, str] = field(default_factory=dict)
+    broken: list[tuple[int, int]] = field(default_factory=list)
+
+    def at(self, offset: int) -> tuple[int, int] | None:
+        """(value, leader epoch) of the record at an offset."""
+        place = bisect_right(self.offsets, offset) - 1
+        if place < 0 or self.offsets[place] != offset:
+            return None
+        return self.values[place], self.epochs[place]
+
+    def is_broken(self, offset: int) -> bool:
+        return any(first <= offset <= last for first, last in self.broken)
+
+
+def read(replica: Replica, decode: Decode) -> Contents:
+    """The log that counts. What follows a gap in a file is taken to be as sound as it says."""
+    found, transactions = Contents(), Transactions()
+    pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
+    for one in replica.segments:
+        for batch in walk.segment(replica, one):
+            if not isinstance(batch, Batch):
+                continue
+            if not batch.sound:
+                found.broken.append((batch.base, batch.last))
+                continue
+            try:
+                ended = transactions.see(batch)
+                if batch.control:
+                    if ended is not None:
+                        outcome = COMMITTED if ended.committed else ABORTED
+                        for row in pending.pop(ended.producer_id, ()):
+                            found.outcomes[row] = outcome
+                    continue
+                rows = _add(found, batch, decode)
+            except Unreadable:
+                found.broken.append((batch.base, batch.last))
+                continue
+            if batch.transactional:
+                pending.setdefault(batch.producer_id, []).extend(rows)
+                for row in rows:
+                    found.outcomes[row] = OPEN
+    return found
+
+
+def _add(found: Contents, batch: Batch, decode: Decode) -> range:
+    begin = len(found.offsets)
+    for record in list(records.records(batch)):  # all of it, or nothing
+        value = decode(record.value)
+        if isinstance(value, str):
+            found.bad[record.offset] = value
+            continue
+        found.offsets.append(record.offset)
+        found.values.append(value)
+        found.epochs.append(batch.epoch)
+        found.outcomes.append(COMMITTED)
+    return range(begin, len(found.offsets))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record that lies somewhere: in a file below the node's data folder."""
+
+    node: str
+    file: str
+    offset: int
+    epoch: int
+    aside: bool
+
+
+def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
+    """Where some values are, in the log that counts and in what was set aside: (value, where)."""
+    for one, batch in walk.sound(replica, (*replica.segments, *replica.aside)):
+        if batch.control:
+            continue
+        try:
+            for record in records.records(batch):
+                value = decode(record.value)
+                if not isinstance(value, str) and value in values:
+                    file = str(one.log.relative_to(replica.folder.parent))
+                    yield value, Seen(node, file, record.offset, batch.epoch, one.aside)
+        except Unreadable:
+            continue
+
+
+def replicas(nodes: Mapping[str, Path], topic: str, partition: int) -> dict[str, Replica]:
+    """The replicas that there are, by node."""
+    found = {node: folders.replica(data, topic, partition) for node, data in nodes.items()}
+    return {node: one for node, one in found.items() if one is not None}

@@ -1,0 +1,148 @@
+"""What a node's data folder holds: partitions, segments, and files of the node itself.
+
+    meta.properties                          which node, which cluster
+    *-checkpoint                             offsets by partition (`checker.disk.checkpoints`)
+    .kafka_cleanshutdown                     there after a clean shutdown, gone at the start
+    TOPIC-PARTITION/OFFSET.log .index ...    a segment and its indexes, named by its base offset
+    TOPIC-PARTITION.ID-delete, -future, -stray   partitions deleted, moving, or not the node's any more
+
+Files that end in .deleted were deleted or replaced and wait to be removed: they may hold what was truncated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from checker.disk import checkpoints
+from checker.disk.flaws import Flaw
+
+_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d{1,10})(?P<aside>\..*)?")
+_FILE: Final = re.compile(r"(?P<base>\d{20})(?P<kind>\.[a-z.]+)")
+ASIDE: Final = re.compile(r"\.[0-9a-f]{32}-(delete|future|stray)")
+DELETED: Final = ".deleted"
+SMALL_MAX: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment's files. aside: of a log that counts no more (.deleted, or its folder's -delete, -stray)."""
+
+    base: int
+    log: Path
+    aside: bool = False
+
+    def beside(self, kind: str) -> Path:
+        """Another file of it, such as ".index"."""
+        return self.log.with_name(f"{self.base:020d}{kind}")
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One partition's folder. segments: ascending, those that count; aside: those that do not."""
+
+    folder: Path
+    topic: str
+    partition: int
+    segments: tuple[Segment, ...]
+    aside: tuple[Segment, ...]
+
+    def named(self, path: Path) -> str:
+        """A file's path below the node's data folder."""
+        return str(path.relative_to(self.folder.parent))
+
+    def others(self, kind: str) -> list[tuple[int, Path]]:
+        """(offset in its name, file) of another kind, such as ".snapshot", ascending."""
+        found = []
+        for path in sorted(self.folder.iterdir()):
+            match = _FILE.fullmatch(path.name)
+            if match and match["kind"] == kind:
+                found.append((int(match["base"]), path))
+        return found
+
+
+def partitions(data: Path) -> list[tuple[str, int]]:
+    """The partitions that a data folder holds, those that were set aside too."""
+    found = set()
+    for path in data.iterdir() if data.is_dir() else ():
+        match = _FOLDER.fullmatch(path.name)
+        if match and path.is_dir() and (not match["aside"] or ASIDE.fullmatch(match["aside"])):
+            found.add((match["topic"], int(match["partition"])))
+    return sorted(found)
+
+
+def replica(data: Path, topic: str, partition: int) -> Replica | None:
+    """A partition in a data folder, with what was set aside of it; None where there is neither."""
+    folder = data / f"{topic}-{partition}"
+    counting, aside = list[Segment](), list[Segment]()
+    for path in sorted(data.glob(f"{topic}-{partition}*")) if data.is_dir() else ():
+        match = _FOLDER.fullmatch(path.name)
+        if not match or (match["topic"], int(match["partition"])) != (topic, partition) or not path.is_dir():
+            continue
+        own = path == folder
+        if not own and not (match["aside"] and ASIDE.fullmatch(match["aside"])):
+            continue
+        for base, log, deleted in _logs(path):
+            (counting if own and not deleted else aside).append(Segment(base, log, not own or deleted))
+    if not folder.is_dir() and not aside:
+        return None
+    return Replica(folder, topic, partition, _ascending(counting), _ascending(aside))
+
+
+def _ascending(segments: list[Segment]) -> tuple[Segment, ...]:
+    return tuple(sorted(segments, key=lambda segment: (segment.base, segment.log)))
+
+
+def _logs(folder: Path) -> Iterator[tuple[int, Path, bool]]:
+    for path in folder.iterdir():
+        match = _FILE.fullmatch(path.name)
+        if match and match["kind"] in (".log", f".log{DELETED}") and path.is_file():
+            yield int(match["base"]), path, match["kind"] != ".log"
+
+
+def nodes(root: Path) -> dict[str, Path]:
+    """Node -> data folder: `root` itself, or what is in it, or a `data` in that. Empty for none.
+
+    A folder that holds a `meta.properties`, a checkpoint, or a partition with a segment is a data folder.
+    """
+    if _is_data(root):
+        return {root.name: root}
+    found = {}
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        for at in (path, path / "data"):
+            if path.is_dir() and _is_data(at):
+                found[path.name] = at
+                break
+    return found
+
+
+def _is_data(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    marks = (checkpoints.META, *checkpoints.OF_OFFSETS)
+    return any((folder / name).is_file() for name in marks) or any(folder.glob("*-*/*.log"))
+
+
+def small(path: Path) -> bytes | None:
+    """The content of a small file; None where there is none, or it is larger than any that Kafka writes."""
+    try:
+        if path.stat().st_size > SMALL_MAX:
+            return None
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def checkpoint(data: Path, name: str) -> tuple[checkpoints.Offsets, tuple[Flaw, ...]]:
+    """A checkpoint of a data folder; empty where there is none."""
+    content = small(data / name)
+    return ({}, ()) if content is None else checkpoints.offsets(content, name)
+
+
+def told(data: Path) -> Mapping[str, str]:
+    """meta.properties; empty where there is none."""
+    content = small(data / checkpoints.META)
+    return {} if content is None else checkpoints.properties(content, checkpoints.META)[0]

@@ -1,0 +1,103 @@
+"""Message sets of formats 0 and 1, as they were before Kafka 0.11 and may still lie on disk.
+
+An entry, big-endian: offset int64, size int32, CRC-32 of the rest uint32, magic int8, attributes int8, with
+format 1 a timestamp int64, then key and value, each an int32 length (-1: null) and bytes. A compressed value
+is a message set itself; its offsets are absolute with format 0 and relative with format 1, where the
+wrapper's offset is that of its last message. Sources: Kafka documentation, 5.3.3; KIP-31, KIP-32.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from checker.disk import codecs
+from checker.disk.flaws import Unreadable
+
+LEAST: Final = 26  # bytes of an entry of format 0 with neither key nor value
+_HEAD: Final = struct.Struct(">qiIbb")
+_COVERED_AT: Final = 16
+_CODEC: Final = 0x07
+_SIZE_AT: Final = 8
+_FROM_SIZE: Final = 12
+
+
+class Message(NamedTuple):
+    """One message; timestamp -1 with format 0."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def entry(content: bytes) -> tuple[int, int, int, int, bool] | None:
+    """(first offset, last offset, attributes, timestamp, sound) of one whole entry; None for no sense."""
+    if len(content) < LEAST:
+        return None
+    offset, _, crc, magic, attributes = _HEAD.unpack_from(content)
+    sound = zlib.crc32(memoryview(content)[_COVERED_AT:]) == crc
+    timestamp = int.from_bytes(content[18:26], "big", signed=True) if magic == 1 else -1
+    first = offset
+    if sound and attributes & _CODEC:
+        try:
+            first = next(messages(content)).offset
+        except (Unreadable, StopIteration):
+            first = offset  # the records say what is wrong when they are read
+    return first, offset, attributes, timestamp, sound
+
+
+def messages(content: bytes) -> Iterator[Message]:
+    """The messages of one whole entry, those within it when it is compressed. Raises Unreadable."""
+    outer, attributes = _message(content, 0)
+    if not attributes & _CODEC:
+        yield outer
+        return
+    if outer.value is None:
+        raise Unreadable("a compressed message without a value")
+    inner = list(_inner(codecs.plain(attributes & _CODEC, outer.value)))
+    if not inner:
+        raise Unreadable("a compressed message without messages")
+    shift = outer.offset - inner[-1].offset if content[16] == 1 else 0
+    for message in inner:
+        yield message._replace(offset=message.offset + shift)
+
+
+def _inner(held: bytes) -> Iterator[Message]:
+    at = 0
+    while at < len(held):
+        if at + LEAST > len(held):
+            raise Unreadable("a message ends too early", at)
+        size = int.from_bytes(held[at + _SIZE_AT : at + _FROM_SIZE], "big", signed=True)
+        if size < LEAST - _FROM_SIZE or at + _FROM_SIZE + size > len(held):
+            raise Unreadable(f"a message of {size} bytes", at)
+        message, attributes = _message(held, at)
+        if attributes & _CODEC:
+            raise Unreadable("a compressed message within another", at)
+        yield message
+        at += _FROM_SIZE + size
+
+
+def _message(held: bytes, begin: int) -> tuple[Message, int]:
+    offset, size, _, magic, attributes = _HEAD.unpack_from(held, begin)
+    at, end = begin + _HEAD.size, begin + _FROM_SIZE + size
+    timestamp = -1
+    if magic == 1:
+        timestamp = int.from_bytes(held[at : at + 8], "big", signed=True)
+        at += 8
+    key, at = _bytes(held, at, end)
+    value, at = _bytes(held, at, end)
+    return Message(offset, timestamp, key, value), attributes
+
+
+def _bytes(held: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    if at + 4 > end:
+        raise Unreadable("a message ends too early", at)
+    length = int.from_bytes(held[at : at + 4], "big", signed=True)
+    if length < 0:
+        return None, at + 4
+    if at + 4 + length > end:
+        raise Unreadable(f"a key or value of {length} bytes reaches beyond its message", at)
+    return held[at + 4 : at + 4 + length], at + 4 + length

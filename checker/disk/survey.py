@@ -1,0 +1,219 @@
+"""One replica of a partition, read from end to end: how far it reaches, what it holds, what is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from checker.disk import agreement, checkpoints, codecs, folders, records, walk
+from checker.disk.agreement import Places
+from checker.disk.batches import Batch
+from checker.disk.checkpoints import Epoch
+from checker.disk.flaws import Flaw, Unreadable
+from checker.disk.folders import Replica
+from checker.disk.transactions import Transactions
+
+FLAWS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A replica as it was found.
+
+    log_start, end   its first offset that counts, and the one after its last sound batch
+    high_watermark, recovery_point  by the node's checkpoints; None where they do not say
+    epochs           leader epochs and their first offsets, by its batches; told_epochs: by its checkpoint
+    compacted        whether the node's cleaner has been at it, so that offsets may be missing
+    batches, records, bytes  of sound batches; unsound: batches whose checksum does not hold
+    codecs           batches by compression; control: markers among the batches
+    aborted, open    transactions that were aborted; that nobody has ended
+    aside            segments that count no more, but are still there
+    flaws            the first FLAWS_MAX; more: how many beyond those
+    """
+
+    node: str
+    topic: str
+    partition: int
+    folder: Path
+    log_start: int
+    end: int
+    high_watermark: int | None
+    recovery_point: int | None
+    epochs: tuple[Epoch, ...]
+    told_epochs: tuple[Epoch, ...]
+    compacted: bool
+    segments: int
+    aside: int
+    batches: int
+    records: int
+    bytes: int
+    unsound: int
+    control: int
+    codecs: Mapping[str, int]
+    aborted: int
+    open: int
+    flaws: tuple[Flaw, ...]
+    more: int
+
+
+@dataclass(slots=True)
+class _Flaws:
+    found: list[Flaw] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, *flaws: Flaw) -> None:
+        room = max(0, FLAWS_MAX - len(self.found))
+        self.found.extend(flaws[:room])
+        self.more += max(0, len(flaws) - room)
+
+
+def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True) -> Survey | None:
+    """Read a replica; None where the data folder holds nothing of the partition.
+
+    deep  decode records too, rather than the heads of batches only
+    """
+    found = folders.replica(data, topic, partition)
+    if found is None:
+        return None
+    return _Surveyor(node, data, found, deep).read()
+
+
+class _Surveyor:
+    """What is counted while the batches of a replica go by."""
+
+    def __init__(self, node: str, data: Path, replica: Replica, deep: bool) -> None:
+        self._node, self._replica, self._deep = node, replica, deep
+        self._flaws = _Flaws()
+        at = (replica.topic, replica.partition)
+        told: dict[str, int | None] = {}
+        for name in checkpoints.OF_OFFSETS:
+            offsets, flaws = folders.checkpoint(data, name)
+            self._flaws.add(*flaws)
+            told[name] = offsets.get(at)
+        self._high_watermark = told[checkpoints.HIGH_WATERMARKS]
+        self._recovery_point = told[checkpoints.RECOVERY_POINTS]
+        self._compacted = told[checkpoints.CLEANED] is not None
+        self._clean = (data / checkpoints.CLEAN).exists()
+        first = replica.segments[0].base if replica.segments else 0
+        self._start = max(first, told[checkpoints.LOG_STARTS] or 0)
+        self._told, flaws = agreement.told_epochs(replica)
+        self._flaws.add(*flaws)
+        self._end = first
+        self._epochs: list[Epoch] = []
+        self._wrong_epoch = False
+        self._counts: Counter[str] = Counter()
+        self._codecs: Counter[str] = Counter()
+        self._transactions = Transactions()
+        self._producers = agreement.Snapshots(replica)
+
+    def read(self) -> Survey:
+        replica, flaws = self._replica, self._flaws
+        if not replica.folder.is_dir():
+            flaws.add(Flaw(replica.folder.name, None, "there is only what was set aside of it"))
+        elif not replica.segments:
+            flaws.add(Flaw(replica.folder.name, None, "it has no segment"))
+        following = [*(one.base for one in replica.segments[1:]), None]
+        for one, after in zip(replica.segments, following, strict=False):
+            self._segment(one, after)
+        flaws.add(*self._producers.flaws(self._end, self._compacted))
+        flaws.add(*agreement.partition_flaws(replica))
+        for what, offset in (
+            ("high watermark", self._high_watermark),
+            ("recovery point", self._recovery_point),
+        ):
+            if offset is not None and offset > self._end:
+                name = checkpoints.HIGH_WATERMARKS if what[0] == "h" else checkpoints.RECOVERY_POINTS
+                named = f"{replica.topic}-{replica.partition}"
+                flaws.add(Flaw(name, None, f"the {what} of {named} is {offset}, its log ends at {self._end}"))
+        count = self._counts
+        return Survey(
+            self._node, replica.topic, replica.partition, replica.folder, self._start, self._end,
+            self._high_watermark, self._recovery_point, tuple(self._epochs), self._told, self._compacted,
+            len(replica.segments), len(replica.aside), count["batches"], count["records"], count["bytes"],
+            count["unsound"], count["control"], dict(self._codecs), count["aborted"],
+            len(self._transactions.open), tuple(flaws.found), flaws.more,
+        )  # fmt: skip
+
+    def _segment(self, one: folders.Segment, after: int | None) -> None:
+        name = self._replica.named(one.log)
+        places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, one.base
+        for found in walk.segment(self._replica, one):
+            if isinstance(found, Flaw):
+                self._flaws.add(found)
+                broken = True
+                continue
+            places.add(found)
+            if not found.sound:
+                broken = True
+                self._counts["unsound"] += 1
+                what = f"the checksum of the batch of offsets {found.base} to {found.last} does not hold"
+                self._flaws.add(Flaw(name, found.at, what))
+                continue
+            if found.base < least or (after is not None and found.last >= after):
+                bounds = f"{least} to {'the end' if after is None else after - 1}"
+                what = f"a batch of offsets {found.base} to {found.last} where {bounds} belong"
+                self._flaws.add(Flaw(name, found.at, what))
+                broken = True
+                continue
+            if found.base > self._end and self._counts["batches"] and not self._compacted and not broken:
+                what = f"offsets {self._end} to {found.base - 1} are missing"
+                self._flaws.add(Flaw(name, found.at, what))
+            least = self._end = found.last + 1
+            aborted += self._batch(found, name)
+        if not broken:
+            written = after is None and not self._clean
+            self._flaws.add(*agreement.index_flaws(self._replica, one, places, written))
+            self._flaws.add(*agreement.aborted_flaws(self._replica, one, aborted))
+
+    def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
+        """Count a sound batch; the transaction that it aborts, as (producer, first, marker)."""
+        count = self._counts
+        count["batches"] += 1
+        count["bytes"] += batch.size
+        self._codecs[codecs.NAMES[batch.codec] if batch.codec < len(codecs.NAMES) else "unknown"] += 1
+        self._producers.see(batch)
+        self._epoch(batch, name)
+        count["control"] += batch.control
+        if not batch.control:
+            count["records"] += self._decoded(batch, name)
+        try:
+            ended = self._transactions.see(batch)
+        except Unreadable as error:
+            self._flaws.add(Flaw(name, batch.at, f"the marker at offset {batch.base}: {error}"))
+            return []
+        if ended is None or ended.committed:
+            return []
+        count["aborted"] += 1
+        return [(ended.producer_id, ended.first, ended.marker)]
+
+    def _decoded(self, batch: Batch, name: str) -> int:
+        """How many records it holds."""
+        if not self._deep and batch.magic >= 2:
+            return batch.count
+        try:
+            return sum(1 for _ in records.records(batch))
+        except Unreadable as error:
+            what = f"the records of the batch of offsets {batch.base} to {batch.last}: {error}"
+            self._flaws.add(Flaw(name, batch.at, what))
+            return 0
+
+    def _epoch(self, batch: Batch, name: str) -> None:
+        if batch.magic < 2:
+            return
+        known = self._epochs
+        if not known or batch.epoch > known[-1].epoch:
+            known.append(Epoch(batch.epoch, batch.base))
+        elif batch.epoch < known[-1].epoch:
+            what = f"leader epoch {batch.epoch} at offset {batch.base}, behind epoch {known[-1].epoch}"
+            self._flaws.add(Flaw(name, batch.at, what))
+        if batch.base < self._start or self._wrong_epoch or not self._told:
+            return
+        told = agreement.epoch_at(self._told, batch.base)
+        # Where the checkpoint begins later, log start has been there, whose own checkpoint comes rarely.
+        if told is not None and told != batch.epoch:
+            self._wrong_epoch = True  # once: what follows is the same
+            what = f"leader epoch {batch.epoch} at offset {batch.base}; {checkpoints.EPOCHS} says {told}"
+            self._flaws.add(Flaw(name, batch.at, what))

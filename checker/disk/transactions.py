@@ -1,0 +1,38 @@
+"""Which transactions a log holds, and how each ended: by its markers (KIP-98)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from checker.disk import records
+from checker.disk.batches import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """first: offset of its first record; marker: of what ended it."""
+
+    producer_id: int
+    first: int
+    marker: int
+    committed: bool
+
+
+@dataclass(slots=True)
+class Transactions:
+    """open: producer id -> first offset of its transaction that nothing has ended yet."""
+
+    open: dict[int, int] = field(default_factory=dict)
+
+    def see(self, batch: Batch) -> Ended | None:
+        """Take the next batch of the log; the transaction that it ends, if any. Raises Unreadable."""
+        if not batch.transactional:
+            return None
+        if not batch.control:
+            self.open.setdefault(batch.producer_id, batch.base)
+            return None
+        kind = records.marker(batch)
+        if kind not in (records.ABORT, records.COMMIT) or batch.producer_id not in self.open:
+            return None  # nothing was written in it, or that is gone
+        first = self.open.pop(batch.producer_id)
+        return Ended(batch.producer_id, first, batch.base, kind == records.COMMIT)

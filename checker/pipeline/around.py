@@ -1,0 +1,153 @@
+"""Who made an anomaly of an output, and what happened around it: events of that partition, and faults.
+
+Runs where Spark's tasks run, per partition of the input: its anomalies beside its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from checker.pipeline.events import ordered
+from checker.pipeline.machine import COMMITTED, OF_PARTITIONS, OF_RANGE, Event
+
+NEAR_NS: Final = 10_000_000_000  # how long before it a fault is told
+LISTED: Final = 8
+REBALANCES: Final = 3
+TOLD_MAX: Final = 20_000  # anomalies of one partition that are told with what happened around them
+FORM: Final = "run string, name string, place bigint, witness string"
+_SCHEMA: Final = pa.schema(
+    [("run", pa.string()), ("name", pa.string()), ("place", pa.int64()), ("witness", pa.string())]
+)
+
+Faults = Sequence[tuple[int, str]]  # (nanoseconds since the run began, what), ascending
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """The events of one partition, to be asked what became of an offset."""
+
+    events: list[Event]
+    first: Any
+    last: Any
+    commit: Any  # offsets of commits, -1 for other events
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Trail:
+        events = list(ordered(table))
+        ranges = [event.event in OF_RANGE for event in events]
+        return cls(
+            events,
+            np.array(
+                [event.first if own else -1 for event, own in zip(events, ranges, strict=True)], np.int64
+            ),
+            np.array(
+                [event.last if own else -2 for event, own in zip(events, ranges, strict=True)], np.int64
+            ),
+            np.array(
+                [event.first if event.event == COMMITTED else -1 for event in events],
+                np.int64,
+            ),
+        )
+
+    def handled(self, offset: int) -> list[Event]:
+        """What was polled, buffered, dropped and produced with this offset in it; the first and last few."""
+        rows = np.flatnonzero((self.first <= offset) & (offset <= self.last))
+        if len(rows) > LISTED:
+            rows = np.concatenate([rows[: LISTED // 2], rows[-LISTED // 2 :]])
+        return [self.events[row] for row in rows.tolist()]
+
+    def passed(self, offset: int) -> Event | None:
+        """The first commit of an offset beyond it."""
+        rows = np.flatnonzero(self.commit > offset)
+        return self.events[int(rows[0])] if len(rows) else None
+
+    def rebalances(self, until_ns: int) -> list[Event]:
+        """The last assignments and revocations before a time."""
+        found: list[Event] = []
+        for event in reversed(self.events):
+            if event.event in OF_PARTITIONS and event.time_ns <= until_ns:
+                found.append(event)
+                if len(found) == REBALANCES:
+                    break
+        return found[::-1]
+
+
+def data(event: Event) -> dict[str, Any]:
+    """An event for a witness."""
+    found: dict[str, Any] = {
+        "time_ns": event.time_ns,
+        "event": event.event,
+        "instance": event.instance,
+        "incarnation": event.incarnation,
+        "generation": event.generation,
+    }
+    if event.first is not None:
+        found["first"] = event.first
+    if event.last is not None:
+        found["last"] = event.last
+    return found
+
+
+def faults_near(faults: Faults, time_ns: int | None) -> list[dict[str, Any]]:
+    """The faults shortly before a time."""
+    if time_ns is None:
+        return []
+    near = [(at, what) for at, what in faults if time_ns - NEAR_NS <= at <= time_ns]
+    return [{"time_ns": at, "event": what} for at, what in near[-LISTED // 2 :]]
+
+
+def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dict[str, Any]:
+    found = {name: row[name] for name in ("topic", "partition", "offset", "id", "key", "n")}
+    found["copies"], found["expected"] = row["copies"], row["expected"]
+    outputs = [dict(output) for output in row["outputs"] or ()]
+    handled = passed = None
+    around: list[Event] = []
+    if trail is not None and row["offset"] is not None:
+        handled, passed = trail.handled(row["offset"]), trail.passed(row["offset"])
+        around = handled + ([passed] if passed is not None else [])
+    # Who: that which made the last copy of it, or that which said that it was done, or that had it last.
+    who: Mapping[str, Any] = outputs[-1] if outputs else {}
+    if not who and around:
+        who = data(around[-1])
+    at = who.get("time_ns")
+    if trail is not None and at is not None:
+        around = around + trail.rebalances(at)
+    for name in ("instance", "incarnation", "generation", "time_ns"):
+        found[name] = who.get(name)
+    unique = sorted(dict.fromkeys(around), key=lambda event: event.time_ns)
+    told = [data(event) for event in unique] + faults_near(faults, at)
+    found["outputs"] = outputs
+    found["around"] = sorted(told, key=lambda one: int(one["time_ns"]))
+    return found
+
+
+def told(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faults]) -> pa.Table:
+    """The witnesses of one partition, as rows of FORM."""
+    trail = Trail.of(events) if events.num_rows else None
+    rows = []
+    for number, row in enumerate(anomalies.to_pylist()):
+        witness = _witness(row, trail if number < TOLD_MAX else None, faults.get(row["run"], ()))
+        place = row["offset"] if row["offset"] is not None else -1
+        rows.append((row["run"], row["name"], place, orjson.dumps(witness).decode()))
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return pa.table(
+        [pa.array(list(column), kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)],
+        schema=_SCHEMA,
+    )
+
+
+def witnesses(findings: Any, events: Any, faults: Mapping[str, Faults]) -> Any:
+    """Rows of FORM for all findings (checker.pipeline.outputs); `events` by partition."""
+    by = ["run", "topic", "partition"]
+    hit = dict(faults)
+
+    def task(anomalies: pa.Table, beside: pa.Table) -> pa.Table:
+        return told(anomalies, beside, hit)
+
+    return findings.groupBy(*by).cogroup(events.groupBy(*by)).applyInArrow(task, FORM)

@@ -1,0 +1,62 @@
+"""The events of instances as rows per partition, in Spark and in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from checker.pipeline.machine import Event
+
+FORM: Final = (
+    "run string, topic string, partition int, time_ns bigint, line bigint, instance string, "
+    "incarnation bigint, generation bigint, event string, "
+    "first bigint, last bigint, count bigint, gaps bigint"
+)
+_NAMES: Final = tuple(part.split()[0] for part in FORM.split(", "))
+
+
+def by_partition(rows: Any) -> Any:
+    """Events as rows of FORM, one per partition that each speaks of. `first`: the offset where there is one.
+
+    rows  of `checker.pipeline.tables.EVENT`. What concerns an instance as a whole (aborted, closed, ...) is
+          repeated for every partition of which its incarnation speaks.
+    """
+    from pyspark.sql import functions as F
+
+    at = F.col("at")
+    listed = (
+        rows.where("event in ('assigned', 'revoked', 'lost')")
+        .withColumn("at", F.explode("partitions"))
+        .where(F.size("at") == 2)
+        .withColumn("topic", at[0])
+        .withColumn("partition", F.expr("try_cast(at[1] as int)"))
+        .where("partition is not null")
+        .drop("at")
+    )
+    own = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is not null")
+    placed = listed.unionByName(own).withColumn("first", F.coalesce("first", "offset")).select(*_NAMES)
+    member = ["run", "instance", "incarnation"]
+    whole = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
+    spread = (
+        whole.drop("topic", "partition")
+        .join(placed.select(*member, "topic", "partition").distinct(), member)
+        .withColumn("first", F.lit(None).cast("bigint"))
+        .withColumn("last", F.lit(None).cast("bigint"))
+        .select(*_NAMES)
+    )
+    return placed.unionByName(spread)
+
+
+def ordered(table: pa.Table) -> Iterator[Event]:
+    """The events of one partition in order of time, of lines where times are equal."""
+    if table.num_rows == 0:
+        return
+    by_time = table.sort_by([("time_ns", "ascending"), ("line", "ascending")])
+    names = ("time_ns", "instance", "incarnation", "generation", "event", "first", "last", "count", "gaps")
+    columns = (by_time.column(name).to_pylist() for name in names)
+    for time_ns, instance, incarnation, generation, event, first, last, count, gaps in zip(
+        *columns, strict=True
+    ):
+        yield Event(time_ns, instance, incarnation, generation, event, first, last, count, gaps or 0)

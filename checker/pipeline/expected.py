@@ -1,0 +1,28 @@
+"""What each input record should have become: the transform itself is asked, where Spark's tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+
+def with_expected(inputs: Any, transforms: Mapping[str, str]) -> Any:
+    """The rows with a column `want`: how many outputs each must have, numbered from 0.
+
+    inputs      has run, id and key
+    transforms  run -> its transform
+    """
+    names = dict(transforms)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from harness.model.transforms import expected_count
+
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in ("run", "id", "key"))
+            want = [expected_count(names[run], id_, key) for run, id_, key in zip(*columns, strict=True)]
+            yield batch.append_column("want", pa.array(want, pa.int64()))
+
+    form = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in inputs.schema.fields)
+    return inputs.mapInArrow(task, f"{form}, want bigint")

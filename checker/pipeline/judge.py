@@ -1,0 +1,201 @@
+"""The checks of pipelines over one run or many: what is compared, and why a verdict is withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checker.pipeline import around, events, logs, outputs, shown, states, tables
+from checker.pipeline.anomalies import OFFSETS, OUTPUTS
+from checker.pipeline.around import Faults
+from checker.pipeline.logs import LogPattern
+from checker.pipeline.tables import Setting, Table
+from harness.model.result import Result
+
+AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
+
+
+def batch(
+    spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
+) -> dict[Path, Result]:
+    """Outputs against inputs.
+
+    faults  run -> its faults
+    store   write all witnesses below results/ of each run
+    """
+    read, sent, told = (tables.read(spark, runs, kind) for kind in (tables.READ, tables.SENT, tables.EVENT))
+    settings = {str(run): tables.setting(run) for run in runs}
+    compared = outputs.compare(spark, read.rows, sent.rows, told.rows, settings)
+    placed = events.by_partition(told.rows)
+    rows = around.witnesses(compared.findings, placed, dict(faults or {})).persist()
+    found = shown.first_few(rows)
+    endings = _endings(read.rows)
+    answers = {}
+    for run in runs:
+        name = str(run)
+        mine, figures = found.get(name, {}), compared.figures.get(name, {})
+        why = [
+            *settings[name].wrong,
+            *_unread(name, read, endings.get(name, [])),
+            *_unsent(name, sent),
+            *_undone(settings[name], figures, endings.get(name, [])),
+        ]
+        if store:
+            shown.store(run, rows, mine, OUTPUTS)
+        answers[run] = shown.result(
+            settings[name], mine, why, {"pipeline": _figures(settings[name], figures, mine)}
+        )
+    tables.forget(rows, *compared.held, *(table.rows for table in (read, sent, told)))
+    return answers
+
+
+def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, shown.Found]) -> dict[str, Any]:
+    return {
+        "mode": setting.mode,
+        "transform": setting.transform,
+        "mistake": setting.mistake,
+        **counts,
+        "anomalies": {name: held.count for name, held in found.items()},
+    }
+
+
+def _endings(rows: Any) -> dict[str, list[Any]]:
+    """run -> the last line of each of its read-*.jsonl."""
+    found: dict[str, list[Any]] = {}
+    for row in rows.where("end").select("run", "ends", "caught_up").collect():
+        found.setdefault(row["run"], []).append(row)
+    return found
+
+
+def _rejected(name: str, table: Table, files: str) -> list[str]:
+    count = table.rejected.get(name, 0)
+    if not count:
+        return []
+    lines = "1 line" if count == 1 else f"{count:,} lines"
+    return [f"{lines} of {files} cannot be used: no JSON, or without what each line must have"]
+
+
+def _unread(name: str, read: Table, endings: Sequence[Any]) -> list[str]:
+    """Why the reading does not show all."""
+    files = read.files.get(name, 0)
+    if not files:
+        return ["there is no pipeline/read-*.jsonl: the topics were not read in the end"]
+    why = _rejected(name, read, "pipeline/read-*.jsonl")
+    if len(endings) < files:
+        why.append(
+            f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end"
+        )
+    if any(not ending["caught_up"] for ending in endings):
+        why.append("the reading did not come to the end of the topics")
+    return why
+
+
+def _unsent(name: str, sent: Table) -> list[str]:
+    if not sent.files.get(name, 0):
+        return ["there is no pipeline/sent-*.jsonl: what the writers sent is not known"]
+    return _rejected(name, sent, "pipeline/sent-*.jsonl")
+
+
+def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]) -> list[str]:
+    """Why not all of the input is judged."""
+    if not figures.get("inputs"):
+        return ["there is nothing in the input"]
+    if not setting.committed:
+        return ["the group committed no offset, so no input record counts as done"]
+    left = figures["inputs"] - figures["done"]
+    if left:
+        return [f"{left:,} of {figures['inputs']:,} input records stand at or beyond the committed offsets"]
+    return []
+
+
+# --- offsets ------------------------------------------------------------------------------------------
+
+
+def offsets(
+    spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
+) -> dict[Path, Result]:
+    """The offset state machine over the events of the instances; arguments as of `batch`."""
+    told, read = (tables.read(spark, runs, kind) for kind in (tables.EVENT, tables.READ))
+    settings = {str(run): tables.setting(run) for run in runs}
+    placed = events.by_partition(told.rows).persist()
+    counts = event_counts(told.rows)
+    kinds = {run: frozenset(held) for run, held in counts.items()}
+    ahead = [run for run, held in settings.items() if held.mode in AHEAD]
+    records = read.rows.where("side = 'input' and coalesce(committed, true)")
+    found = states.states(placed, kinds, dict(faults or {}), 0, ahead)
+    rows = states.verified(found, records).select("run", "name", "place", "witness").persist()
+    few = shown.first_few(rows)
+    answers = {}
+    for run in runs:
+        name = str(run)
+        mine = few.get(name, {})
+        why = [*settings[name].wrong, *_rejected(name, told, "events/instance-*.jsonl")]
+        if not told.files.get(name, 0):
+            why.append("there is no events/instance-*.jsonl: what the instances did is not known")
+        why += unjudged(counts.get(name, {}))
+        if store:
+            shown.store(run, rows, mine, OFFSETS)
+        figures = {
+            "events": counts.get(name, {}),
+            "anomalies": {each: held.count for each, held in mine.items()},
+        }
+        answers[run] = shown.result(settings[name], mine, why, {"offsets": figures})
+    tables.forget(rows, placed, told.rows, read.rows)
+    return answers
+
+
+def event_counts(rows: Any) -> dict[str, dict[str, int]]:
+    """run -> kind of event -> how many lines."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows.groupBy("run", "event").count().orderBy("event").collect():
+        found.setdefault(row["run"], {})[row["event"]] = row["count"]
+    return found
+
+
+def unjudged(counts: Mapping[str, int]) -> list[str]:
+    """Why events show too little to say that all is well."""
+    if not counts:
+        return ["there are no events, so nothing is known of offsets"]
+    if "assigned" not in counts:
+        return ["no assignment was told, so who might work on what is not known"]
+    if not {"position", "polled"} & counts.keys():
+        return ["neither positions nor polls were told, so nothing is known of gaps"]
+    return []
+
+
+# --- logs of other programs ---------------------------------------------------------------------------
+
+
+def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int = 0) -> Result:
+    """The offset state machine over anybody's logs.
+
+    markers  gaps of so many offsets are taken for markers of transactions
+    """
+    from pyspark.sql import functions as F
+
+    lines = logs.read(spark, files, pattern).persist()
+    counted = {
+        row["status"]: row["n"] for row in lines.groupBy("status").agg(F.sum("n").alias("n")).collect()
+    }
+    told = logs.events(lines).persist()
+    counts = event_counts(told).get("", {})
+    placed = events.by_partition(told)
+    found = states.states(placed, {"": frozenset(counts)}, {}, None)
+    wide = found.where(~F.col("verify") | (F.col("until") - F.col("first") > markers))
+    mine = shown.first_few(wide).get("", {})
+    instances = told.select("instance").distinct().count()
+    tables.forget(told, lines)
+    figures = {
+        "files": len(files),
+        "instances": instances,
+        "events": counts,
+        "lines": {name: int(counted.get(name, 0)) for name in (logs.REJECTED, logs.UNMATCHED, logs.CUT)},
+    }
+    why = unjudged(counts)
+    if figures["lines"][logs.REJECTED]:
+        why.append(
+            f"{figures['lines'][logs.REJECTED]:,} lines tell of an event without what it must have, or "
+            "with a time or a number that is none"
+        )
+    return shown.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})

@@ -1,0 +1,218 @@
+"""Events of instances from anybody's logs, by regular expressions with named groups.
+
+Lines go through Arrow's expressions (RE2), in Spark: their time is linear in the length of a line, whatever
+the expression, and so is its cost bounded; longer lines than LINE_MAX are cut and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checker.pipeline.machine import EVENTS, OF_OFFSET, OF_PARTITIONS, OF_RANGE
+
+GENERATION: Final = "generation"  # no event of a partition: it names the generation from then on
+KINDS: Final = EVENTS | {GENERATION}
+GROUPS: Final = frozenset(
+    {"event", "topic", "partition", "partitions", "offset", "first", "last", "count", "instance"}
+    | {"generation", "time"}
+)
+LINE_MAX: Final = 4096  # characters
+NUMBERS: Final = ("partition", "offset", "first", "last", "count", "generation")
+EPOCHS: Final = {"epoch-s": 1_000_000_000, "epoch-ms": 1_000_000, "epoch-us": 1_000, "epoch-ns": 1}
+ONE_PARTITION: Final = r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]+)"
+_WHOLE: Final = "whole"
+FORM: Final = (
+    "status string, n bigint, file string, time_ns bigint, line bigint, instance string, generation bigint, "
+    "event string, partitions array<array<string>>, topic string, partition int, offset bigint, "
+    "first bigint, last bigint, count bigint, gaps bigint"
+)
+MATCHED, REJECTED, UNMATCHED, CUT = "matched", "rejected", "unmatched", "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class EventPattern:
+    """What a line looks like that tells of an event. event: its kind; empty where the group `event` says."""
+
+    match: str
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPattern:
+    """How to read a log.
+
+    events    the first that matches a line counts
+    line      groups that every such line has, looked for beside those of the event; or empty
+    time      of the group `time`: a strptime format, or epoch-s, epoch-ms, epoch-us, epoch-ns
+    instance  who writes, where no group says so; empty: the file's name
+    each      one topic and partition in the group `partitions`, which commas separate
+    """
+
+    events: tuple[EventPattern, ...]
+    time: str
+    line: str = ""
+    instance: str = ""
+    each: str = ONE_PARTITION
+
+
+def wrong(pattern: str) -> str:
+    """What is wrong with an expression; empty when nothing is."""
+    try:
+        pc.extract_regex(pa.array([""]), _named(pattern))
+    except pa.ArrowInvalid as error:
+        return str(error).removeprefix("Invalid regular expression: ").splitlines()[0]
+    return ""
+
+
+def groups(pattern: str) -> frozenset[str]:
+    """The names of the groups of a sound expression."""
+    form = pc.extract_regex(pa.array([""]), _named(pattern)).type
+    return frozenset(form.field(n).name for n in range(form.num_fields)) - {_WHOLE}
+
+
+def _named(pattern: str) -> str:
+    """Arrow wants one group at least."""
+    return f"(?P<{_WHOLE}>{pattern})"
+
+
+# --- a batch of lines ---------------------------------------------------------------------------------
+
+
+def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> list[dict[str, Any]]:
+    """Rows of FORM: one per event, and one each that counts what gave none."""
+    array = pa.array(lines, pa.string())
+    cut = int(pc.sum(pc.greater(pc.utf8_length(array), LINE_MAX)).as_py() or 0)
+    array = pc.utf8_slice_codeunits(array, 0, LINE_MAX)
+    common = pc.extract_regex(array, _named(pattern.line)).to_pylist() if pattern.line else None
+    found: dict[int, dict[str, Any]] = {}
+    left = list(range(len(lines)))
+    for event in pattern.events:
+        matches = pc.extract_regex(array.take(pa.array(left, pa.int64())), _named(event.match)).to_pylist()
+        for place, match in zip(left, matches, strict=True):
+            if match is not None:
+                beside = (common[place] or {}) if common is not None else {}
+                given = {name: text for name, text in {**beside, **match}.items() if text}
+                found[place] = {"event": event.event, **given}
+        left = [place for place in left if place not in found]
+    times = _times([held.get("time") for held in found.values()], pattern.time)
+    rows, rejected = [], 0
+    for (place, held), time_ns in zip(found.items(), times, strict=True):
+        row = _row(held, time_ns, pattern)
+        if row is None:
+            rejected += 1
+            continue
+        who = held.get("instance") or pattern.instance or Path(files[place]).name
+        rows.append({"status": MATCHED, "n": 1, "file": files[place], "line": place, "instance": who, **row})
+    counts = ((REJECTED, rejected), (UNMATCHED, len(left)), (CUT, cut))
+    return rows + [{"status": status, "n": n} for status, n in counts if n]
+
+
+def _times(texts: Sequence[str | None], form: str) -> list[int | None]:
+    """Nanoseconds since 1970; None where a text is no such time."""
+    import pandas as pd
+
+    if form in EPOCHS:
+        return [None if (number := _number(text)) is None else number * EPOCHS[form] for text in texts]
+    found = pd.to_datetime(pd.Series(list(texts), dtype="str"), format=form, errors="coerce", utc=True)
+    return [None if pd.isna(time) else int(time.value) for time in found]
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) <= 18 else None
+
+
+def _row(held: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict[str, Any] | None:
+    """The fields of an event; None where one that it must have is missing."""
+    kind = held["event"].lower()
+    numbers = {name: _number(held.get(name)) for name in NUMBERS}
+    if time_ns is None or kind not in KINDS:
+        return None
+    if any(held.get(name) and numbers[name] is None for name in NUMBERS):
+        return None
+    row: dict[str, Any] = {"time_ns": time_ns, "event": kind, "topic": held.get("topic"), **numbers}
+    if kind in OF_PARTITIONS:
+        row["partitions"] = _partitions(held, pattern.each)
+        row["topic"] = row["partition"] = None
+        return row if row["partitions"] is not None else None
+    if kind in OF_OFFSET | OF_RANGE and (row["topic"] is None or row["partition"] is None):
+        return None
+    if kind in OF_OFFSET and row["offset"] is None:
+        row["offset"] = None if row["last"] is None else row["last"] + 1
+    if kind in OF_OFFSET and row["offset"] is None:
+        return None
+    if kind in OF_RANGE and (row["first"] is None or row["last"] is None or row["last"] < row["first"]):
+        return None
+    return row if kind != GENERATION or row["generation"] is not None else None
+
+
+def _partitions(held: dict[str, Any], each: str) -> list[list[str]] | None:
+    if held.get("topic") and held.get("partition"):
+        return [[held["topic"], held["partition"]]]
+    if "partitions" not in held:
+        return []  # an empty list is one, too
+    parts = [part for part in held["partitions"].strip("[]{}() ").split(",") if part.strip()]
+    found = pc.extract_regex(pa.array(parts, pa.string()), _named(each)).to_pylist()
+    return None if None in found else [[one["topic"], one["partition"]] for one in found]
+
+
+# --- in Spark -----------------------------------------------------------------------------------------
+
+
+def read(spark: Any, files: Sequence[Path], pattern: LogPattern) -> Any:
+    """Rows of FORM of all lines of the files."""
+    from pyspark.sql import functions as F
+
+    from checker.pipeline.tables import escaped
+
+    lines = spark.read.text([escaped(file) for file in files])
+    named = lines.select("value", F.col("_metadata.file_path").alias("file"))
+    return named.mapInArrow(partial(_task, pattern=pattern), FORM)
+
+
+def _task(batches: Iterator[pa.RecordBatch], pattern: LogPattern) -> Iterator[pa.RecordBatch]:
+    form = arrow_form()
+    before = 0
+    for batch in batches:
+        lines, files = (batch.column(name).to_pylist() for name in ("value", "file"))
+        rows = parsed(lines, files, pattern)
+        for row in rows:
+            if row["status"] == MATCHED:
+                row["line"] += before
+        before += len(lines)
+        yield pa.RecordBatch.from_pylist(rows, schema=form)
+
+
+def arrow_form() -> pa.Schema:
+    """FORM for Arrow."""
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
+    kinds["array<array<string>>"] = pa.list_(pa.list_(pa.string()))
+    return pa.schema([(name, kinds[kind]) for name, kind in (part.split() for part in FORM.split(", "))])
+
+
+def events(rows: Any) -> Any:
+    """The events among rows of FORM, as checker.pipeline.events takes them, of one run named "".
+
+    A generation holds until the next is named; each `started` of an instance is a new incarnation.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    until = (
+        Window.partitionBy("instance").orderBy("time_ns", "line").rowsBetween(Window.unboundedPreceding, 0)
+    )
+    started = F.sum((F.col("event") == "started").cast("bigint")).over(until)
+    return (
+        rows.where(F.col("status") == MATCHED)
+        .withColumn("run", F.lit(""))
+        .withColumn("incarnation", F.coalesce(started, F.lit(0)).cast("bigint"))
+        .withColumn("generation", F.last("generation", ignorenulls=True).over(until))
+        .where(F.col("event") != GENERATION)
+        .drop("status", "n", "file")
+    )

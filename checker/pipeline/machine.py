@@ -1,0 +1,280 @@
+"""The offset state machine: what the instances of a group did with one partition, event by event.
+
+Pure: events of one partition in order of time go in, findings come out. A rule is applied only where the log
+has the kinds of events that it needs, so logs of other programs can be judged as far as they speak.
+
+An instance that was killed may have committed what it did not live to tell. So reading should begin at the
+last commit that was told, or at the end of what some instance had produced and neither committed nor aborted.
+An instance may also tell of a commit late, after it was stopped for a while: a commit after another's
+assignment counts only if it goes beyond where that other began to read. And a partition that comes back at
+once may be read on from where it stood, if the instance says that it still holds the records before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+ASSIGNED, REVOKED, LOST, POSITION, POLLED = "assigned", "revoked", "lost", "position", "polled"
+BUFFERED, DROPPED, PRODUCED, COMMITTED = "buffered", "dropped", "produced", "committed"
+ABORTED, PAUSED, RESUMED, STARTED, CLOSED = "aborted", "paused", "resumed", "started", "closed"
+EVENTS: Final = frozenset(
+    {ASSIGNED, REVOKED, LOST, POSITION, POLLED, BUFFERED, DROPPED, PRODUCED, COMMITTED, ABORTED, PAUSED}
+    | {RESUMED, STARTED, CLOSED}
+)
+OF_PARTITIONS: Final = frozenset({ASSIGNED, REVOKED, LOST})
+OF_OFFSET: Final = frozenset({POSITION, COMMITTED})
+OF_RANGE: Final = frozenset({POLLED, BUFFERED, DROPPED, PRODUCED})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of one partition; `first` is the offset of a position or commit."""
+
+    time_ns: int
+    instance: str
+    incarnation: int
+    generation: int | None
+    event: str
+    first: int | None = None
+    last: int | None = None
+    count: int | None = None
+    gaps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly at an event: the input offsets from `first` up to, but not including, `until`.
+
+    `verify`: it stands only if there is a record among them: markers of transactions take offsets, too.
+    """
+
+    anomaly: str
+    event: Event
+    first: int | None
+    until: int | None
+    said: str
+    verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Began:
+    """A beginning of reading beyond the last commit that was told.
+
+    It is a gap, unless somebody may have committed so much, or the next event says that what is before it is
+    held still. may: what may be committed, ascending.
+    """
+
+    at: int
+    may: list[int]
+    finding: Finding
+
+
+@dataclass(slots=True)
+class _Member:
+    """What one incarnation has told of the partition."""
+
+    owned: bool | None = None  # None: never assigned
+    fresh: bool = True  # where it reads since the last assignment is not known yet
+    rewind: bool = False  # an abort, or that work was dropped, came since it last read
+    began: _Began | None = None
+    since_ns: int | None = None
+    begin: int | None = None  # where reading began at the last assignment
+    read: int | None = None  # what it should poll next
+    work: int | None = None  # what it should produce next
+    base: int | None = None  # what an abort goes back to
+    open_to: int | None = None  # up to where it may have committed without having told
+    generation: int = -1
+
+
+@dataclass(slots=True)
+class _Machine:
+    kinds: frozenset[str]
+    start: int | None
+    ahead: bool
+    committed: int | None = None
+    members: dict[tuple[str, int], _Member] = field(default_factory=dict)
+
+    def step(self, event: Event) -> Iterator[Finding]:
+        member = self.members.setdefault((event.instance, event.incarnation), _Member())
+        if member.began is not None and event.event not in (PAUSED, RESUMED):
+            yield from self._settled(member, member.began, event)
+        if event.event == COMMITTED:
+            yield from self._stale(member, event)
+        if event.generation is not None:
+            member.generation = max(member.generation, event.generation)
+        if event.event == ASSIGNED:
+            member.owned, member.fresh, member.rewind = True, True, False
+            member.since_ns, member.begin = event.time_ns, None
+        elif event.event in (REVOKED, LOST):
+            member.owned = False
+        elif event.event == POSITION and event.first is not None:
+            yield from self._position(member, event, event.first)
+        elif event.event == ABORTED:
+            member.work, member.rewind = member.base, True
+            member.open_to = member.open_to if self.ahead else None
+        elif event.event == CLOSED:
+            member.owned = False if member.owned else member.owned
+        elif event.event in OF_RANGE and event.first is not None and event.last is not None:
+            yield from self._owned(member, event)
+            if event.event == DROPPED:
+                member.rewind = True
+            elif event.event == POLLED:
+                yield from self._polled(member, event, event.first, event.last + 1)
+            elif event.event == PRODUCED:
+                yield from self._produced(member, event, event.first, event.last + 1)
+        elif event.event == COMMITTED and event.first is not None:
+            yield from self._committed(member, event, event.first)
+
+    # --- who may work -------------------------------------------------------------------------------
+
+    def _owned(self, member: _Member, event: Event) -> Iterator[Finding]:
+        if ASSIGNED not in self.kinds or member.owned or event.event == DROPPED:
+            return
+        until = None if event.last is None else event.last + 1
+        if member.owned is None:
+            said = f"{event.event} without ever having been assigned the partition"
+            yield Finding("work-unassigned", event, event.first, until, said)
+        elif event.event != BUFFERED:
+            said = f"{event.event} after the partition was revoked"
+            yield Finding("work-unowned", event, event.first, until, said)
+
+    def _stale(self, member: _Member, event: Event) -> Iterator[Finding]:
+        if event.generation is not None and event.generation < member.generation:
+            said = f"committed in generation {event.generation} after generation {member.generation} was told"
+            yield Finding("stale-generation", event, event.first, None, said)
+
+    # --- where reading is ---------------------------------------------------------------------------
+
+    def _position(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
+        if member.fresh or member.read is None:
+            yield from self._began(member, event, offset)
+        elif offset > member.read:
+            said = f"the position went from {member.read} to {offset}"
+            yield Finding("offset-gap", event, member.read, offset, said, verify=True)
+        elif offset < member.read and not member.rewind:
+            said = f"the position went back from {member.read} to {offset}"
+            yield Finding("position-back", event, offset, member.read, said)
+        member.read = member.work = member.base = offset
+        member.fresh = member.rewind = False
+
+    def _began(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
+        """Reading begins after an assignment."""
+        member.begin = offset
+        told = self.start if self.committed is None else self.committed
+        if told is None or COMMITTED not in self.kinds:
+            return
+        untold = {other.open_to for other in self.members.values() if other.open_to is not None}
+        may = sorted({told} | {offset for offset in untold if offset > told})
+        what = "nothing was committed" if self.committed is None else f"{told} was committed"
+        said = f"reading began at {offset}, and {what}"
+        if offset < told:
+            yield Finding("offset-reset", event, offset, told, said)
+        elif offset > told:
+            gap = Finding("offset-gap", event, may[-1], offset, said, verify=True)
+            member.began = _Began(offset, may, gap)
+            if event.event == POLLED:  # nothing was said to be held
+                yield from self._settled(member, member.began, event)
+
+    def _settled(self, member: _Member, began: _Began, event: Event) -> Iterator[Finding]:
+        """What the event behind it makes of a beginning beyond the last commit that was told."""
+        member.began = None
+        held = event.event == BUFFERED and event.last is not None and event.last + 1 == began.at
+        begin = event.first if held and event.first is not None else began.at
+        if begin > began.may[-1]:
+            yield replace(began.finding, until=begin)
+        if not held:
+            self.committed = min(begin, began.may[-1])
+        else:
+            # A marker may stand between what is committed and what is held.
+            self.committed = max((offset for offset in began.may if offset <= begin), default=self.committed)
+            member.work = member.base = member.begin = begin
+        # Whoever asks for the committed offset waits for open transactions, and fences them.
+        for other in self.members.values():
+            other.open_to = None
+
+    def _polled(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
+        if member.fresh or member.read is None:
+            yield from self._began(member, event, first)
+            member.work = member.base = first
+        elif first > member.read:
+            said = f"polled {first} after {member.read - 1}"
+            yield Finding("offset-gap", event, member.read, first, said, verify=True)
+        elif first < member.read:
+            if not member.rewind:
+                said = f"polled {first} again, where {member.read} was next"
+                yield Finding("position-back", event, first, member.read, said)
+            member.work = member.base = first
+        missed = until - first - event.gaps - event.count if event.count is not None else 0
+        if missed > 0:
+            said = f"polled {event.count} of the {until - first} offsets from {first} to {until - 1}"
+            yield Finding("offset-gap", event, first, until, said)
+        member.read, member.fresh, member.rewind = until, False, False
+        if self.ahead:
+            member.open_to = until
+
+    # --- what becomes of it -------------------------------------------------------------------------
+
+    def _produced(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
+        if member.work is not None and first > member.work:
+            said = f"produced from {first} on, and {member.work} was next"
+            yield Finding("work-skipped", event, member.work, first, said, verify=True)
+        elif member.work is not None and first < member.work:
+            said = f"produced {first} again, where {member.work} was next"
+            yield Finding("work-repeated", event, first, min(member.work, until), said)
+        member.work = until if member.work is None else max(member.work, until)
+        if not self.ahead:
+            member.open_to = until
+
+    def _committed(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
+        if ASSIGNED in self.kinds and not member.owned:
+            never = member.owned is None
+            told = "without ever having been assigned" if never else "after the revocation of"
+            said = f"committed {offset} {told} the partition"
+            yield Finding("work-unassigned" if never else "commit-unowned", event, offset, None, said)
+        if not self.ahead and PRODUCED in self.kinds and member.work is not None and offset > member.work:
+            said = f"committed {offset}, and had produced up to {member.work}"
+            yield Finding("commit-unprocessed", event, member.work, offset, said, verify=True)
+        if not self.ahead:
+            member.open_to = None
+        if (later := self._later(member)) is not None:
+            name, process, begin = later
+            if offset <= begin:  # told late, of a commit that the other had begun from
+                return
+            said = f"committed {offset} after instance {name} (process {process}) had begun at {begin}"
+            yield Finding("two-owners", event, begin, offset, said)
+        if self.committed is not None and offset < self.committed:
+            said = f"committed {offset} after {self.committed} had been committed"
+            yield Finding("commit-back", event, offset, self.committed, said)
+        self.committed = member.base = offset
+
+    def _later(self, member: _Member) -> tuple[str, int, int] | None:
+        """(instance, incarnation, where it began to read) of the last owner that came after a member."""
+        found: tuple[int, tuple[str, int, int]] | None = None
+        for (instance, incarnation), other in self.members.items():
+            if not other.owned or other.begin is None or other.since_ns is None or member.since_ns is None:
+                continue
+            if other.since_ns > max(member.since_ns, found[0] if found is not None else 0):
+                found = other.since_ns, (instance, incarnation, other.begin)
+        return None if found is None else found[1]
+
+
+def findings(
+    events: Iterable[Event],
+    kinds: frozenset[str] = EVENTS,
+    start: int | None = 0,
+    ahead: bool = False,
+) -> Iterator[Finding]:
+    """What is wrong with the events of one partition, in order of time.
+
+    kinds  the kinds of events that the whole log has
+    start  where reading begins when nothing was committed; None: not known
+    ahead  offsets are committed before what they stand for is produced
+    """
+    machine = _Machine(kinds, start, ahead)
+    for event in events:
+        yield from machine.step(event)
+    for member in machine.members.values():
+        if member.began is not None and member.began.at > member.began.may[-1]:
+            yield member.began.finding

@@ -1,0 +1,320 @@
+"""The batch check: every committed input record has exactly its outputs, once, in order per key.
+
+All of it is joins and windows of Spark DataFrames, of one run or of many. What was visible counts: offsets of
+the input and of the output that a reader of committed records was shown. Input records are known by their id,
+of which the log may hold copies (a writer's retries); each is to be transformed. An output is known by the id
+of its input record and its number among that record's outputs; by the id alone where the number is a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checker.pipeline.anomalies import AGGREGATE
+from checker.pipeline.expected import with_expected
+from checker.pipeline.tables import Setting, joined
+
+LISTED: Final = 8  # copies of an output that a witness lists
+_OUTPUT: Final = ("topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns")
+_COPY: Final = (
+    "struct<topic:string,partition:int,offset:bigint,instance:string,incarnation:bigint,generation:bigint,"
+    "time_ns:bigint>"
+)
+FORM: Final = (
+    "run string, name string, topic string, partition int, offset bigint, id bigint, key bigint, n bigint, "
+    f"copies bigint, expected bigint, outputs array<{_COPY}>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the comparison gives: anomalies as rows, run -> figure -> count, and tables to be forgotten."""
+
+    findings: Any
+    figures: Mapping[str, Mapping[str, int]]
+    held: tuple[Any, ...]
+
+
+def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
+    """All anomalies of outputs and inputs, as rows of FORM. For the tables see checker.pipeline.tables.
+
+    settings  run -> what it says of itself; runs without a transform are left out
+    """
+    from pyspark.sql import functions as F
+
+    usable = {run: held for run, held in settings.items() if held.transform}
+    runs = _runs(spark, usable)
+    shown = read.where(F.coalesce(F.col("committed"), F.lit(True)))
+    records = shown.where("side = 'input'")
+    inputs = _inputs(records, runs, usable).persist()
+    made = _made(shown.where("side = 'output'"), runs)
+    matched = _matched(made, inputs, _aborts(events)).persist()
+    findings = joined(
+        [_unmatched(matched), _flagged(matched), _missing(inputs, matched), *_writers(records, sent, runs)]
+    )
+    figures = _figures(read, inputs, matched)
+    return Compared(findings, figures, (inputs, matched))
+
+
+def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
+    from pyspark.sql import functions as F
+
+    rows = [(run, held.transform) for run, held in settings.items()]
+    return F.broadcast(spark.createDataFrame(rows, "run string, transform string"))
+
+
+def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
+    """One row per run and id: where the record stands first, its copies, what must come of it.
+
+    nth: the how-manieth record of its key; done: whether its offset was committed.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    in_log = Window.partitionBy("run", "topic", "partition", "key").orderBy("offset")
+    numbered = records.join(runs, "run").withColumn("nth", F.row_number().over(in_log))
+    spark = records.sparkSession
+    ends = [
+        (run, topic, partition, offset)
+        for run, held in settings.items()
+        for (topic, partition), offset in held.committed.items()
+    ]
+    committed = F.broadcast(
+        spark.createDataFrame(ends, "run string, topic string, partition int, committed_to bigint")
+    )
+    one = (
+        numbered.where("id is not null")
+        .groupBy("run", "transform", "id")
+        .agg(
+            F.min_by(F.struct("topic", "partition", "offset", "key", "nth"), "offset").alias("at"),
+            F.count("*").alias("copies"),
+        )
+        .select("run", "transform", "id", "at.*", "copies")
+        .join(committed, ["run", "topic", "partition"], "left")
+        .withColumn("done", F.col("offset") < F.coalesce("committed_to", F.lit(0)))
+        .drop("committed_to")
+    )
+    return with_expected(one, {run: held.transform for run, held in settings.items()})
+
+
+def _made(outputs: Any, runs: Any) -> Any:
+    """One row per run, id and number of the output: its copies, and the first few of them."""
+    from pyspark.sql import functions as F
+
+    copy = F.struct(
+        "topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns", "key", "n"
+    )
+    number = F.when(F.col("transform") == AGGREGATE, F.lit(0).cast("bigint")).otherwise(F.col("n"))
+    # Outputs of which nobody can say what they were made of stand for themselves.
+    alone = F.when(F.col("id").isNull(), F.struct("topic", "partition", "offset"))
+    return (
+        outputs.join(runs, "run")
+        .groupBy("run", "transform", "id", number.alias("number"), alone.alias("alone"))
+        .agg(
+            F.count("*").alias("made"),
+            F.min(copy).alias("one"),
+            F.slice(F.sort_array(F.collect_list(copy)), 1, LISTED).alias("outputs"),
+        )
+        .drop("alone")
+    )
+
+
+def _aborts(events: Any) -> Any:
+    """What was produced, by ranges of the input, and whether it was aborted; columns begin with e_."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    in_time = Window.partitionBy("run", "instance", "incarnation").orderBy("time_ns", "line")
+    later = in_time.rowsBetween(1, Window.unboundedFollowing)
+    ending = F.when(F.col("event").isin("committed", "aborted"), F.col("event"))
+    return (
+        events.withColumn("ending", F.first(ending, ignorenulls=True).over(later))
+        .where("event = 'produced'")
+        .select(
+            F.col("run").alias("e_run"),
+            F.col("incarnation").alias("e_incarnation"),
+            F.col("topic").alias("e_topic"),
+            F.col("partition").alias("e_partition"),
+            F.col("first").alias("e_first"),
+            F.col("last").alias("e_last"),
+            # Without an ending nobody knows: it was killed, and the transaction may have been committed.
+            F.coalesce(F.col("ending") == "aborted", F.lit(False)).alias("e_aborted"),
+        )
+    )
+
+
+def _matched(made: Any, inputs: Any, aborts: Any) -> Any:
+    """Outputs beside their input records: columns of the input begin with in_."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    source = inputs.select(
+        "run",
+        "id",
+        *(
+            F.col(name).alias(f"in_{name}")
+            for name in ("topic", "partition", "offset", "key", "nth", "copies", "done", "want")
+        ),
+    )
+    both = made.join(source, ["run", "id"], "left")
+    before = (
+        Window.partitionBy("run", "in_topic", "in_partition", "one.topic", "one.partition", "one.key")
+        .orderBy("one.offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    rank = F.struct("in_offset", "number")
+    ordered = both.withColumn(
+        "late", F.col("in_offset").isNotNull() & F.coalesce(rank < F.max(rank).over(before), F.lit(False))
+    )
+    covers = (
+        (F.col("run") == F.col("e_run"))
+        & (F.col("one.incarnation") == F.col("e_incarnation"))
+        & (F.col("in_topic") == F.col("e_topic"))
+        & (F.col("in_partition") == F.col("e_partition"))
+        & F.col("in_offset").between(F.col("e_first"), F.col("e_last"))
+    )
+    # Only of the runs that aborted anything: the join is by ranges.
+    aborting = aborts.where("e_aborted").select(
+        F.col("e_run").alias("a_run"), F.col("e_incarnation").alias("a_incarnation")
+    )
+    some = aborts.join(
+        aborting.distinct(),
+        (F.col("e_run") == F.col("a_run")) & (F.col("e_incarnation") == F.col("a_incarnation")),
+        "left_semi",
+    )
+    told = (
+        ordered.join(some, covers)
+        .groupBy("run", "id", "number")
+        .agg(F.min("e_aborted").alias("aborted"))
+        .where("aborted")
+    )
+    return ordered.join(told, ["run", "id", "number"], "left").withColumn(
+        "aborted", F.coalesce("aborted", F.lit(False))
+    )
+
+
+def _row(name: Any, expected: Any) -> list[Any]:
+    """The columns of FORM of a matched output."""
+    from pyspark.sql import functions as F
+
+    copies = F.transform("outputs", lambda x: F.struct(*(x[part].alias(part) for part in _OUTPUT)))
+    return [
+        F.col("run"),
+        name.alias("name"),
+        F.col("in_topic").alias("topic"),
+        F.col("in_partition").alias("partition"),
+        F.col("in_offset").alias("offset"),
+        F.col("id"),
+        F.col("one.key").alias("key"),
+        F.col("one.n").alias("n"),
+        F.col("made").alias("copies"),
+        expected.cast("bigint").alias("expected"),
+        copies.alias("outputs"),
+    ]
+
+
+def _unmatched(matched: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    return matched.where("in_offset is null").select(*_row(F.lit("phantom-output"), F.lit(0)))
+
+
+def _flagged(matched: Any) -> Any:
+    """A row for each thing that is wrong with an output whose input record is known."""
+    from pyspark.sql import functions as F
+
+    counts = F.col("transform") == AGGREGATE
+    numbered = F.when(counts, F.col("one.n") == F.col("in_nth")).otherwise(
+        (F.col("number") >= 0) & (F.col("number") < F.col("in_want"))
+    )
+    right = numbered & (F.coalesce(F.col("one.key") == F.col("in_key"), F.lit(True)))
+    flags = {
+        "wrong-output": ~F.coalesce(right, F.lit(False)),
+        "duplicate-output": F.col("made") > F.col("in_copies"),
+        "reordered-output": F.col("late"),
+        "aborted-output": F.col("aborted"),
+        "uncommitted-output": ~F.col("in_done"),
+    }
+    names = F.array_compact(F.array(*(F.when(flag, F.lit(name)) for name, flag in flags.items())))
+    expected = F.when(counts, F.col("in_nth")).otherwise(F.col("in_want"))
+    known = matched.where("in_offset is not null").withColumn("names", names).where("size(names) > 0")
+    return known.withColumn("name", F.explode("names")).select(
+        *_row(F.col("name"), F.when(F.col("name") == "wrong-output", expected).otherwise(F.col("in_copies")))
+    )
+
+
+def _missing(inputs: Any, matched: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    there = matched.where("in_offset is not null").select("run", "id", "number")
+    due = (
+        inputs.where("done and want > 0")
+        .withColumn("number", F.explode(F.sequence(F.lit(0).cast("bigint"), F.col("want") - 1)))
+        .join(there, ["run", "id", "number"], "left_anti")
+    )
+    return due.select(
+        "run",
+        F.lit("missing-output").alias("name"),
+        "topic",
+        "partition",
+        "offset",
+        "id",
+        "key",
+        F.col("number").alias("n"),
+        F.lit(0).cast("bigint").alias("copies"),
+        F.col("copies").alias("expected"),
+        F.array().cast(f"array<{_COPY}>").alias("outputs"),
+    )
+
+
+def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
+    """The writers' own record against the input as read."""
+    from pyspark.sql import functions as F
+
+    told = sent.join(runs, "run").select(
+        "run", "id", F.col("key").alias("s_key"), F.col("topic").alias("s_topic"),
+        F.col("partition").alias("s_partition"), F.col("offset").alias("s_offset"), "outcome",
+    )  # fmt: skip
+    kept = records.join(runs, "run").where("id is not null").groupBy("run", "id")
+    there = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
+    empty = F.array().cast(f"array<{_COPY}>").alias("outputs")
+    lost = told.where("outcome = 'ok'").join(there, ["run", "id"], "left_anti").select(
+        "run", F.lit("lost-input").alias("name"), F.col("s_topic").alias("topic"),
+        F.col("s_partition").alias("partition"), F.col("s_offset").alias("offset"), "id",
+        F.col("s_key").alias("key"), F.lit(None).cast("bigint").alias("n"),
+        F.lit(0).cast("bigint").alias("copies"), F.lit(1).cast("bigint").alias("expected"), empty,
+    )  # fmt: skip
+    unsent = there.join(told.where("outcome <> 'fail'"), ["run", "id"], "left_anti").join(
+        told.select("run").distinct(), "run", "left_semi"
+    )
+    phantom = unsent.select(
+        "run", F.lit("phantom-input").alias("name"), "at.topic", "at.partition", "at.offset", "id", "at.key",
+        F.lit(None).cast("bigint").alias("n"), F.lit(1).cast("bigint").alias("copies"),
+        F.lit(0).cast("bigint").alias("expected"), empty,
+    )  # fmt: skip
+    return [lost, phantom]
+
+
+def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
+    """Counts of each run: records of the input, those done, outputs shown and hidden, and so on."""
+    from pyspark.sql import functions as F
+
+    def count(column: Any, name: str) -> Any:
+        return F.coalesce(F.sum(column.cast("bigint")), F.lit(0)).alias(name)
+
+    of_input = inputs.groupBy("run").agg(
+        F.count("*").alias("inputs"),
+        count(F.col("copies") - 1, "input_copies"),
+        count(F.col("done"), "done"),
+        count(F.when(F.col("done"), F.col("want")), "expected"),
+    )
+    of_output = matched.groupBy("run").agg(
+        count(F.col("made"), "outputs"),
+        count(F.greatest(F.col("made") - F.coalesce("in_copies", F.lit(1)), F.lit(0)), "extra"),
+    )
+    hidden = read.where("side = 'output' and not committed").groupBy("run").agg(F.count("*").alias("aborted"))
+    rows = of_input.join(of_output, "run", "full").join(hidden, "run", "full").collect()
+    names = ("inputs", "input_copies", "done", "expected", "outputs", "extra", "aborted")
+    return {row["run"]: {name: int(row[name] or 0) for name in names} for row in rows}

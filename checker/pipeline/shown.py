@@ -1,0 +1,94 @@
+"""Witnesses of a pipeline's anomalies: the first few for the report, all of them as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from checker import ingest, results
+from checker.pipeline.anomalies import ANOMALIES, bad, promised
+from checker.pipeline.tables import Setting
+from checker.version import VERSION
+from harness.model.result import AnomalyFound, Result, Verdict
+
+SHOWN: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One anomaly of one run: how many, and the first of them."""
+
+    count: int = 0
+    witnesses: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+def first_few(rows: Any) -> dict[str, dict[str, Found]]:
+    """run -> anomaly -> what was found; `rows` has run, name, place (to order them) and witness (JSON)."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    each = Window.partitionBy("run", "name")
+    few = (
+        rows.withColumn("rank", F.row_number().over(each.orderBy("place", "witness")))
+        .withColumn("all", F.count("*").over(each))
+        .where(F.col("rank") <= SHOWN)
+        .orderBy("run", "name", "rank")
+        .collect()
+    )
+    found: dict[str, dict[str, Found]] = {}
+    for row in few:
+        held = found.setdefault(row["run"], {}).get(row["name"], Found())
+        witness = orjson.loads(row["witness"])
+        found[row["run"]][row["name"]] = Found(row["all"], (*held.witnesses, witness))
+    return found
+
+
+def store(run: Path, rows: Any, found: Collection[str], names: Iterable[str]) -> None:
+    """All witnesses of one run below results/witnesses, a file per anomaly; those of an earlier check go.
+
+    found  the anomalies that were found
+    names  those that this check looks for
+    """
+    from pyspark.sql import functions as F
+
+    with ingest.writing(run / "results"):
+        for name in names:
+            (run / "results" / "witnesses" / f"{name}.parquet").unlink(missing_ok=True)
+    for name in found:
+        form = rows.where(F.col("name") == name).select(F.lit(None).cast("bigint").alias("op"), "witness")
+        form.write.mode("overwrite").parquet(f"file:{(run / 'results' / '.parts' / name).resolve()}")
+    results.finish(run)
+
+
+def result(
+    setting: Setting,
+    found: Mapping[str, Found],
+    reasons: Iterable[str],
+    statistics: Mapping[str, Any],
+) -> Result:
+    """The verdict on one run."""
+    anomalies = [
+        AnomalyFound(
+            name,
+            anomaly.summary,
+            found[name].count,
+            bad(name, setting.mode),
+            promised(name, setting.mode, setting.transform) if setting.mode else None,
+            found[name].witnesses,
+        )
+        for name, anomaly in ANOMALIES.items()
+        if name in found
+    ]
+    anomalies.sort(key=lambda one: not one.bad)
+    wrong = [one for one in anomalies if one.bad]
+    why = tuple(dict.fromkeys(reasons))
+    verdict: Verdict = "invalid" if wrong else "unknown" if why else "valid"
+    promise: bool | None = None
+    if wrong:
+        told = {one.promised for one in wrong}
+        promise = True if True in told else None if None in told else False
+    return Result(verdict, promise, why, tuple(anomalies), statistics, VERSION)

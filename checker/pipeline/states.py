@@ -1,0 +1,126 @@
+"""The offset state machine over events in Spark: a task per partition, in order of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from checker.pipeline.around import LISTED, REBALANCES, Faults, Trail, data, faults_near
+from checker.pipeline.machine import Finding, findings
+
+FORM: Final = (
+    "run string, name string, topic string, partition int, place bigint, first bigint, until bigint, "
+    "verify boolean, witness string"
+)
+_SCHEMA: Final = pa.schema(
+    [
+        ("run", pa.string()), ("name", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
+        ("place", pa.int64()), ("first", pa.int64()), ("until", pa.int64()), ("verify", pa.bool_()),
+        ("witness", pa.string()),
+    ]
+)  # fmt: skip
+FOUND_MAX: Final = 10_000  # of one anomaly in one partition: an instance out of step is so at every event
+
+
+def _limited(found: Iterator[Finding]) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    for one in found:
+        counts[one.anomaly] += 1
+        if counts[one.anomaly] <= FOUND_MAX:
+            yield one
+
+
+def _witness(one: Finding, topic: str, number: int, trail: Trail, faults: Faults) -> dict[str, Any]:
+    event, at = one.event, one.event.time_ns
+    place = trail.events.index(event)
+    before = trail.events[max(0, place - LISTED) : place]
+    moved = trail.rebalances(at)[-REBALANCES:]
+    unique = sorted(dict.fromkeys([*moved, *before]), key=lambda event: event.time_ns)
+    around = [data(event) for event in unique] + faults_near(faults, at)
+    return {
+        "topic": topic,
+        "partition": number,
+        "first": one.first,
+        "until": one.until,
+        "said": one.said,
+        "event": event.event,
+        "instance": event.instance,
+        "incarnation": event.incarnation,
+        "generation": event.generation,
+        "time_ns": at,
+        "around": sorted(around, key=lambda one: int(one["time_ns"])),
+    }
+
+
+def judged(
+    events: pa.Table,
+    kinds: Mapping[str, Collection[str]],
+    start: int | None,
+    ahead: Collection[str],
+    faults: Mapping[str, Faults],
+) -> pa.Table:
+    """The findings of one partition, as rows of FORM."""
+    run, topic, number = (events.column(name)[0].as_py() for name in ("run", "topic", "partition"))
+    trail = Trail.of(events)
+    rows = []
+    for one in _limited(findings(trail.events, frozenset(kinds[run]), start, run in ahead)):
+        witness = _witness(one, topic, number, trail, faults.get(run, ()))
+        text = orjson.dumps(witness).decode()
+        rows.append(
+            (run, one.anomaly, topic, number, one.event.time_ns, one.first, one.until, one.verify, text)
+        )
+    columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
+    arrays = [pa.array(list(column), kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
+    return pa.table(arrays, schema=_SCHEMA)
+
+
+def states(
+    events: Any,
+    kinds: Mapping[str, Collection[str]],
+    faults: Mapping[str, Faults],
+    start: int | None = 0,
+    ahead: Collection[str] = (),
+) -> Any:
+    """What is wrong with the events (checker.pipeline.events), as rows of FORM.
+
+    kinds   run -> the kinds of events that it has at all
+    start   where reading begins when nothing was committed; None: not known
+    ahead   runs that commit before they produce
+    """
+    about, early, hit = dict(kinds), frozenset(ahead), dict(faults)
+
+    def task(table: pa.Table) -> pa.Table:
+        return judged(table, about, start, early, hit)
+
+    return events.groupBy("run", "topic", "partition").applyInArrow(task, FORM)
+
+
+def verified(found: Any, records: Any) -> Any:
+    """Without what only markers of transactions explain: gaps in which the input has no record.
+
+    records  the input as read: run, topic, partition, offset. Runs of which nothing was read keep all.
+    """
+    from pyspark.sql import functions as F
+
+    asked = F.broadcast(
+        found.where("verify").select("run", "topic", "partition", "first", "until").distinct()
+    ).alias("f")
+    held = records.alias("r")
+    there = held.join(
+        asked,
+        (F.col("f.run") == F.col("r.run"))
+        & (F.col("f.topic") == F.col("r.topic"))
+        & (F.col("f.partition") == F.col("r.partition"))
+        & (F.col("r.offset") >= F.col("f.first"))
+        & (F.col("r.offset") < F.col("f.until")),
+    ).select("f.run", "f.topic", "f.partition", "f.first", "f.until")
+    real = F.broadcast(there.distinct().withColumn("real", F.lit(True)))
+    read = F.broadcast(records.select("run").distinct().withColumn("read", F.lit(True)))
+    beside = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(
+        read, "run", "left"
+    )
+    return beside.where("not verify or real or read is null").drop("real", "read")

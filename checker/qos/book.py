@@ -1,0 +1,251 @@
+"""What is known of windows between batches: watermark, windows that are still remembered, totals. Pure.
+
+One watermark over both sides: the highest event time of any record. A minimum over two inputs would stand
+still exactly when the output stops. It never passes the clock, so a record from the future moves it by
+nothing, and it follows the clock where both sides are idle. An expected output is judged when the watermark
+has passed the end of its window by the padding, and its input was read that long ago by the clock: so an
+input that itself comes late, or topics that are filled from an archive, are no loss. After a gap in reading
+(a broker that was away, a restart) all judgement waits for the padding by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final
+
+from checker.qos.settings import Settings
+
+SHOWN: Final = 500
+GAP_MS: Final = 20_000
+NEVER: Final = -(1 << 62)
+END: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a batch held.
+
+    records, rejects  of either side: (input, output)
+    future            with event times beyond the clock by more than the padding
+    behind            older than what is remembered: counted in the newest window
+    latest_ms         highest event time, the clock at most; None without records
+    lost, resets      offsets that were deleted before they were read; partitions that began anew
+    """
+
+    records: tuple[int, int] = (0, 0)
+    rejects: tuple[int, int] = (0, 0)
+    future: int = 0
+    behind: int = 0
+    latest_ms: int | None = None
+    lost: int = 0
+    resets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window of the input's event time; counts are of expected outputs but for `records_in`.
+
+    pending    missing, and not due yet
+    missing    due, and not there; late: came after they had been called missing
+    duplicate  more than expected
+    unmatched  outputs in this window's time that no remembered input made
+    ripe_ms    by the clock: when the last of it was read, and the padding
+    revision   how often its counts were told; 0: not closed yet
+    """
+
+    start_ms: int
+    records_in: int = 0
+    records_out: int = 0
+    missing: int = 0
+    duplicate: int = 0
+    late: int = 0
+    unmatched: int = 0
+    pending: int = 0
+    ripe_ms: int = 0
+    revision: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return (self.records_in, self.records_out, self.missing, self.duplicate, self.late, self.unmatched)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over windows that are closed."""
+
+    windows: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    missing: int = 0
+    duplicate: int = 0
+    late: int = 0
+    unmatched: int = 0
+
+    def plus(self, window: Window) -> Totals:
+        return Totals(self.windows + 1, *(a + b for a, b in zip(_sums(self), window.counts, strict=True)))
+
+
+def _sums(totals: Totals) -> tuple[int, ...]:
+    return (
+        totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """All that is kept beside the ids.
+
+    batch          the last one that is in here; -1: none
+    mark_ms        the watermark; judged_ms: how far judgement has gone, which may wait
+    edge_ms        windows that begin before it are forgotten; cleared_ms: the ids have none before this
+    began_ms       outputs before it, when reading began at the latest record, are nobody's
+    read_ms, data_ms, hold_ms   by the clock: last batch, last record, until when judgement waits
+    windows        remembered, by their beginning, and some forgotten ones to be shown; gone: their sums
+    """
+
+    batch: int = -1
+    mark_ms: int = NEVER
+    judged_ms: int = NEVER
+    edge_ms: int = NEVER
+    cleared_ms: int = NEVER
+    began_ms: int = NEVER
+    read_ms: int = 0
+    data_ms: int = 0
+    hold_ms: int = 0
+    records: tuple[int, int] = (0, 0)
+    rejects: tuple[int, int] = (0, 0)
+    future: int = 0
+    behind: int = 0
+    lost: int = 0
+    resets: int = 0
+    windows: tuple[Window, ...] = ()
+    gone: Totals = field(default_factory=Totals)
+
+    @property
+    def remembered(self) -> tuple[Window, ...]:
+        return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
+
+    @property
+    def totals(self) -> Totals:
+        """Over all windows that are closed, forgotten or not."""
+        sums = self.gone
+        for window in self.remembered:
+            if window.revision:
+                sums = sums.plus(window)
+        return sums
+
+    @property
+    def pending(self) -> int:
+        """Outputs that are expected and not due, in windows that are not closed."""
+        return sum(window.pending for window in self.remembered)
+
+
+def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
+    """The book after a batch was read, and before its windows are judged."""
+    padding = settings.padding_ms
+    mark = max(book.mark_ms, NEVER if seen.latest_ms is None else seen.latest_ms)
+    data_ms = now_ms if any(seen.records) or not book.data_ms else book.data_ms
+    if now_ms - data_ms > padding and mark != NEVER:
+        mark = max(mark, now_ms)
+    gap = book.read_ms and now_ms - book.read_ms > max(padding, GAP_MS)
+    held = book.hold_ms > book.read_ms  # once only: batches may always take that long
+    hold_ms = now_ms + padding if gap and not held else book.hold_ms
+    return replace(
+        book,
+        batch=batch,
+        mark_ms=mark,
+        judged_ms=book.judged_ms if now_ms < hold_ms else mark,
+        read_ms=now_ms,
+        data_ms=data_ms,
+        hold_ms=hold_ms,
+        records=_both(book.records, seen.records),
+        rejects=_both(book.rejects, seen.rejects),
+        future=book.future + seen.future,
+        behind=book.behind + seen.behind,
+        lost=book.lost + seen.lost,
+        resets=book.resets + seen.resets,
+    )
+
+
+def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
+    """The book with windows counted anew, and those that are to be told: closed, with counts of their own."""
+    known = {window.start_ms: window for window in book.windows}
+    held = {window.start_ms: window for window in counted}
+    for window in book.remembered:  # what was an output's alone, until its input came
+        if window.revision:
+            held.setdefault(window.start_ms, Window(window.start_ms))
+        elif window.start_ms not in held:
+            del known[window.start_ms]
+    told = []
+    for new in sorted(held.values(), key=lambda window: window.start_ms):
+        old = known.get(new.start_ms, Window(new.start_ms))
+        over = new.start_ms + settings.window_ms + settings.padding_ms <= book.judged_ms
+        closed = over and new.ripe_ms <= book.read_ms
+        late = max(old.late, old.missing + old.late - new.missing) if old.revision else 0
+        window = replace(new, late=late, revision=old.revision)
+        if (closed and not old.revision) or (old.revision and window.counts != old.counts):
+            window = replace(window, revision=old.revision + 1)
+            told.append(window)
+        known[new.start_ms] = window
+    windows = [known[start] for start in sorted(known)]
+    return _forgotten(replace(book, windows=tuple(windows)), settings), told
+
+
+def _forgotten(book: Book, settings: Settings) -> Book:
+    """Move the edge past windows whose memory is over, and keep only some of them to be shown."""
+    if book.judged_ms == NEVER or book.judged_ms >= END:
+        return book
+    reach = book.judged_ms - settings.padding_ms - settings.keep_ms
+    edge = reach - reach % settings.window_ms
+    waiting = (window.start_ms for window in book.remembered if not window.revision or window.pending)
+    edge = max(book.edge_ms, min([edge, *waiting]))
+    gone = book.gone
+    for window in book.remembered:
+        if window.start_ms < edge:
+            gone = gone.plus(window)
+    first = max(0, len(book.windows) - SHOWN)
+    kept = tuple(window for n, window in enumerate(book.windows) if n >= first or window.start_ms >= edge)
+    return replace(book, edge_ms=edge, windows=kept, gone=gone)
+
+
+def verdict(book: Book) -> tuple[str, list[str]]:
+    """valid, invalid or unknown, and why. A loss or a copy that was found stands whatever else is unknown."""
+    sums = book.totals
+    bad = [f"{n:,} {name}" for n, name in ((sums.missing, "missing"), (sums.duplicate, "duplicate")) if n]
+    doubts = [
+        f"{n:,} {text}"
+        for n, text in (
+            (sum(book.rejects), "records without a key or time were not compared"),
+            (sums.unmatched, "outputs belong to no input that is remembered"),
+            (book.lost, "offsets were deleted before they were read"),
+            (book.resets, "partitions began anew"),
+        )
+        if n
+    ]
+    if not book.records[0]:
+        doubts.append("no input record was read")
+    elif not sums.windows:
+        doubts.append("no window was closed")
+    return ("invalid" if bad else "unknown" if doubts else "valid"), bad + doubts
+
+
+def to_data(book: Book) -> dict[str, Any]:
+    """JSON of a book."""
+    return {"schema": 1, **asdict(book)}
+
+
+def from_data(data: dict[str, Any]) -> Book:
+    """The book of a JSON object. Raises KeyError, TypeError or ValueError when it is none."""
+    if data.get("schema") != 1:
+        raise ValueError("not of schema 1")
+    held = {one.name: data[one.name] for one in fields(Book)}
+    for name in ("records", "rejects"):
+        held[name] = tuple(held[name])
+    held["windows"] = tuple(Window(**window) for window in held["windows"])
+    held["gone"] = Totals(**held["gone"])
+    return Book(**held)
+
+
+def _both(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] + b[0], a[1] + b[1]

@@ -1,0 +1,71 @@
+"""Records that were gone before they were read: what a source that must not fail on them passes over.
+
+A batch ends where Spark wrote that it ends, so it begins where the one before ended. What the broker has
+deleted meanwhile lies between there and its earliest offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Offsets = Mapping[str, Mapping[str, int]]
+
+
+def between(
+    begin: Offsets, end: Offsets, earliest: Offsets
+) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
+    """(what may be lost: (topic, partition) -> [first, limit), partitions that began anew).
+
+    A partition whose end is before its beginning was made again.
+    """
+    lost, anew = {}, 0
+    for topic, partitions in begin.items():
+        for partition, first in partitions.items():
+            last = end.get(topic, {}).get(partition)
+            if last is None or last < first:
+                anew += 1
+                continue
+            limit = min(earliest.get(topic, {}).get(partition, first), last)
+            if limit > first:
+                lost[topic, partition] = (first, limit)
+    return lost, anew
+
+
+def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: float) -> Any:
+    """Kafka's own admin client, in Spark's JVM."""
+    jvm = spark.sparkContext._jvm
+    properties = jvm.java.util.Properties()
+    wait = str(int(timeout_s * 1000))
+    for name, value in {
+        **options, "bootstrap.servers": bootstrap, "request.timeout.ms": wait, "default.api.timeout.ms": wait,
+    }.items():  # fmt: skip
+        properties.setProperty(name, value)
+    return jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+
+
+def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dict[str, dict[str, int]]:
+    """The first offset that the brokers have of each of these partitions. Raises Py4JError."""
+    jvm = spark.sparkContext._jvm
+    first = jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
+    asked = jvm.java.util.HashMap()
+    at = {}
+    for topic, partitions in offsets.items():
+        for partition in partitions:
+            key = jvm.org.apache.kafka.common.TopicPartition(topic, int(partition))
+            asked.put(key, first)
+            at[topic, partition] = key
+    future = client.listOffsets(asked).all()
+    answer = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), key in at.items():
+        found.setdefault(topic, {})[partition] = int(answer.get(key).offset())
+    return found
+
+
+def absent(spark: Any, client: Any, topics: tuple[str, ...], timeout_s: float) -> list[str]:
+    """Those of the topics that are not there. Raises Py4JError when nobody answers."""
+    jvm = spark.sparkContext._jvm
+    future = client.listTopics().names()
+    names = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+    return [topic for topic in topics if not names.contains(topic)]

@@ -1,0 +1,256 @@
+"""The comparison while it goes on: a streaming query whose batches keep the store, and its end.
+
+Batches are Spark's: offsets, checkpoint and order. What a batch does is in `step` and `book`. A broker that
+does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation
+
+from checker.qos import losses, source, step
+from checker.qos.book import END, Book, Window, heard, settled
+from checker.qos.settings import Settings
+from checker.qos.store import Store
+from harness.model.errors import BadInput, ClusterTrouble, Missing
+
+SPARK: Final = {
+    "spark.sql.ansi.enabled": "false",  # what cannot be cast is null, and so a reject
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+PARTITIONS: Final = 2
+EXAMPLES: Final = 20
+ANSWER_S: Final = 10.0
+RETRY_S: Final = 2.0
+LOOK_S: Final = 0.25
+STOP_S: Final = 120.0
+# Of clients in Spark; a broker that is away is noticed in this time, and Spark asks three times.
+_PATIENT: Final = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
+_AWAY: Final = re.compile(
+    r"TimeoutException|DisconnectException|NetworkException|NotAvailableException|NotLeaderOrFollower|"
+    r"Connection refused|Failed to get offsets|Cannot fetch offset"
+)
+_NO_TOPIC: Final = "UnknownTopicOrPartitionException"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When to end. idle_s: no record for so long; for_s: so long after the start; None: never for that."""
+
+    idle_s: float | None = None
+    for_s: float | None = None
+    patience_s: float = 600.0
+    every_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A window that was closed or counted anew, with some of what is wrong in it."""
+
+    window: Window
+    examples: tuple[dict[str, Any], ...]
+
+    def line(self, batch: int) -> dict[str, Any]:
+        """As it stands in windows.jsonl."""
+        window = self.window
+        return {
+            "schema": 1, "batch": batch, "start_ms": window.start_ms, "in": window.records_in,
+            "out": window.records_out, "missing": window.missing, "duplicate": window.duplicate,
+            "late": window.late, "unmatched": window.unmatched, "revision": window.revision,
+            "examples": list(self.examples),
+        }  # fmt: skip
+
+
+class Live:
+    """One comparison. `book` may be read by others at any time; `ended` may be set by them."""
+
+    def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[Told], None]) -> None:
+        self._spark, self._store, self._tell = spark, store, tell
+        self.settings = replace(settings, kafka={**_PATIENT, **settings.kafka})
+        self.book: Book = store.book()
+        self.ended = threading.Event()
+        self._batch = threading.Lock()
+        self._failure: Exception | None = None
+        self._stopping = False
+        self._first_ms = 0  # when this process read its first batch, which may be an old one again
+        self._admin: Any = None
+
+    def check(self) -> None:
+        """Raises BadInput or Missing: brokers that do not answer, topics that are not there."""
+        at = self.settings.bootstrap
+        try:
+            self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
+            asked = (*self.settings.inputs, *self.settings.outputs)
+            gone = losses.absent(self._spark, self._admin, asked, ANSWER_S + 2)
+        except Py4JError as error:
+            raise Missing(
+                f"--bootstrap {at}: no Kafka broker answers ({reason(error)}): check the address; if it "
+                "takes TLS or SASL, give --client-config"
+            ) from None
+        if gone:
+            raise BadInput(f"--bootstrap {at} has no topic {', '.join(gone)}: check --input and --output")
+
+    def follow(self, until: Until, say: Say) -> None:
+        """Read until it is time to end. Raises ClusterTrouble when it cannot go on."""
+        began, away = time.monotonic(), 0.0
+        rows = source.both(self._spark, self.settings)
+        while not self.ended.is_set():
+            before = self.book.batch
+            query = self._start(rows, until)
+            try:
+                while query.isActive and not self._over(until, began):
+                    self.ended.wait(LOOK_S)
+                    if away and self.book.batch > before:
+                        say("the brokers answer again")
+                        away = 0.0
+                if query.isActive:
+                    return
+                why = self._failure or query.exception()
+            except (Py4JError, ConnectionError) as error:
+                raise ClusterTrouble(
+                    f"Spark's JVM has ended ({reason(error)}): the checkpoint stands"
+                ) from None
+            finally:
+                self._stop(query)
+            first = not away
+            away = away or time.monotonic()
+            if not _AWAY.search(str(why)) or time.monotonic() - away > until.patience_s:
+                raise ClusterTrouble(self._trouble(why))
+            if first:
+                say(f"the brokers do not answer ({reason(why)}): trying again")
+            self.ended.wait(RETRY_S)
+
+    def _over(self, until: Until, began: float) -> bool:
+        if self.ended.is_set() or (until.for_s is not None and time.monotonic() - began > until.for_s):
+            return True
+        if until.idle_s is None or not self._first_ms:
+            return False
+        return self.book.read_ms - max(self.book.data_ms, self._first_ms) > until.idle_s * 1000
+
+    def _start(self, rows: DataFrame, until: Until) -> Any:
+        self._failure = None
+        self._stopping = False
+        return (
+            rows.writeStream.queryName("qos")
+            .foreachBatch(self._each)
+            .option("checkpointLocation", self._store.spark)
+            .trigger(processingTime=f"{round(until.every_s * 1000)} milliseconds")
+            .start()
+        )
+
+    def _stop(self, query: Any) -> None:
+        """Between batches: one that has begun is finished first."""
+        self._stopping = True
+        if not self._batch.acquire(timeout=STOP_S):
+            raise ClusterTrouble(f"a batch of Spark's has not ended in {STOP_S:.0f} s: it is given up")
+        self._batch.release()
+        with contextlib.suppress(Py4JError, PySparkException, ConnectionError):
+            query.stop()
+
+    def _each(self, rows: DataFrame, batch: int) -> None:
+        with self._batch:
+            if self._stopping:
+                raise InterruptedError("the comparison ends")  # so that Spark does not count it as done
+            if batch <= self.book.batch:
+                return  # whole already; only Spark had not noted it
+            try:
+                self._take(rows, batch)
+            except Exception as error:
+                self._failure = error
+                raise
+
+    def _take(self, rows: DataFrame, batch: int) -> None:
+        now_ms, settings, old = time.time_ns() // 1_000_000, self.settings, self.book
+        watch = Observation()
+        new = step.of_batch(rows.where("side <> 'tick'"), old, settings, now_ms, watch)
+        path = self._store.begin(batch)
+        spark = rows.sparkSession  # the query's own: an observation hears only what runs in its session
+        kept = self._ids(spark, old.batch)
+        if old.edge_ms > old.cleared_ms:
+            kept = step.remembered(kept, old.edge_ms)
+        step.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
+        seen = step.seen(watch.get)
+        lost, resets = self._lost(rows, batch)
+        began = old.began_ms if old.batch >= 0 else self._began(now_ms)
+        before = replace(old, began_ms=began, cleared_ms=old.edge_ms)
+        book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
+        book, told = self._judge(spark.read.schema(step.IDS).parquet(path), book)
+        self._store.finish(book, [one.line(batch) for one in told])
+        self.book, self._first_ms = book, self._first_ms or now_ms
+        for one in told:
+            self._tell(one)
+
+    def _began(self, now_ms: int) -> int:
+        """Outputs whose inputs were there before the latest record are nobody's."""
+        settings = self.settings
+        return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms
+
+    def _ids(self, spark: Any, batch: int) -> DataFrame:
+        if batch < 0:
+            return step.nothing(spark)
+        found: DataFrame = spark.read.schema(step.IDS).parquet(self._store.ids(batch))
+        return found
+
+    def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[Told]]:
+        judged = step.judged(ids, book, self.settings)
+        book, windows = settled(book, step.windows(judged), self.settings)
+        wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
+        found = step.examples(judged, wrong, EXAMPLES) if wrong else []
+        return book, [
+            Told(one, tuple(example for example in found if example["window"] == one.start_ms))
+            for one in windows
+        ]
+
+    def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
+        """Offsets that this batch should have begun with, and that are gone; partitions that began anew."""
+        begin, end = self._store.offsets(batch - 1), self._store.offsets(batch)
+        if begin is None or end is None:
+            return 0, 0
+        earliest = losses.earliest(self._spark, self._admin, begin, ANSWER_S)
+        lost, anew = losses.between(begin, end, earliest)
+        for (topic, partition), (first, limit) in lost.items():
+            # Some of them may have been read before they were deleted.
+            at = (rows["place"] == f"{topic}-{partition}") & (rows["offset"] < limit)
+            highest = rows.where(at).agg({"offset": "max"}).collect()[0][0]
+            lost[topic, partition] = (first if highest is None else highest + 1, limit)
+        return sum(limit - first for first, limit in lost.values()), anew
+
+    def drain(self, idle: bool) -> None:
+        """Judge what is left, when nothing more is to come; what is not due is left as it is otherwise."""
+        if self.book.batch < 0 or not idle:
+            return
+        final = replace(self.book, judged_ms=END, read_ms=END)
+        book, told = self._judge(self._ids(self._spark, self.book.batch), final)
+        self._store.tell(one.line(book.batch) for one in told)
+        self.book = book
+        for one in told:
+            self._tell(one)
+
+    def _trouble(self, error: Any) -> str:
+        at = f"--bootstrap {self.settings.bootstrap}"
+        if _NO_TOPIC in str(error):
+            return f"{at}: a topic was deleted while it was read ({reason(error)})"
+        return f"{at}: the comparison cannot go on ({reason(error)})"
+
+
+def reason(error: Any) -> str:
+    """The line of an error that says why: the last cause that Kafka or Java gives."""
+    text = str(getattr(error, "java_exception", None) or error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:") or "org.apache.kafka" in line]
+    chosen = causes[-1] if causes else (lines[0] if lines else type(error).__name__)
+    return re.sub(r"^Caused by: |\b(?:[a-z]+\.)+(?=[A-Z])", "", chosen)[:300]

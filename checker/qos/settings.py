@@ -1,0 +1,137 @@
+"""What a live comparison compares, and how."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from harness.model.errors import BadInput
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", re.ASCII)
+_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}
+DEFAULT_KEY: Final = "cast(key as string)"
+DURATION_MAX_MS: Final = 24 * 3_600_000
+PARTS_MAX: Final = 1000
+# Of a record's own id: harness.model.transforms.third, in SQL. Bits above 64 are lost, which the mask allows.
+_THIRD: Final = "((((cast(id as bigint) & 4294967295L) * 2654435761L) & 4294967295L) >> 16) % 3"
+EXPECT: Final[Mapping[str, str]] = {
+    "identity": "1",
+    "fan-out": f"1 + {_THIRD}",
+    "filter": f"if({_THIRD} = 0, 0, 1)",
+    "aggregate": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Expressions where the user gives none."""
+
+    input_key: str = DEFAULT_KEY
+    output_key: str = DEFAULT_KEY
+    expect: str = "1"
+    part: str = "0"
+
+
+def defaults(transform: str | None, in_files: bool) -> Defaults:
+    """Kafka's key joins both sides; with a transform, what our pipeline writes. Raises BadInput.
+
+    Its records are JSON with the input's `id`, and which output it is, `n`; its files have them as columns.
+    """
+    if transform is None:
+        return Defaults(output_key="id" if in_files else DEFAULT_KEY)
+    if transform not in EXPECT:
+        raise BadInput(f"--pipeline {transform}: one of {', '.join(EXPECT)}")
+    id, n = (f"get_json_object(cast(value as string), '$.{name}')" for name in ("id", "n"))
+    part = "0" if transform != "fan-out" else "n" if in_files else n
+    return Defaults(id, "id" if in_files else id, EXPECT[transform], part)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A comparison. Expressions are Spark SQL over key, value, headers, timestamp, topic, partition, offset
+    (of a file's rows: over its columns).
+
+    inputs, outputs   topics; outputs is empty when `folder` is given: a folder of Parquet files
+    window_ms         windows of the input's event time, from the epoch on
+    padding_ms        how long after the end of its window an output may come
+    input_key, ...    what joins an output to its input; null: a reject
+    expect            outputs that an input record must have; over `id`, too
+    part              which of them an output is: 0, 1, ...; "0" when there is one only
+    time              event time: a timestamp, or milliseconds since the epoch; "" of files: their own
+    start             earliest or latest, when there is no checkpoint
+    kafka             further settings of Kafka's client, which may be secrets
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    bootstrap: str
+    window_ms: int
+    padding_ms: int
+    folder: str = ""
+    input_key: str = DEFAULT_KEY
+    output_key: str = DEFAULT_KEY
+    expect: str = "1"
+    part: str = "0"
+    time: str = "timestamp"
+    output_time: str = "timestamp"
+    start: str = "earliest"
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keep_ms(self) -> int:
+        """How long a window is remembered after it was judged, so that what comes late is known."""
+        return self.window_ms + self.padding_ms
+
+    def query(self) -> dict[str, Any]:
+        """What a checkpoint depends on."""
+        return {
+            "schema": 1, "input": list(self.inputs), "output": list(self.outputs), "folder": self.folder,
+            "window_ms": self.window_ms, "padding_ms": self.padding_ms, "input_key": self.input_key,
+            "output_key": self.output_key, "expect": self.expect, "part": self.part, "time": self.time,
+            "output_time": self.output_time,
+        }  # fmt: skip
+
+
+def duration_ms(option: str, text: str) -> int:
+    """Milliseconds of "60s", "500ms", "2m", "1h" or plain seconds. Raises BadInput."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise BadInput(f"{option} {text}: give a duration such as 500ms, 60s, 2m or 1h")
+    value = round(float(found[1]) * _MS[found[2]])
+    if not 1 <= value <= DURATION_MAX_MS:
+        raise BadInput(f"{option} {text}: more than nothing, and 24h at most")
+    return value
+
+
+def topics(option: str, text: str) -> tuple[str, ...]:
+    """The names in a comma-separated option. Raises BadInput."""
+    names = tuple(part.strip() for part in text.split(","))
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
+            raise BadInput(f"{option} {text}: {name or 'nothing'} cannot be a topic's name")
+    if len(set(names)) < len(names):
+        raise BadInput(f"{option} {text}: a topic stands there twice")
+    return names
+
+
+def difference(stored: str, now: Mapping[str, Any]) -> str:
+    """How the query of a checkpoint (JSON) differs from this one; "" when it does not."""
+    try:
+        then = json.loads(stored)
+    except ValueError:
+        return "its query.json is no JSON"
+    if not isinstance(then, dict):
+        return "its query.json holds no query"
+    for name, value in now.items():
+        if then.get(name) != value:
+            return f"{name} was {json.dumps(then.get(name))} and is {json.dumps(value)}"
+    return ""
+
+
+def clock(ms: int) -> str:
+    """A time in UTC, to the second."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,201 @@
+"""One batch, in Spark: the ids that are remembered, with what came, and the windows counted from them.
+
+    ids: id, part, is_in, window, n, ripe, place, offset
+         an expected output of an input (is_in), or outputs that came; part -1: an input without any
+
+Rows stay in the JVM. Where an id stands for several inputs, its outputs are given to the oldest first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Window as Over
+from pyspark.sql import functions as F
+
+from checker.qos.book import Book, Seen, Window
+from checker.qos.settings import PARTS_MAX, Settings
+
+IDS: Final = (
+    "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"
+)
+_KEYS: Final = ("id", "part")
+
+
+def nothing(spark: Any) -> DataFrame:
+    """No ids."""
+    columns = (column.split() for column in IDS.split(", "))
+    none: DataFrame = spark.range(0).selectExpr(
+        *(f"cast(null as {kind}) as {name}" for name, kind in columns)
+    )
+    return none
+
+
+def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch: Observation) -> DataFrame:
+    """The ids of a batch, whose counts `watch` has when they were written.
+
+    rows: side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
+    """
+    whole = settings.window_ms
+    is_in = F.col("side") == "in"
+    parts = F.when(is_in, F.col("expected")).otherwise(F.col("part"))
+    good = F.col("id").isNotNull() & F.col("time").isNotNull() & parts.between(0, PARTS_MAX)
+    time = F.least("time", F.lit(now_ms))
+    window = _floor(time, whole)
+    behind = window < book.edge_ms
+    newest = F.lit(max(_floor_int(max(book.mark_ms, 0), whole), book.edge_ms))
+    watched = rows.observe(
+        watch,
+        F.count_if(is_in).alias("n_in"),
+        F.count_if(~is_in).alias("n_out"),
+        F.count_if(is_in & ~_true(good)).alias("reject_in"),
+        F.count_if(~is_in & ~_true(good)).alias("reject_out"),
+        F.count_if(_true(good) & (F.col("time") > now_ms + settings.padding_ms)).alias("future"),
+        F.count_if(_true(good) & behind).alias("behind"),
+        F.max(F.when(_true(good), time)).alias("latest"),
+    )
+    each = (
+        F.when(~is_in, F.array("part"))
+        .when(F.col("expected") == 0, F.array(F.lit(-1)))
+        .otherwise(F.sequence(F.lit(0), F.col("expected") - 1))
+    )
+    return (
+        watched.where(good)
+        .select(
+            "id", F.explode(each).alias("part"), is_in.alias("is_in"),
+            F.when(behind, F.greatest(newest, window)).otherwise(window).alias("window"),
+            F.lit(1).cast("bigint").alias("n"),
+            F.lit(now_ms + settings.padding_ms).alias("ripe"), "place", "offset",
+        )
+    )  # fmt: skip
+
+
+def seen(counts: dict[str, Any]) -> Seen:
+    """What `of_batch` has watched."""
+    return Seen(
+        records=(counts["n_in"], counts["n_out"]),
+        rejects=(counts["reject_in"], counts["reject_out"]),
+        future=counts["future"],
+        behind=counts["behind"],
+        latest_ms=counts["latest"],
+    )
+
+
+def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
+    """The ids without windows that begin before the edge, and without the outputs that those have used."""
+    over = Over.partitionBy(*_KEYS)
+    old = F.col("window") < edge_ms
+    return (
+        ids.withColumn("used", F.sum(F.when(F.col("is_in") & old, F.col("n")).otherwise(0)).over(over))
+        .withColumn("left", F.sum(F.when(F.col("is_in") & ~old, F.col("n")).otherwise(0)).over(over))
+        .withColumn(
+            "n",
+            F.when(F.col("is_in"), F.when(old, 0).otherwise(F.col("n")))
+            .when(F.col("left") > 0, F.col("n") - F.col("used"))
+            .when((F.col("used") > 0) | old, 0)
+            .otherwise(F.col("n")),
+        )
+        .where("n > 0")
+        .drop("used", "left")
+    )
+
+
+def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
+    """Both, a row for each id, part, side and window of inputs."""
+    together = new.unionByName(old).repartition(partitions, *_KEYS)
+    slot = F.when(F.col("is_in"), F.col("window")).alias("slot")
+    return (
+        together.groupBy(*_KEYS, "is_in", slot)
+        .agg(
+            F.min("window").alias("window"),
+            F.sum("n").alias("n"),
+            F.max("ripe").alias("ripe"),
+            F.min(F.struct("place", "offset")).alias("at"),
+        )
+        .select(*_KEYS, "is_in", "window", "n", "ripe", "at.place", "at.offset")
+    )
+
+
+def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
+    """The ids, each with what of it is missing, pending, duplicate, unmatched, there."""
+    over = Over.partitionBy(*_KEYS)
+    outs = F.sum(F.when(F.col("is_in"), 0).otherwise(F.col("n"))).over(over)
+    wanted = F.when(F.col("is_in") & (F.col("part") >= 0), F.col("n")).otherwise(0)
+    so_far = F.sum(wanted).over(over.orderBy("window", "is_in").rowsBetween(Over.unboundedPreceding, 0))
+    over_ms = F.col("window") + settings.window_ms + settings.padding_ms
+    due = (over_ms <= book.judged_ms) & (F.col("ripe") <= book.read_ms)
+    real = F.col("is_in") & (F.col("part") >= 0)
+    lacks = F.when(real, F.greatest(F.lit(0), F.least("n", F.col("so_far") - F.col("outs")))).otherwise(0)
+    extra = F.when(
+        real & (F.col("so_far") == F.col("wanted")), F.greatest(F.lit(0), F.col("outs") - F.col("wanted"))
+    ).otherwise(0)
+    nobodys = ~F.col("is_in") & (F.col("wanted") == 0) & due
+    return (
+        ids.withColumn("outs", outs)
+        .withColumn("wanted", F.sum(wanted).over(over))
+        .withColumn("so_far", so_far)
+        .withColumn("lacks", lacks)
+        .withColumn("extra", extra)
+        .withColumn("missing", F.when(due, F.col("lacks")).otherwise(0))
+        .withColumn("pending", F.when(due, 0).otherwise(F.col("lacks")))
+        .withColumn("duplicate", F.when(due, F.col("extra")).otherwise(0))
+        .withColumn("there", F.when(real, F.col("n") - F.col("lacks") + F.col("duplicate")).otherwise(0))
+        .withColumn(
+            "unmatched", F.when(nobodys & (F.col("window") >= book.began_ms), F.col("n")).otherwise(0)
+        )
+    )
+
+
+def windows(judged_ids: DataFrame) -> list[Window]:
+    """The counts of each window."""
+    first = F.col("is_in") & F.col("part").isin(0, -1)
+    rows = (
+        judged_ids.groupBy("window")
+        .agg(
+            F.sum(F.when(first, F.col("n")).otherwise(0)).alias("records_in"),
+            F.sum("there").alias("records_out"),
+            *(F.sum(name).alias(name) for name in ("missing", "duplicate", "unmatched", "pending")),
+            F.max(F.when(F.col("is_in"), F.col("ripe"))).alias("ripe"),
+        )
+        .collect()
+    )
+    return [
+        Window(
+            start_ms=row["window"], records_in=row["records_in"], records_out=row["records_out"],
+            missing=row["missing"], duplicate=row["duplicate"], unmatched=row["unmatched"],
+            pending=row["pending"], ripe_ms=row["ripe"] or 0,
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:
+    """Some of what is wrong in these windows: {"window", "id", "part", "what", "n", "place", "offset"}."""
+    what = (
+        F.when(F.col("missing") > 0, "missing")
+        .when(F.col("duplicate") > 0, "duplicate")
+        .when(F.col("unmatched") > 0, "unmatched")
+    )
+    n = F.col("missing") + F.col("duplicate") + F.col("unmatched")
+    rows = (
+        judged_ids.where(F.col("window").isin(starts))
+        .select("window", "id", "part", what.alias("what"), n.alias("n"), "place", "offset")
+        .where("what is not null")
+        .orderBy("window", "what", "place", "offset")
+        .limit(most)
+        .collect()
+    )
+    return [row.asDict() for row in rows]
+
+
+def _true(column: Column) -> Column:
+    return F.coalesce(column, F.lit(False))
+
+
+def _floor(column: Column, whole: int) -> Column:
+    return column - F.pmod(column, F.lit(whole))
+
+
+def _floor_int(value: int, whole: int) -> int:
+    return value - value % whole

@@ -1,0 +1,44 @@
+"""`harness inspect`: what the brokers of a run have on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.model.errors import EXIT_INVALID, EXIT_VALID
+from harness.run_options import RunsDir
+
+
+def inspect(
+    place: Annotated[
+        str,
+        typer.Argument(help="Run folder, id, prefix, or latest; or a folder with brokers' data folders."),
+    ] = "latest",
+    topic: Annotated[str, typer.Option("--topic", "-t", help="This topic only, replica by replica.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Decode what brokers have on disk, compare replicas, and say why records are missing.
+
+    Exit code 1: replicas differ, a file is damaged, or a record is not where it should be.
+
+    [bold]Examples[/bold]
+
+      harness run --nemesis leader-kill --acks 1 --keep-data
+
+      harness inspect latest
+
+      harness inspect /var/lib/kafka/data --topic orders --json
+    """
+    from harness import inspection
+    from harness.report import disk, listing
+    from harness.store import is_run
+
+    given = Path(place)
+    elsewhere = given.is_dir() and not is_run(given) and not is_run(runs / place)
+    found = inspection.inspect(given if elsewhere else listing.resolve(runs, place), topic)
+    print(json.dumps(disk.data(found)) if as_json else disk.text(found, detailed=bool(topic)))
+    return EXIT_VALID if found.well else EXIT_INVALID

@@ -1,0 +1,50 @@
+"""`harness offsets`: the offset state machine over anybody's logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.run_options import SparkMaster
+
+
+def offsets(
+    files: Annotated[list[Path], typer.Argument(help="Log files, plain or gzipped.", metavar="LOG...")],
+    pattern: Annotated[
+        Path, typer.Option(help="A YAML file: how lines tell of offsets; or java, for that client's own.")
+    ] = Path("java"),
+    markers: Annotated[
+        int,
+        typer.Option(min=0, help="Gaps of so many offsets are no gaps: markers of transactions take some."),
+    ] = 0,
+    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    spark_master: SparkMaster = "local[*]",
+) -> int:
+    """Read what the consumers of a group did from their logs, and check that their offsets fit together.
+
+    Exit code 0: nothing is wrong; 1: something is; 2: the logs tell too little.
+
+    [bold]Examples[/bold]
+
+      harness offsets --pattern java pod-*.log
+
+      harness offsets --pattern ours.yaml --markers 1 service.log.gz
+    """
+    from checker.pipeline import judge
+    from harness import log_pattern, spark
+    from harness.model.errors import BadInput
+    from harness.model.result import to_data
+    from harness.report import pipelines
+
+    found = log_pattern.load(pattern)
+    for file in files:
+        if not file.is_file():
+            raise BadInput(f"{file}: no such file; give log files")
+    result = judge.of_logs(spark.session_now(spark_master), files, found, markers)
+    print(json.dumps(to_data(result)) if as_json else pipelines.of_logs(result, witnesses))
+    return {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}[result.valid]

@@ -1,0 +1,165 @@
+"""The rest of the pipeline over confluent-kafka: writers, reading logs through, committed offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.confluent import Confluent, _dropped
+from harness.clients.confluent_config import consumer_config, converted, made_with, producer_config
+from harness.clients.confluent_sink import LINGER_MS, ConfluentSink
+from harness.clients.confluent_source import ConfluentSource, found_marks
+from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.library import Row, Sent
+from harness.model.pipeline.ports import Mark, Sink, Source
+
+PORTION: Final = 5_000
+POLL_S: Final = 0.2
+TRY_S: Final = 2.0
+
+
+class ConfluentWriter:
+    """`library.Writer`: the plan's own acks, retries and idempotence; never transactional."""
+
+    def __init__(self, made: Made) -> None:
+        config = producer_config(made.settings) | {"linger.ms": LINGER_MS}
+        self._producer: Any = made_with(ck.Producer, config, "producer")
+
+    def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
+        sent: list[Sent | None] = [None] * len(records)
+        left = len(records)
+
+        def reporter(at: int) -> Any:
+            def report(error: Any, message: Any) -> None:
+                nonlocal left
+                left -= 1
+                if error is not None:
+                    sent[at] = Sent(None, converted(error))
+                else:
+                    offset = message.offset()
+                    sent[at] = Sent(offset if offset is not None and offset >= 0 else None)
+
+            return report
+
+        for at, ((topic, partition), key, value) in enumerate(records):
+            try:
+                self._producer.produce(topic, value, key, partition, on_delivery=reporter(at))
+            except (ck.KafkaException, BufferError) as error:
+                sent[at] = Sent(None, converted(error))
+                left -= 1
+        deadline = time.monotonic() + timeout_s
+        while left and (left_s := deadline - time.monotonic()) > 0:
+            try:
+                self._producer.poll(min(left_s, POLL_S))
+            except ck.KafkaException:
+                break
+        silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
+        return [one or silent for one in sent]
+
+    def close(self) -> None:
+        holder, self._producer = [self._producer], None
+        _dropped(holder)
+
+
+class ConfluentLogs:
+    """`library.Logs`."""
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+
+    def read(
+        self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
+    ) -> Iterator[tuple[TopicPartition, Row]]:
+        made = self._made.settings
+        config = consumer_config(made) | {"isolation.level": isolation, "enable.auto.commit": False}
+        config["group.id"] = f"{made.run}-reading"
+        for name in ("group.protocol", "partition.assignment.strategy"):
+            config.pop(name, None)
+        consumer: Any = made_with(ck.Consumer, config, "consumer")
+        try:
+            yield from _through(consumer, {at: end for at, end in ends.items() if end > 0}, idle_s)
+        finally:
+            holder = [consumer]
+            del consumer
+            _dropped(holder)
+
+
+def _through(
+    consumer: Any, ends: dict[TopicPartition, int], idle_s: float
+) -> Iterator[tuple[TopicPartition, Row]]:
+    """Until each partition's end is reached, which markers may lie before: the end-of-partition event says
+    where a reader stands."""
+    consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
+    last = time.monotonic()
+    while ends:
+        try:
+            messages = consumer.consume(PORTION, POLL_S)
+        except ck.KafkaException as error:
+            raise converted(error) from None
+        if messages:
+            last = time.monotonic()
+        elif time.monotonic() - last > idle_s:
+            raise ClientError("_TIMED_OUT", f"nothing in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
+        for message in messages:
+            at, offset = (message.topic(), message.partition()), message.offset()
+            end = ends.get(at)
+            if end is None:
+                continue
+            told = message.error()
+            if told is None:
+                if offset < end:
+                    yield at, (offset, message.timestamp()[1], message.value() or b"")
+                reached = offset + 1
+            elif told.code() == ck.KafkaError._PARTITION_EOF:
+                reached = offset
+            else:
+                continue
+            if reached >= end:
+                del ends[at]
+
+
+class ConfluentPipeline:
+    """`library.PipelineLibrary`."""
+
+    def source(self, made: Made) -> Source:
+        return ConfluentSource(made)
+
+    def sink(self, made: Made) -> Sink:
+        return ConfluentSink(made)
+
+    def writer(self, made: Made) -> ConfluentWriter:
+        return ConfluentWriter(made)
+
+    def logs(self, made: Made) -> ConfluentLogs:
+        return ConfluentLogs(made)
+
+    def admin(self, made: Made) -> Admin:
+        admin: Admin = Confluent().admin(made.settings)
+        return admin
+
+    def committed(
+        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Mark | None]:
+        config = consumer_config(made.settings)
+        consumer: Any = made_with(ck.Consumer, config, "consumer")
+        try:
+            asked = [ck.TopicPartition(*at) for at in partitions]
+            return found_marks(consumer.committed(asked, timeout=timeout_s))
+        except ck.KafkaException as error:
+            raise converted(error) from None
+        finally:
+            holder = [consumer]
+            del consumer
+            _dropped(holder)
+
+
+def open_client(config: Mapping[str, Any]) -> Any:
+    """A client of one process: see `pipeline.client`."""
+    from harness.clients.pipeline.client import PipelineClient
+    from harness.clients.pipeline.config import made
+
+    return PipelineClient(made(config), ConfluentPipeline())

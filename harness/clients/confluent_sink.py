@@ -1,0 +1,155 @@
+"""The pipeline's sink over confluent-kafka: a producer, transactional or not.
+
+`send_offsets_to_transaction` may block for good: see `confluent`. `bounded` gives it up, and with it the
+producer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import confluent_kafka as ck
+import orjson
+
+from harness.clients.api import ClientError
+from harness.clients.bounded import bounded
+from harness.clients.confluent import GRACE_S, _dropped
+from harness.clients.confluent_config import converted, made_with, producer_config
+from harness.clients.confluent_source import GENERATION, MAGIC, ConfluentSource, marked
+from harness.clients.pipeline.config import Made
+from harness.model.pipeline import mistakes
+from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
+
+STEP_S: Final = 6.0  # for one request of a transaction, with retries
+LINGER_MS: Final = 5
+
+
+def _refused(error: Any) -> Failed:
+    """A record was not taken. A transaction that must be aborted takes none; fenced is told with fatal."""
+    failed = converted(error)
+    return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")
+
+
+class ConfluentSink:
+    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+
+    def __init__(self, made: Made) -> None:
+        self._made, self._transactional = made, made.options.transactional
+        self._anonymous = made.options.mistake == mistakes.NOT_FENCED
+        self._errors: list[Any] = []
+        self._left = 0
+        self._producer: Any = self._open()
+
+    def _open(self) -> Any:
+        made = self._made
+        settings = made.settings
+        config = producer_config(settings)
+        config |= {"linger.ms": LINGER_MS, "acks": "all", "enable.idempotence": True}
+        if self._transactional:
+            config["transactional.id"] = made.transactional_id
+            config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
+            config["message.timeout.ms"] = min(
+                config["message.timeout.ms"], int(settings.transaction_timeout_s * 1000)
+            )
+        producer = made_with(ck.Producer, config, "producer")
+        if self._transactional:
+            self._step(producer, "init_transactions")
+        return producer
+
+    def _step(self, producer: Any, name: str, *args: Any) -> None:
+        """A transactional call, again after retriable errors, held to `STEP_S`."""
+        deadline = time.monotonic() + STEP_S
+        call = getattr(producer, name)
+        while True:
+            left_s: float = max(0.1, deadline - time.monotonic())
+            try:
+                bounded(partial(call, *args, left_s), left_s + GRACE_S, name)
+                return
+            except ck.KafkaException as error:
+                failed = converted(error)
+            except ClientError as error:
+                raise Failed("fatal", str(error)) from None
+            if failed.kind == "retriable" and time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            raise Failed("abort" if failed.kind == "abortable" else "fatal", f"{name}: {failed}")
+
+    def begin(self) -> None:
+        try:
+            self._producer.begin_transaction()
+        except ck.KafkaException as error:
+            failed = converted(error)
+            raise Failed("abort" if failed.kind == "abortable" else "fatal", f"begin: {failed}") from None
+
+    def send(self, outputs: Sequence[Output], generation: int | None) -> None:
+        made, dumps = self._made, orjson.dumps
+        topic, partitions = made.output_topic, made.partitions
+        told = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
+        rest = b"," + told[1:]
+        rows = ((key, dumps({"id": id, "key": key, "n": n})[:-1] + rest) for id, key, n in outputs)
+        self.send_rows([(topic, key % partitions, str(key).encode(), value) for key, value in rows])
+
+    def send_rows(self, rows: Sequence[tuple[str, int, bytes, bytes]]) -> None:
+        """(topic, partition, key, value) each; outside transactions waits until all are acknowledged."""
+        self._errors = []
+        produce = self._producer.produce
+        report = None if self._transactional else self._report
+        for topic, partition, key, value in rows:
+            try:
+                produce(topic, value, key, partition, on_delivery=report)
+            except BufferError:
+                self._producer.poll(STEP_S)
+                self._again(topic, value, key, partition, report)
+            except ck.KafkaException as error:
+                raise _refused(error) from None
+            self._left += 1
+        if self._transactional:
+            self._producer.poll(0)
+            self._left = 0
+            return
+        deadline = time.monotonic() + self._made.settings.patience_s
+        while self._left and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        if self._left or self._errors:
+            why = converted(self._errors[0]) if self._errors else "no delivery report in time"
+            raise Failed("fatal" if self._left else "abort", f"send: {why}")
+
+    def _again(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
+        try:
+            self._producer.produce(topic, value, key, partition, on_delivery=report)
+        except (BufferError, ck.KafkaException) as error:
+            raise _refused(error) from None
+
+    def _report(self, error: Any, message: Any) -> None:
+        self._left -= 1
+        if error is not None:
+            self._errors.append(error)
+
+    def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
+        assert isinstance(source, ConfluentSource)
+        group = source.group()
+        if self._anonymous:
+            name = self._made.settings.group_id.encode()
+            group = MAGIC + GENERATION.pack(-1) + name + b"\0\0\0"
+        if marks:
+            self._step(self._producer, "send_offsets_to_transaction", marked(marks), group)
+
+    def commit(self) -> None:
+        self._step(self._producer, "commit_transaction")
+
+    def abort(self) -> None:
+        try:
+            self._step(self._producer, "abort_transaction")
+        except Failed as failed:
+            raise Failed("fatal", failed.why) from None
+
+    def reopen(self) -> None:
+        self.close()
+        self._producer = self._open()
+
+    def close(self) -> None:
+        holder, self._producer = [self._producer], None
+        _dropped(holder)

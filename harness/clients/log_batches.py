@@ -1,0 +1,99 @@
+"""Record batches of format 2 as a producer makes them, and as a fetch gives them back.
+
+The layout is that of `checker.disk.batches` and `records`, which read them. Source: Kafka documentation, 5.3.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import google_crc32c
+import pyarrow as pa
+
+from checker.disk import batches, codecs
+from checker.disk.batches import COVERED_AT, FROM_LENGTH, HEAD, MAGIC_AT, Batch
+from harness.clients.api import ClientError
+
+Triple = tuple[int, str | None, str | None]  # timestamp in ms, key, value
+
+_COVERED: Final = struct.Struct(">hiqqqhii")
+_TRANSACTIONAL: Final = 0x10
+
+
+def encode(
+    triples: Sequence[Triple],
+    codec: str = "none",
+    producer: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> bytes:
+    """A batch, its offsets from 0 on: a broker writes the real ones into its head, and changes no size."""
+    first = triples[0][0]
+    body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))
+    number = codecs.NAMES.index(codec)
+    covered = _COVERED.pack(
+        number | (_TRANSACTIONAL if transactional else 0),
+        len(triples) - 1,
+        first,
+        max(stamp for stamp, _, _ in triples),
+        producer,
+        epoch,
+        sequence,
+        len(triples),
+    ) + _packed(codec, body)
+    # Leader epoch -1 and magic 2 stand between the length and the checksum.
+    head = struct.pack(
+        ">qiibI", 0, COVERED_AT - FROM_LENGTH + len(covered), -1, 2, google_crc32c.value(covered)
+    )
+    return head + covered
+
+
+def _packed(codec: str, body: bytes) -> bytes:
+    if codec == "none":
+        return body
+    if codec == "gzip":
+        return gzip.compress(body, mtime=0)
+    found: bytes = pa.compress(body, codec=codec, asbytes=True)
+    return found
+
+
+def _record(offset: int, later: int, key: str | None, value: str | None) -> bytes:
+    held = b"\0" + _varint(later) + _varint(offset) + _text(key) + _text(value) + b"\0"
+    return _varint(len(held)) + held
+
+
+def _text(text: str | None) -> bytes:
+    if text is None:
+        return _varint(-1)
+    raw = text.encode()
+    return _varint(len(raw)) + raw
+
+
+def _varint(number: int) -> bytes:
+    left = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
+
+
+def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
+    """The batches of a fetch; the last one may be cut short, and is left out then.
+
+    `checked`: raise ClientError for a wrong checksum, too.
+    """
+    at = 0
+    while len(data) - at > MAGIC_AT:
+        size = FROM_LENGTH + int.from_bytes(data[at + 8 : at + FROM_LENGTH], "big", signed=True)
+        if size < HEAD or at + size > len(data):
+            return
+        batch = batches.parse(data[at : at + size], at)
+        if batch is None or (checked and not batch.sound):
+            raise ClientError("CORRUPT_MESSAGE", f"the batch at byte {at} of a fetch is damaged")
+        yield batch
+        at += size

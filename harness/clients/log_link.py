@@ -1,0 +1,164 @@
+"""Connections to the brokers of one topic: who leads, who coordinates, and requests that are tried again.
+
+A request is tried again where its error says that it had no effect, or where the connection breaks and it may
+be repeated: every one but an append without sequence numbers. All of it is over at a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from harness.clients import log_errors as errors
+from harness.clients import log_wire as wire
+from harness.clients.api import ClientError
+from harness.cluster.views import receive
+
+T = TypeVar("T")
+PATIENCE_S: Final = 60.0  # longer than a broker that was killed is away
+REQUEST_S: Final = 20.0
+_AGAIN_S: Final = 0.02
+_CLIENT: Final = b"harness"
+
+
+class Uncertain(Exception):
+    """Whether a request had an effect is not known."""
+
+
+class Link:
+    """Requests about one topic. `bootstrap`: host:port,..."""
+
+    def __init__(self, bootstrap: str) -> None:
+        pairs = (address.rpartition(":") for address in bootstrap.split(","))
+        self._bootstrap = [(host.strip(), int(port)) for host, _, port in pairs]
+        self._open: dict[tuple[str, int], socket.socket] = {}
+        self._placed: dict[str, wire.Placed] = {}
+        self._coordinators: dict[str, int] = {}
+        self._number = 0
+
+    def ask(self, address: tuple[str, int], api: tuple[int, int], body: bytes) -> bytes:
+        """One request and its answer. Raises OSError."""
+        self._number += 1
+        head = struct.pack(">hhih", *api, self._number, len(_CLIENT)) + _CLIENT
+        try:
+            if address not in self._open:
+                self._open[address] = socket.create_connection(address, 5.0)
+                self._open[address].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened = self._open[address]
+            deadline = time.monotonic() + REQUEST_S
+            opened.settimeout(REQUEST_S)
+            opened.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+            answer = receive(opened, deadline)
+        except OSError:
+            if (broken := self._open.pop(address, None)) is not None:
+                broken.close()
+            raise
+        return answer[4:]
+
+    def placed(self, topic: str) -> wire.Placed:
+        """Where the topic is, as any broker says. Raises ClientError when none answers."""
+        said = ""
+        for address in self._bootstrap:
+            try:
+                self._placed[topic] = wire.placed(self.ask(address, wire.METADATA, wire.metadata(topic)))
+                return self._placed[topic]
+            except OSError as error:
+                said = str(error)
+        raise ClientError("_TRANSPORT", f"no broker answers: {said}")
+
+    def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
+        """The leader's address, None for no leader; asked for when it is not known."""
+        found = self._placed.get(topic) or self.placed(topic)
+        place = found.partitions.get(partition)
+        return None if place is None else found.brokers.get(place[0])
+
+    def brokers(self, topic: str) -> list[tuple[str, int]]:
+        return list((self._placed.get(topic) or self.placed(topic)).brokers.values())
+
+    def at_leader(
+        self,
+        topic: str,
+        partition: int,
+        api: tuple[int, int],
+        body: bytes,
+        read: Callable[[bytes], T],
+        code: Callable[[T], int],
+        once: bool = False,
+    ) -> T:
+        """Ask the partition's leader until there is an answer. Raises ClientError; Uncertain for `once`."""
+
+        def forget() -> None:
+            self._placed.pop(topic, None)
+
+        return self._persist(lambda: self.leader(topic, partition), forget, api, body, read, code, once)
+
+    def at_coordinator(
+        self,
+        transactional_id: str,
+        topic: str,
+        api: tuple[int, int],
+        body: bytes,
+        read: Callable[[bytes], T],
+        code: Callable[[T], int],
+    ) -> T:
+        """Ask the id's coordinator until there is an answer. Raises ClientError."""
+
+        def where() -> tuple[str, int] | None:
+            if transactional_id not in self._coordinators:
+                request = wire.find_coordinator(transactional_id)
+                address = self.brokers(topic)[0]
+                error, broker = wire.coordinator(self.ask(address, wire.FIND_COORDINATOR, request))
+                if error:
+                    return None
+                self._coordinators[transactional_id] = broker
+            return self.placed(topic).brokers.get(self._coordinators[transactional_id])
+
+        def forget() -> None:
+            self._coordinators.pop(transactional_id, None)
+            self._placed.pop(topic, None)
+
+        return self._persist(where, forget, api, body, read, code, False)
+
+    def _persist(
+        self,
+        where: Callable[[], tuple[str, int] | None],
+        forget: Callable[[], None],
+        api: tuple[int, int],
+        body: bytes,
+        read: Callable[[bytes], T],
+        code: Callable[[T], int],
+        once: bool,
+    ) -> T:
+        deadline, said = time.monotonic() + PATIENCE_S, "no leader or coordinator"
+        while True:
+            try:
+                address = where()
+            except (OSError, ClientError) as error:
+                address, said = None, str(error)
+            if address is not None:
+                try:
+                    answer = read(self.ask(address, api, body))
+                except OSError as error:
+                    if once:
+                        raise Uncertain(str(error)) from None
+                    said = f"{address[0]}:{address[1]}: {error}"
+                else:
+                    if code(answer) in errors.UNCERTAIN and once:
+                        raise Uncertain(errors.name(code(answer)))
+                    if code(answer) not in errors.AGAIN | errors.UNCERTAIN:
+                        return answer
+                    said = errors.name(code(answer))
+            if time.monotonic() > deadline:
+                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({said})")
+            forget()
+            time.sleep(_AGAIN_S)
+
+    def close(self) -> None:
+        for opened in self._open.values():
+            with contextlib.suppress(OSError):
+                opened.close()
+        self._open.clear()

@@ -1,0 +1,327 @@
+"""The log role of a worker: actions of the log model as requests to brokers, and what can be seen there.
+
+Each action is one request where that is possible: a batch has the sequence numbers that its producer would
+give it, a retry is the same batch again, a fetch has the limit of bytes that was asked for and filters
+aborted transactions as KIP-98 says. An append without sequence numbers whose fate is not known is found out
+by reading: only this client writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from checker.disk.batches import Batch
+from checker.disk.records import ABORT, marker
+from checker.disk.records import records as records_of
+from harness.clients import log_errors as errors
+from harness.clients import log_wire as wire
+from harness.clients.api import ClientError
+from harness.clients.log_batches import Triple, encode, whole
+from harness.clients.log_link import Link, Uncertain
+from harness.sim.actions import Action
+from harness.sim.senders import Producer, Sent
+from harness.sim.simulated import SENT_KEPT
+
+Answer = dict[str, Any]
+TXN_TIMEOUT_MS: Final = 900_000  # the most that brokers allow: none ends by itself in a run
+FETCH_BYTES: Final = 1 << 20
+TRIES: Final = 5
+
+
+@dataclass(slots=True)
+class Identity:
+    """A producer as the brokers know it; `known`: by itself; `made`: how often its epoch was raised."""
+
+    number: int
+    epoch: int
+    known: Producer = field(default_factory=Producer)
+    made: int = 0
+
+
+class LogRole:
+    """Called by name, one call at a time: see `harness.worker`."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._link = Link(config["bootstrap"])
+        self._checked = config.get("consumer_config", {}).get("check.crcs") != "false"
+        self._topic, self._partitions, self._acks = "", 1, -1
+        self._producers: dict[int, Identity] = {}
+        self._ends: dict[int, int] = {}
+
+    def open(self, topic: str, partitions: int) -> None:
+        """From now on, this topic; producers begin anew."""
+        self._topic, self._partitions = topic, partitions
+        self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
+        self._acks = -1
+
+    def hold(self, held: bool) -> None:
+        """Whether followers are cut off, so that appends without sequence numbers ask the leader alone."""
+        self._acks = 1 if held else -1
+
+    def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
+        """{"error", "value", "size"} of an action whose position is a number; `now`: the clock in ms.
+
+        error  a protocol error's name, empty for none; size: bytes of the batch that was appended
+        Raises ClientError where nothing came of it.
+        """
+        return _DO[f](self, Action(f, args), now)
+
+    def seen(self) -> list[list[int]]:
+        """Of each partition: log start, high watermark, last stable offset, log end."""
+        found = []
+        for partition in range(self._partitions):
+            offsets = [
+                self._offset(partition, wire.EARLIEST, False),
+                self._offset(partition, wire.LATEST, False),
+                self._offset(partition, wire.LATEST, True),
+                self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
+            ]
+            self._ends[partition] = offsets[3]
+            found.append(offsets)
+        return found
+
+    def where(self) -> list[list[Any]]:
+        """Of each partition: leader (-1: none), leader epoch, replicas, those in sync."""
+        found = self._link.placed(self._topic).partitions
+        return [list(found.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
+
+    def config(self, name: str) -> list[str]:
+        """A setting of the topic, as each broker knows it; empty for one that does not answer."""
+        request = wire.describe_config(self._topic, name)
+        found = []
+        for address in self._link.brokers(self._topic):
+            try:
+                found.append(wire.described(self._link.ask(address, wire.DESCRIBE_CONFIGS, request)))
+            except OSError:  # a connection of before a restart: the next one is fresh
+                found.append("")
+        return found
+
+    # --- writing ---
+
+    def _identity(self, producer: int) -> Identity:
+        if producer not in self._producers:
+            number, epoch = self._initialised(producer)
+            self._producers[producer] = Identity(number, epoch)
+        return self._producers[producer]
+
+    def _id(self, producer: int) -> str:
+        return f"{self._topic}-{producer}"
+
+    def _initialised(self, producer: int) -> tuple[int, int]:
+        name = self._id(producer)
+        request = wire.init_producer_id(name, TXN_TIMEOUT_MS)
+        error, number, epoch = self._link.at_coordinator(
+            name, self._topic, wire.INIT_PRODUCER_ID, request, wire.initialised, lambda found: found[0]
+        )
+        if error:
+            raise ClientError(errors.name(error), "no producer id")
+        return number, epoch
+
+    def append(self, action: Action, now: int) -> Answer:
+        triples = tuple((now - age, key, value) for key, value, age in action.arg("records"))
+        partition, codec = action.arg("partition"), action.arg("codec")
+        if action.arg("producer") < 0:
+            return self._plain(partition, encode(triples, codec), len(triples))
+        who = self._identity(action.arg("producer"))
+        known = who.known
+        sent = Sent(who.epoch, known.next.get(partition, 0), triples, action.arg("txn"))
+        if sent.transactional and partition not in known.partitions:
+            self._add(action.arg("producer"), who, partition)
+        answer = self._send(action.arg("producer"), partition, sent, codec)
+        if not answer["error"]:
+            known.next[partition] = sent.sequence + len(triples)
+            kept = [*known.sent.get(partition, []), replace(sent, end=answer["value"][1])]
+            known.sent[partition] = kept[-SENT_KEPT:]
+            if sent.transactional:
+                known.partitions.add(partition)
+        return answer
+
+    def _add(self, producer: int, who: Identity, partition: int) -> None:
+        name = self._id(producer)
+        request = wire.add_partition(name, who.number, who.epoch, self._topic, partition)
+        error = self._link.at_coordinator(
+            name, self._topic, wire.ADD_PARTITIONS, request, wire.added, lambda found: found
+        )
+        if error:
+            raise ClientError(errors.name(error), "the partition was not added to the transaction")
+
+    def _send(self, producer: int, partition: int, sent: Sent, codec: str = "none") -> Answer:
+        """Send a batch with sequence numbers, again until it is answered: it is appended once."""
+        who = self._producers[producer]
+        batch = encode(sent.triples, codec, who.number, sent.epoch, sent.sequence, sent.transactional)
+        name = self._id(producer) if sent.transactional else None
+        request = wire.produce(self._topic, partition, batch, -1, name)
+        error, base = self._link.at_leader(
+            self._topic, partition, wire.PRODUCE, request, wire.produced, lambda found: found[0]
+        )
+        return _appended(error, base, len(sent.triples), len(batch))
+
+    def _plain(self, partition: int, batch: bytes, count: int) -> Answer:
+        request = wire.produce(self._topic, partition, batch, self._acks, None)
+        for _ in range(TRIES):
+            try:
+                error, base = self._link.at_leader(
+                    self._topic, partition, wire.PRODUCE, request, wire.produced, lambda found: found[0], True
+                )
+                return _appended(error, base, count, len(batch))
+            except Uncertain:
+                before, end = (
+                    self._ends[partition],
+                    self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
+                )
+                if end == before + count:
+                    return _appended(0, before, count, len(batch))
+                if end != before:
+                    raise ClientError("_FAIL", f"log end went from {before} to {end}") from None
+        raise ClientError("_TIMED_OUT", f"nothing came of an append in {TRIES} tries")
+
+    def retry(self, action: Action, now: int) -> Answer:
+        partition, producer, back = (action.arg(name) for name in ("partition", "producer", "back"))
+        sent = self._identity(producer).known.sent.get(partition, [])
+        if not 0 <= back < len(sent):
+            return _value(None)
+        return self._send(producer, partition, sent[-1 - back])
+
+    def gap(self, action: Action, now: int) -> Answer:
+        partition, producer = action.arg("partition"), action.arg("producer")
+        known = self._identity(producer).known
+        if not known.sent.get(partition):
+            return _value(None)
+        triples: tuple[Triple, ...] = ((now, "gap", "gap"),)
+        epoch = self._producers[producer].epoch
+        return self._send(producer, partition, Sent(epoch, known.next[partition] + 3, triples, False))
+
+    def zombie(self, action: Action, now: int) -> Answer:
+        producer = action.arg("producer")
+        who = self._identity(producer)
+        if not who.made:
+            return _value(None)
+        return self._send(producer, action.arg("partition"), Sent(who.epoch - 1, 0, ((now, "z", "z"),), True))
+
+    def init(self, action: Action, now: int) -> Answer:
+        who = self._identity(action.arg("producer"))
+        number, epoch = self._initialised(action.arg("producer"))
+        fresh = number != who.number or epoch > who.epoch
+        if not fresh:
+            return {"error": "EPOCH_NOT_RAISED", "value": [who.epoch, epoch], "size": 0}
+        self._producers[action.arg("producer")] = Identity(number, epoch, Producer(), who.made + 1)
+        return _value(who.made + 1)
+
+    def commit(self, action: Action, now: int) -> Answer:
+        producer = action.arg("producer")
+        who, name = self._identity(producer), self._id(producer)
+        request = wire.end_txn(name, who.number, who.epoch, action.f == "commit")
+        error = self._link.at_coordinator(
+            name, self._topic, wire.END_TXN, request, wire.ended, lambda found: found
+        )
+        who.known.partitions = set()
+        return _value(None) if not error else _failed(error)
+
+    # --- reading ---
+
+    def _offset(self, partition: int, at: int, committed: bool, replica: int = wire.CONSUMER) -> int:
+        request = wire.list_offsets(self._topic, partition, at, committed, replica)
+        error, offset = self._link.at_leader(
+            self._topic, partition, wire.LIST_OFFSETS, request, wire.listed, lambda found: found[0]
+        )
+        if error:
+            raise ClientError(errors.name(error), "no offset")
+        return offset
+
+    def list_offsets(self, action: Action, now: int) -> Answer:
+        what, committed = action.arg("what"), action.arg("isolation") == "read_committed"
+        at = {"earliest": wire.EARLIEST, "latest": wire.LATEST}.get(what, now - action.arg("age"))
+        return _value(self._offset(action.arg("partition"), at, committed))
+
+    def read(self, action: Action, now: int) -> Answer:
+        return self._fetch(action, action.arg("at"), action.arg("max_bytes"))
+
+    def _fetch(self, action: Action, at: int, max_bytes: int) -> Answer:
+        committed = action.arg("isolation") == "read_committed"
+        request = wire.fetch(self._topic, action.arg("partition"), at, committed, max_bytes)
+        found = self._link.at_leader(
+            self._topic, action.arg("partition"), wire.FETCH, request, wire.fetched, lambda got: got.error
+        )
+        if found.error:
+            return _failed(found.error)
+        batches = list(whole(found.data, self._checked))
+        position = max(at, batches[-1].last + 1) if batches else at
+        return _value([visible(batches, at, found.aborted if committed else ()), position])
+
+    def read_all(self, action: Action, now: int) -> Answer:
+        """Fetch from log start until a fetch gives nothing more."""
+        at, before = self._offset(action.arg("partition"), wire.EARLIEST, False), -1
+        records: list[Any] = []
+        while at != before:
+            before, found = at, self._fetch(action, at, FETCH_BYTES)
+            if found["error"]:
+                return found
+            records += found["value"][0]
+            at = found["value"][1]
+        return _value([records, at])
+
+    def delete_records(self, action: Action, now: int) -> Answer:
+        request = wire.delete_records(self._topic, action.arg("partition"), action.arg("at"))
+        error, start = self._link.at_leader(
+            self._topic,
+            action.arg("partition"),
+            wire.DELETE_RECORDS,
+            request,
+            wire.deleted,
+            lambda found: found[0],
+        )
+        return _failed(error) if error else _value(start)
+
+
+def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
+    """[offset, timestamp, key, value] from offset `at` on; no markers, nothing aborted (KIP-98)."""
+    waiting = sorted(aborted, key=lambda one: one[1])
+    hidden: set[int] = set()
+    found: list[list[Any]] = []
+    for batch in batches:
+        while waiting and waiting[0][1] <= batch.last:
+            hidden.add(waiting.pop(0)[0])
+        if batch.control:
+            if marker(batch) == ABORT:
+                hidden.discard(batch.producer_id)
+        elif not (batch.transactional and batch.producer_id in hidden):
+            found += (
+                [one.offset, one.timestamp, _decoded(one.key), _decoded(one.value)]
+                for one in records_of(batch)
+                if one.offset >= at
+            )
+    return found
+
+
+def _decoded(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode(errors="replace")
+
+
+def _value(value: Any) -> Answer:
+    return {"error": "", "value": value, "size": 0}
+
+
+def _failed(error: int) -> Answer:
+    return {"error": errors.name(error), "value": None, "size": 0}
+
+
+def _appended(error: int, base: int, count: int, size: int) -> Answer:
+    answer = _failed(error) if error else _value([base, base + count])
+    return {**answer, "size": size}
+
+
+_DO: Final[Mapping[str, Callable[[LogRole, Action, int], Answer]]] = {
+    "append": LogRole.append,
+    "retry": LogRole.retry,
+    "gap": LogRole.gap,
+    "zombie": LogRole.zombie,
+    "init": LogRole.init,
+    "commit": LogRole.commit,
+    "abort": LogRole.commit,
+    "read": LogRole.read,
+    "read-all": LogRole.read_all,
+    "list": LogRole.list_offsets,
+    "delete-records": LogRole.delete_records,
+}

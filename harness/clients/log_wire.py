@@ -1,0 +1,238 @@
+"""Requests about one partition, made by hand: nothing is hidden, retried or batched as a library would.
+
+Versions that brokers from 2.4 to 4.x and librdkafka's mock cluster take, none of them flexible. Each pair of
+functions makes a request and reads its answer (without size and correlation id).
+Source: https://kafka.apache.org/protocol
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+PRODUCE: Final = (0, 7)
+FETCH: Final = (1, 10)
+LIST_OFFSETS: Final = (2, 2)
+METADATA: Final = (3, 7)
+FIND_COORDINATOR: Final = (10, 1)
+DELETE_RECORDS: Final = (21, 0)
+INIT_PRODUCER_ID: Final = (22, 0)
+ADD_PARTITIONS: Final = (24, 0)
+END_TXN: Final = (26, 0)
+DESCRIBE_CONFIGS: Final = (32, 1)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+CONSUMER: Final = -1
+DEBUGGING: Final = -2  # a replica id for tools: offsets from any replica, the end being the log's own
+
+_TOPIC: Final = 2  # type of a resource
+_WAIT_MS: Final = 15_000
+
+
+class Fetched(NamedTuple):
+    """`aborted`: (producer, first offset) of transactions; `data`: batches, the last one may be cut short."""
+
+    error: int
+    high_watermark: int
+    last_stable: int
+    aborted: list[tuple[int, int]]
+    data: bytes
+
+
+class Reader:
+    """Takes big-endian values one after another. Raises struct.error at the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, code: str) -> Any:
+        found = struct.unpack_from(">" + code, self._data, self._at)
+        self._at += struct.calcsize(">" + code)
+        return found[0] if len(found) == 1 else found
+
+    def raw(self, length: int) -> bytes:
+        if self._at + length > len(self._data):
+            raise struct.error("an answer was cut short")
+        found = self._data[self._at : self._at + max(length, 0)]
+        self._at += max(length, 0)
+        return found
+
+    def text(self) -> str:
+        return self.raw(self.take("h")).decode(errors="replace")
+
+
+def text(value: str | None) -> bytes:
+    if value is None:
+        return struct.pack(">h", -1)
+    raw = value.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _one(topic: str, partition: bytes) -> bytes:
+    """An array of one topic with one partition."""
+    return struct.pack(">i", 1) + text(topic) + struct.pack(">i", 1) + partition
+
+
+def _down(answer: Reader) -> Reader:
+    """Past the heads of an array of one topic with one partition, to what follows the partition's number."""
+    answer.take("i")
+    answer.text()
+    answer.take("ii")
+    return answer
+
+
+def produce(topic: str, partition: int, batch: bytes, acks: int, transactional_id: str | None) -> bytes:
+    rest = struct.pack(">ii", partition, len(batch)) + batch
+    return text(transactional_id) + struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
+
+
+def produced(answer: bytes) -> tuple[int, int]:
+    """(error, base offset)"""
+    error, base = _down(Reader(answer)).take("hq")
+    return int(error), int(base)
+
+
+def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int) -> bytes:
+    head = struct.pack(">iiiibii", CONSUMER, 0, 0, max_bytes, committed, 0, -1)
+    return (
+        head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
+    )
+
+
+def fetched(answer: bytes) -> Fetched:
+    reader = Reader(answer)
+    error = reader.take("ihi")[1]
+    if error:
+        return Fetched(error, -1, -1, [], b"")
+    error, high, stable, _ = _down(reader).take("hqqq")
+    aborted = [reader.take("qq") for _ in range(max(reader.take("i"), 0))]
+    return Fetched(error, high, stable, aborted, reader.raw(reader.take("i")))
+
+
+def list_offsets(
+    topic: str, partition: int, timestamp: int, committed: bool, replica: int = CONSUMER
+) -> bytes:
+    return struct.pack(">ib", replica, committed) + _one(topic, struct.pack(">iq", partition, timestamp))
+
+
+def listed(answer: bytes) -> tuple[int, int]:
+    """(error, offset)"""
+    reader = Reader(answer)
+    reader.take("i")
+    error, _, offset = _down(reader).take("hqq")
+    return int(error), int(offset)
+
+
+def metadata(topic: str) -> bytes:
+    return struct.pack(">i", 1) + text(topic) + b"\0"
+
+
+class Placed(NamedTuple):
+    """Where the brokers are, by id; of each partition its leader, leader epoch, replicas and in-sync ones."""
+
+    brokers: Mapping[int, tuple[str, int]]
+    partitions: Mapping[int, tuple[int, int, tuple[int, ...], tuple[int, ...]]]
+
+
+def placed(answer: bytes) -> Placed:
+    reader = Reader(answer)
+    reader.take("i")
+    brokers = {}
+    for _ in range(reader.take("i")):
+        number, host, port = reader.take("i"), reader.text(), reader.take("i")
+        reader.text()
+        brokers[number] = (host, port)
+    reader.text()
+    reader.take("i")
+    found = {}
+    for _ in range(reader.take("i")):
+        reader.take("h")
+        reader.text()
+        reader.take("b")
+        for _ in range(reader.take("i")):
+            _, number, leader, epoch = reader.take("hiii")
+            replicas, insync, _ = [_ints(reader) for _ in range(3)]
+            found[number] = (leader, epoch, replicas, insync)
+    return Placed(brokers, found)
+
+
+def _ints(reader: Reader) -> tuple[int, ...]:
+    return tuple(reader.take("i") for _ in range(reader.take("i")))
+
+
+def find_coordinator(transactional_id: str) -> bytes:
+    return text(transactional_id) + b"\1"
+
+
+def coordinator(answer: bytes) -> tuple[int, int]:
+    """(error, broker)"""
+    reader = Reader(answer)
+    error = reader.take("ih")[1]
+    reader.text()
+    return int(error), int(reader.take("i"))
+
+
+def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
+    return text(transactional_id) + struct.pack(">i", timeout_ms)
+
+
+def initialised(answer: bytes) -> tuple[int, int, int]:
+    """(error, producer id, epoch)"""
+    _, error, producer, epoch = Reader(answer).take("ihqh")
+    return int(error), int(producer), int(epoch)
+
+
+def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, partition: int) -> bytes:
+    return (
+        text(transactional_id)
+        + struct.pack(">qh", producer, epoch)
+        + _one(topic, struct.pack(">i", partition))
+    )
+
+
+def added(answer: bytes) -> int:
+    """The error."""
+    reader = Reader(answer)
+    reader.take("i")
+    return int(_down(reader).take("h"))
+
+
+def end_txn(transactional_id: str, producer: int, epoch: int, commit: bool) -> bytes:
+    return text(transactional_id) + struct.pack(">qhb", producer, epoch, commit)
+
+
+def ended(answer: bytes) -> int:
+    """The error."""
+    return int(Reader(answer).take("ih")[1])
+
+
+def delete_records(topic: str, partition: int, offset: int) -> bytes:
+    return _one(topic, struct.pack(">iq", partition, offset)) + struct.pack(">i", _WAIT_MS)
+
+
+def deleted(answer: bytes) -> tuple[int, int]:
+    """(error, log start)"""
+    reader = Reader(answer)
+    reader.take("i")
+    start, error = _down(reader).take("qh")
+    return int(error), int(start)
+
+
+def describe_config(topic: str, name: str) -> bytes:
+    return struct.pack(">ib", 1, _TOPIC) + text(topic) + struct.pack(">i", 1) + text(name) + b"\0"
+
+
+def described(answer: bytes) -> str:
+    """The value; empty where there is none."""
+    reader = Reader(answer)
+    reader.take("ii")
+    error = reader.take("h")
+    reader.text()
+    reader.take("b")
+    reader.text()
+    if error or not reader.take("i"):
+        return ""
+    reader.text()
+    return reader.text()

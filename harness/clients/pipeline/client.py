@@ -1,0 +1,170 @@
+"""The client of one process of the pipeline: which part of it comes to life depends on its ops.
+
+    send   a writer: [["send", partition, id], ...]; partitions are numbered through the input topics
+    work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
+    leave  the instance closes cleanly; the next `work` starts it anew
+    lag    how many input records the group has not committed yet
+    read   the final reading, a share of the partitions: see `reading`
+
+After `info` the client is broken: its process is replaced, and an instance with it, by a new incarnation.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+
+from harness.clients.api import ClientError
+from harness.clients.errors import describe, outcome
+from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.events import EventLog
+from harness.clients.pipeline.files import FilesSink
+from harness.clients.pipeline.library import PipelineLibrary, Sent, Writer
+from harness.clients.pipeline.reading import Reading, lag
+from harness.model.errors import HarnessError
+from harness.model.op import FAIL, INFO, OK, Op
+from harness.model.pipeline.instance import Instance
+from harness.model.pipeline.ports import Failed, Sink
+
+
+class PipelineClient:
+    """Not thread-safe."""
+
+    def __init__(self, made: Made, library: PipelineLibrary) -> None:
+        self._made, self._library = made, library
+        self._writer: Writer | None = None
+        self._instance: Instance | None = None
+        self._events: EventLog | None = None
+        self._files: FilesSink | None = None
+        self._reading: Reading | None = None
+        self.broken = False
+
+    def invoke(self, op: Op) -> Op:
+        """The completion of `op`."""
+        does = {
+            "send": self._send,
+            "work": self._work,
+            "leave": self._leave,
+            "lag": self._lag,
+            "read": self._read,
+        }.get(op.f)
+        if does is None:
+            return op.with_(type=FAIL, error=f"unknown: the pipeline's client has no op {op.f!r}")
+        if self.broken:
+            return op.with_(
+                type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
+            )
+        done = does(op)
+        self.broken = done.type == INFO
+        return done
+
+    # --- writers ---
+
+    def _send(self, op: Op) -> Op:
+        made = self._made
+        if self._writer is None:
+            self._writer = self._library.writer(made)
+        records = []
+        for _, number, id in op.value:
+            key = id % op.extra["keys"]
+            at = (made.topic(number // made.partitions), number % made.partitions)
+            records.append((at, str(key).encode(), orjson.dumps({"id": id, "key": key})))
+        sent = self._writer.send(records, made.settings.patience_s)
+        value = [
+            [f, number, [one.offset, id] if one.error is None else id]
+            for (f, number, id), one in zip(op.value, sent, strict=True)
+        ]
+        wrong = next((one.error for one in sent if one.error is not None), None)
+        if wrong is None:
+            return op.with_(type=OK, value=value)
+        outcomes = [self._outcome(one) for one in sent]
+        judged = FAIL if all(one == FAIL for one in outcomes) else INFO
+        extra = {**op.extra, "outcomes": outcomes}
+        return op.with_(type=judged, value=value, error=describe("report", wrong), extra=extra)
+
+    def _outcome(self, one: Sent) -> str:
+        return OK if one.error is None else outcome("report", one.error, self._made.settings.retries_off)
+
+    # --- instances ---
+
+    def _open(self) -> Instance:
+        made = self._made
+        if self._events is None:
+            self._events = EventLog(made.folder, made.settings.process)
+        sink: Sink = self._library.sink(made)
+        if made.options.mode == "files":
+            sink = self._files = FilesSink(made, sink)
+        source = self._library.source(made)
+        events = self._events
+        return Instance(
+            made.options, made.slot, made.settings.process, source, sink, events.now, events.write
+        )
+
+    def _work(self, op: Op) -> Op:
+        until = time.monotonic() + self._made.work_s
+        try:
+            if self._instance is None:
+                self._instance = self._open()
+            before = dict(self._instance.counts)
+            while time.monotonic() < until:
+                self._instance.step()
+        except Failed as failed:
+            return op.with_(type=INFO, error=failed.why)
+        except HarnessError as error:
+            return op.with_(type=FAIL, error=str(error))
+        counts = self._instance.counts
+        value: dict[str, Any] = {name: counts[name] - before[name] for name in counts}
+        if self._instance.errors:
+            value["errors"], self._instance.errors = self._instance.errors, []
+        check: dict[str, Any] = self._files.report() if self._files is not None else {"lost": []}
+        check["lost"] += self._instance.lost()
+        if check["lost"] or self._files is not None:
+            value["self_check"] = check
+        return op.with_(type=OK, value=value)
+
+    def _leave(self, op: Op) -> Op:
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            try:
+                instance.close(leave=True)
+            except Failed as failed:
+                return op.with_(type=INFO, error=failed.why)
+        return op.with_(type=OK)
+
+    # --- the end ---
+
+    def _lag(self, op: Op) -> Op:
+        try:
+            return op.with_(type=OK, value=lag(self._made, self._library))
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("admin", error))
+
+    def _read(self, op: Op) -> Op:
+        if self._reading is None:
+            self._reading = Reading(self._made, self._library)
+        try:
+            return op.with_(type=OK, value=self._reading.go_on())
+        except ClientError as error:
+            self._reading = None  # from the beginning
+            return op.with_(type=FAIL, error=describe("poll", error))
+
+    def crash(self) -> None:
+        """Vanish as a killed process would."""
+        self._close(leave=False)
+
+    def close(self) -> None:
+        """Called when a successor takes the slot over: nothing is to be worked off any more."""
+        self._close(leave=False)
+
+    def _close(self, leave: bool) -> None:
+        self.broken = True
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.close(leave)
+        if self._writer is not None:
+            self._writer.close()
+        if self._events is not None:
+            self._events.close()
+            self._events = None

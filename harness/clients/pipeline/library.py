@@ -1,0 +1,52 @@
+"""What a library must offer for the pipeline. A new one is a module, and a row in `table.PIPELINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.pipeline.config import Made
+from harness.model.pipeline.ports import Mark, Sink, Source
+
+Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of one record of a writer: its offset, or why not."""
+
+    offset: int | None
+    error: ClientError | None = None
+
+
+class Writer(Protocol):
+    """A producer of input records."""
+
+    def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
+        """Send (partition, key, value) each, in order, and wait for all reports."""
+
+    def close(self) -> None: ...
+
+
+class Logs(Protocol):
+    """Reads partitions from beginning to end."""
+
+    def read(
+        self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
+    ) -> Iterator[tuple[TopicPartition, Row]]:
+        """Every record below each end, of each partition ascending. Raises ClientError when nothing has come
+        for `idle_s`."""
+
+
+class PipelineLibrary(Protocol):
+    def source(self, made: Made) -> Source: ...
+    def sink(self, made: Made) -> Sink: ...
+    def writer(self, made: Made) -> Writer: ...
+    def logs(self, made: Made) -> Logs: ...
+    def admin(self, made: Made) -> Admin: ...
+    def committed(
+        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Mark | None]:
+        """What the group has committed. Raises ClientError."""

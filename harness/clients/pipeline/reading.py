@@ -1,0 +1,129 @@
+"""The final reading: every record of the input and output topics, and which of them read_committed shows.
+
+Each slot reads the partitions whose number falls to it, into pipeline/read-<slot>.jsonl. First it reads as
+read_committed and remembers the offsets, a byte each; then as read_uncommitted, and writes. An op reads for a
+few seconds; the next goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import IO, Any, Final
+
+import orjson
+
+from harness.clients.api import ClientError, TopicPartition
+from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.events import Clock
+from harness.clients.pipeline.files import rows_of
+from harness.clients.pipeline.library import PipelineLibrary
+from harness.store import write_json
+
+OP_S: Final = 3.0  # how long an op reads
+IDLE_S: Final = 15.0
+ADMIN_S: Final = 5.0
+OPEN_S: Final = 8.0  # how long transactions that were left open may take to end
+
+
+def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
+    """{"left": input records that the group has not committed}; writes pipeline/committed.json. Raises
+    ClientError."""
+    marks = library.committed(made, made.inputs_all, ADMIN_S)
+    admin = library.admin(made)
+    try:
+        ends = {at: end for at, (_, end) in admin.offsets(made.inputs_all, "read_committed", ADMIN_S).items()}
+    finally:
+        admin.close()
+    committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
+    told = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
+    path = made.folder / "pipeline" / "committed.json"
+    write_json(path, {"group": made.settings.group_id, "offsets": told})
+    return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
+
+
+class Reading:
+    """One slot's share."""
+
+    def __init__(self, made: Made, library: PipelineLibrary) -> None:
+        self._made, self._library = made, library
+        sides = [("input", at) for at in made.inputs_all] + [("output", at) for at in made.outputs_all]
+        self._side = {at: side for n, (side, at) in enumerate(sides) if n % made.slots == made.slot}
+        self._clock = Clock.of(made.folder)
+        self._lines = 0
+        self._work = self._all()
+
+    def go_on(self) -> dict[str, Any]:
+        """{"read": lines so far, "done": whether that is all}. Raises ClientError."""
+        until = time.monotonic() + OP_S
+        for lines in self._work:
+            self._lines = lines
+            if time.monotonic() > until:
+                return {"read": lines, "done": False}
+        return {"read": self._lines, "done": True}
+
+    def _all(self) -> Iterator[int]:
+        """Read and write; yields the number of lines now and then."""
+        path = self._made.folder / "pipeline" / f"read-{self._made.slot}.jsonl"
+        with path.open("wb") as file:
+            ends = self._ends()
+            logs = self._library.logs(self._made)
+            shown = {at: bytearray(end) for at, end in ends.items()}
+            for n, (at, row) in enumerate(logs.read(ends, "read_committed", IDLE_S)):
+                shown[at][row[0]] = 1
+                if n % 1000 == 999:
+                    yield 0
+            lines = 0
+            for at, (offset, time_ms, value) in logs.read(ends, "read_uncommitted", IDLE_S):
+                lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
+                if lines % 1000 == 0:
+                    yield lines
+            said = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
+            last = {"end": True, "ends": said, "caught_up": True}
+            file.write(orjson.dumps(last, option=orjson.OPT_APPEND_NEWLINE))
+        yield lines
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """Where the logs end, when no transaction is open any more. Raises ClientError."""
+        admin, deadline = self._library.admin(self._made), time.monotonic() + OPEN_S
+        try:
+            while True:
+                stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)
+                high = admin.offsets(list(self._side), "read_uncommitted", ADMIN_S)
+                if stable == high and len(high) == len(self._side):
+                    return {at: end for at, (_, end) in high.items()}
+                if time.monotonic() > deadline:
+                    held = [at for at in self._side if stable.get(at) != high.get(at)]
+                    raise ClientError("_TIMED_OUT", f"transactions are open after {OPEN_S:.0f} s in {held}")
+                time.sleep(0.2)
+        finally:
+            admin.close()
+
+    def _write(
+        self, file: IO[bytes], at: TopicPartition, offset: int, time_ms: int, value: bytes, committed: bool
+    ) -> int:
+        side = self._side[at]
+        try:
+            found = orjson.loads(value)
+        except ValueError:
+            found = {}
+        made = [found]
+        if "file" in found:
+            made = rows_of(self._made.folder, found)
+        for one in made:
+            line = {
+                "side": side,
+                "topic": at[0],
+                "partition": at[1],
+                "offset": offset,
+                "id": one.get("id"),
+                "key": one.get("key"),
+                "n": one.get("n"),
+                "instance": one.get("instance"),
+                "incarnation": one.get("incarnation"),
+                "generation": one.get("generation"),
+                "committed": committed,
+                "time_ns": time_ms * 1_000_000 - self._clock.wall_ns,
+            }
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        return len(made)

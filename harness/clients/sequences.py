@@ -1,0 +1,57 @@
+"""Whether a broker still refuses old sequence numbers: appends of a producer of its own, made by hand.
+
+A library would never send such requests. See KIP-98: a batch that is already there is answered as it was the
+first time, or by DUPLICATE_SEQUENCE_NUMBER, and not appended; one that leaves a gap is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from harness.clients import log_wire as wire
+from harness.clients.api import ClientError
+from harness.clients.log_batches import encode
+from harness.clients.log_link import Link
+
+BATCHES: Final = 3
+GAP: Final = 7
+
+
+class Sequences:
+    """One idempotent producer, which appends to partition 0 of one topic, a record a batch."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._link, self._topic = Link(bootstrap), topic
+        self._producer, self._epoch, self._stamp = -1, -1, int(time.time() * 1000)
+
+    def append(self) -> list[int]:
+        """The offsets of BATCHES batches. Raises ClientError."""
+        error, self._producer, self._epoch = self._link.at_leader(
+            self._topic, 0, wire.INIT_PRODUCER_ID, wire.init_producer_id(None, 0), wire.initialised, _first
+        )
+        if error:
+            raise ClientError(str(error), "no producer id")
+        found = [self._send(sequence) for sequence in range(BATCHES)]
+        if any(error for error, _ in found):
+            raise ClientError(str(found[0][0]), "the first appends of a producer were refused")
+        return [base for _, base in found]
+
+    def again(self) -> dict[str, Any]:
+        """{"retry": [error, offset] of the last batch, sent again, "gap": error of one that leaves a gap,
+        "end": where the log ends}. Errors are the protocol's numbers. Raises ClientError."""
+        self._link.placed(self._topic)  # another may lead by now
+        retry, gap = self._send(BATCHES - 1), self._send(BATCHES + GAP)
+        request = wire.list_offsets(self._topic, 0, wire.LATEST, False)
+        _, end = self._link.at_leader(self._topic, 0, wire.LIST_OFFSETS, request, wire.listed, _first)
+        return {"retry": list(retry), "gap": gap[0], "end": end}
+
+    def _send(self, sequence: int) -> tuple[int, int]:
+        text = f"sequence {sequence}"
+        batch = encode([(self._stamp, None, text)], "none", self._producer, self._epoch, sequence)
+        request = wire.produce(self._topic, 0, batch, -1, None)
+        return self._link.at_leader(self._topic, 0, wire.PRODUCE, request, wire.produced, _first)
+
+
+def _first(found: tuple[int, ...]) -> int:
+    return found[0]

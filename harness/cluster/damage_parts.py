@@ -1,0 +1,211 @@
+"""Damage to one part of every log of the run's topics, and to the files that say where recovery begins.
+
+    flip-last, flip-first      one bit that a checksum covers, in the last segment that holds anything, or in
+                               the first
+    tail-last                  the last batch of that segment is cut off in its middle
+    zero-last, zero-first      a page of zeroes in the middle of the segment, where a batch begins
+    index-bad, timeindex-bad   the first entries of every (offset, time) index are garbage
+    index-short                every index ends in the middle of an entry
+    index-gone                 every index is gone, of both kinds
+    snapshot-bad               every snapshot of the producers is garbage behind its first bytes
+    epochs-bad                 leader-epoch-checkpoint has a line that is none
+    no-point, no-marker        recovery-point-offset-checkpoint, the mark of a clean shutdown: gone
+    no-point-no-marker         both
+    point-bad                  recovery-point-offset-checkpoint has a line that is none
+    folder-fails, folder-back  the second folder for logs (data2) cannot be used any more, and again can
+    point-high                 recovery-point-offset-checkpoint says more than the logs hold
+
+Sources: KAFKA-615 (the recovery point); Kafka's LogLoader and LogManager, 3.9 to 4.3.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster.batches import COVERED_AT, covered
+
+POINT: Final = "recovery-point-offset-checkpoint"
+MARKER: Final = ".kafka_cleanshutdown"
+EPOCHS: Final = "leader-epoch-checkpoint"
+PAGE: Final = 4096
+SHORTER: Final = 3  # bytes: entries have 8 or 12
+BEYOND: Final = 1_000_000  # offsets that no log of a run has
+Damage = Callable[[Path, str, random.Random], dict[str, Any]]
+
+
+def logs(data: Path, prefix: str) -> list[Path]:
+    """The folders of the run's partitions."""
+    return sorted(path for path in data.glob(f"{prefix}*") if path.is_dir())
+
+
+def segment(log: Path, which: int) -> Path | None:
+    """The first (0) or last (-1) segment of a log that is not empty."""
+    files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
+    return files[which] if files else None
+
+
+def _segments(
+    which: int, change: Callable[[bytearray, random.Random], str], data: Path, prefix: str, rng: random.Random
+) -> dict[str, Any]:
+    """`change` one segment of every log that has one; which, and what was done to it."""
+    done = {}
+    for log in logs(data, prefix):
+        file = segment(log, which)
+        if file is None:
+            continue
+        content = bytearray(file.read_bytes())
+        said = change(content, rng)
+        if said:
+            file.write_bytes(content)
+            done[str(file.relative_to(data))] = said
+    return {"files": done} if done else {}
+
+
+def _flip(content: bytearray, rng: random.Random) -> str:
+    """One bit, of a batch in the middle of the segment."""
+    batches = covered(content)
+    if not batches:
+        return ""
+    place = rng.choice(batches[len(batches) // 2])
+    content[place] ^= 1 << rng.randrange(8)
+    return f"bit flipped in byte {place}"
+
+
+def _tail(content: bytearray, rng: random.Random) -> str:
+    """The file ends somewhere within its last batch, as a write that was not finished leaves it."""
+    batches = covered(content)
+    if not batches:
+        return ""
+    begin, end = batches[-1].start, batches[-1].stop
+    size = rng.randrange(begin - 1, end)
+    del content[size:]
+    return f"{end - size} bytes cut off"
+
+
+def _zero(content: bytearray, rng: random.Random) -> str:
+    """A whole page, as a lost write leaves it: the one in which a batch in the middle begins."""
+    batches = covered(content)
+    if not batches:
+        return ""
+    at = (batches[len(batches) // 2].start - COVERED_AT) // PAGE * PAGE
+    end = min(at + PAGE, len(content))
+    content[at:end] = bytes(end - at)
+    return f"zeroes from byte {at} to {end}"
+
+
+def _files(
+    pattern: str, change: Callable[[Path, random.Random], bool], data: Path, prefix: str, rng: random.Random
+) -> dict[str, Any]:
+    """`change` every file of a kind in the run's logs; how many."""
+    found = [file for log in logs(data, prefix) for file in sorted(log.glob(pattern))]
+    count = sum(change(file, rng) for file in found)
+    return {"changed": count} if count else {}
+
+
+def _garbage(head: int, size: int) -> Callable[[Path, random.Random], bool]:
+    """Random bytes behind the first `head`, as many as there are up to `size`."""
+
+    def change(file: Path, rng: random.Random) -> bool:
+        length = min(size, file.stat().st_size - head)
+        if length <= 0:
+            return False
+        with file.open("r+b") as out:
+            out.seek(head)
+            out.write(rng.randbytes(length))
+        return True
+
+    return change
+
+
+def _short(file: Path, rng: random.Random) -> bool:
+    size = file.stat().st_size
+    if size < SHORTER:
+        return False
+    with file.open("r+b") as out:
+        out.truncate(size - SHORTER)
+    return True
+
+
+def _gone(file: Path, rng: random.Random) -> bool:
+    file.unlink()
+    return True
+
+
+def _bad_line(file: Path, rng: random.Random) -> bool:
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], "this is no entry", *lines[3:]]) + "\n")
+    return True
+
+
+def _removed(names: tuple[str, ...], data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    gone = [name for name in names if (data / name).exists()]
+    for name in gone:
+        (data / name).unlink()
+    return {"deleted": gone} if len(gone) == len(names) else {}
+
+
+def _point_bad(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    file = data / POINT
+    return {"changed": int(_bad_line(file, rng))} if file.exists() else {}
+
+
+def _point_high(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Each of the run's logs is said to be on disk far beyond its end."""
+    file = data / POINT
+    if not file.exists():
+        return {}
+    rows = [line.split() for line in file.read_text().splitlines()]
+    changed = [row for row in rows[2:] if len(row) == 3 and row[0].startswith(prefix)]
+    for row in changed:
+        row[2] = str(BEYOND)
+    file.write_text("".join(" ".join(row) + "\n" for row in rows))
+    return {"changed": len(changed)} if changed else {}
+
+
+def _folder_fails(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """A file stands in its place: what is open goes on, and nothing can be opened or made there."""
+    second, aside = _second(data)
+    if not second.is_dir() or aside.exists():
+        return {}
+    second.rename(aside)
+    second.touch()
+    return {"failed": second.name}
+
+
+def _folder_back(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    second, aside = _second(data)
+    if not aside.is_dir():
+        return {}
+    second.unlink(missing_ok=True)
+    aside.rename(second)
+    return {"back": second.name}
+
+
+def _second(data: Path) -> tuple[Path, Path]:
+    return data.with_name(f"{data.name}2"), data.with_name(f"aside-{data.name}2")
+
+
+KINDS: Final[dict[str, Damage]] = {
+    "flip-last": partial(_segments, -1, _flip),
+    "flip-first": partial(_segments, 0, _flip),
+    "tail-last": partial(_segments, -1, _tail),
+    "zero-last": partial(_segments, -1, _zero),
+    "zero-first": partial(_segments, 0, _zero),
+    "index-bad": partial(_files, "*.index", _garbage(0, 64)),
+    "timeindex-bad": partial(_files, "*.timeindex", _garbage(0, 96)),
+    "index-short": partial(_files, "*index", _short),
+    "index-gone": partial(_files, "*index", _gone),
+    "snapshot-bad": partial(_files, "*.snapshot", _garbage(2, 64)),
+    "epochs-bad": partial(_files, EPOCHS, _bad_line),
+    "no-point": partial(_removed, (POINT,)),
+    "no-marker": partial(_removed, (MARKER,)),
+    "no-point-no-marker": partial(_removed, (POINT, MARKER)),
+    "point-bad": _point_bad,
+    "point-high": _point_high,
+    "folder-fails": _folder_fails,
+    "folder-back": _folder_back,
+}

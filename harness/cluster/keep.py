@@ -1,0 +1,104 @@
+"""Copies of servers' data folders, taken where they are, as `python -m harness.cluster.keep`:
+
+    TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; {"bytes", "left_out"} as JSON
+
+What is copied: the files of the node itself (checkpoints, meta.properties, the mark of a clean shutdown), and
+partitions of topics that begin with PREFIX, deleted ones too. A partition is copied from every node or from
+none: those that would make the whole larger than MOST_BYTES are left out. Files stay sparse: an index that
+is being written has room for much more than it holds. The servers should be paused meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+_OF_NODE: Final = ("meta.properties", ".kafka_cleanshutdown", "*-checkpoint")
+_PIECE: Final = 1 << 20
+
+
+def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
+    """See the module's text. left_out: names of partitions."""
+    taken = 0
+    for node, data in nodes.items():
+        (target / node).mkdir(parents=True, exist_ok=True)
+        for pattern in _OF_NODE:
+            for file in sorted(data.glob(pattern)):
+                if file.is_file() and not file.is_symlink():
+                    shutil.copyfile(file, target / node / file.name)
+    names = {
+        folder.name for data in nodes.values() for folder in data.glob(f"{prefix}*-*") if folder.is_dir()
+    }
+    left_out = []
+    for name in sorted(names):
+        files = [(node, file) for node, data in nodes.items() for file in _files(data / name)]
+        size = sum(_used(file) for _, file in files)
+        if taken + size > most:
+            left_out.append(name)
+            continue
+        taken += size
+        for node, data in nodes.items():
+            if (data / name).is_dir():  # an empty one says something too
+                (target / node / name).mkdir(exist_ok=True)
+        for node, file in files:
+            _copy(file, target / node / name / file.name)
+    return {"bytes": taken, "left_out": left_out}
+
+
+def _files(folder: Path) -> list[Path]:
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [file for file in found if file.is_file() and not file.is_symlink()]
+
+
+def _used(file: Path) -> int:
+    return sum(end - begin for begin, end in _pieces(file))
+
+
+def _pieces(file: Path) -> Iterator[tuple[int, int]]:
+    """(from, to) of what is no hole. A file system that knows no holes says that there are none."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        end, size = 0, os.fstat(descriptor).st_size
+        while end < size:
+            try:
+                begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            except OSError:  # nothing but a hole follows
+                return
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            yield begin, end
+    finally:
+        os.close(descriptor)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as read, target.open("wb") as written:
+        written.truncate(source.stat().st_size)
+        for begin, end in _pieces(source):
+            read.seek(begin)
+            written.seek(begin)
+            while begin < end and (piece := read.read(min(_PIECE, end - begin))):
+                written.write(piece)
+                begin += len(piece)
+
+
+def main(argv: Sequence[str]) -> int:
+    """See the module's text. What goes wrong is said in one line on standard error."""
+    target, prefix, most, *rest = argv
+    nodes = {name: Path(data) for name, _, data in (one.partition("=") for one in rest)}
+    try:
+        done = keep(Path(target), prefix, int(most), nodes)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(orjson.dumps(done).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Spark's own Kafka source: the package spark-sql-kafka-0-10 and what it needs, from Maven Central.
+
+PySpark brings neither. The Ivy inside PySpark resolves the package of PySpark's own version and Scala into
+the cache, once. Not every release of PySpark has its connector on every mirror: `FALLBACKS` are older ones
+that were tried with this one, and using one of them is told. What stands in `spark-kafka.sha256` is pinned.
+https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import cache, jars
+from harness.cluster.cache import Progress
+from harness.cluster.java import Java
+from harness.model.errors import Missing
+
+SOURCE: Final = "spark-sql-kafka-0-10"
+TOKENS: Final = "spark-token-provider-kafka-0-10"
+_PINS: Final = "spark-kafka.sha256"
+_ARTIFACT: Final = re.compile(r"^(.+?)-\d")
+_SCALA: Final = re.compile(r"^spark-sql_(\d+\.\d+)-(.+)\.jar$")
+_TROUBLE: Final = re.compile(r"Host \S+ not found|[Rr]efused|SSL|timed out|Server access")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Versions of the source and of its token provider, which are usually one."""
+
+    source: str
+    tokens: str
+
+
+FALLBACKS: Final = (Release("4.2.0", "4.1.0-preview1"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """version: of the source; files: the jars that PySpark does not bring."""
+
+    version: str
+    spark: str
+    files: tuple[Path, ...]
+
+    @property
+    def note(self) -> str:
+        """What a user should know; empty when the versions are one."""
+        if self.version == self.spark:
+            return ""
+        return f"Spark {self.spark} reads Kafka with the source of {self.version}: its own was not found"
+
+
+def ensure(java: Java, progress: Progress) -> Connector:
+    """The connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
+    spark = installed("pyspark")
+    folder = cache.root() / "spark-kafka" / spark
+    if found := _present(spark, folder):
+        return found
+    with cache.locked(folder.with_name(f"{spark}.lock"), progress, "fetching Spark's Kafka source"):
+        if found := _present(spark, folder):
+            return found
+        progress(f"fetching Spark's Kafka source from Maven Central into {folder} (once; about 20 MB)")
+        with cache.building(folder) as building:
+            release = _fetch(spark, java, building / "jars", progress)
+            _seal(release, building)
+    if found := _present(spark, folder):
+        return found
+    raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
+
+
+def _present(spark: str, folder: Path) -> Connector | None:
+    """The connector if each of its files is there in its noted size."""
+    try:
+        noted = json.loads((folder / "jars.json").read_text())
+        sizes: dict[str, int] = noted["files"]
+        if any((folder / "jars" / name).stat().st_size != size for name, size in sizes.items()):
+            return None
+        return Connector(noted["version"], spark, tuple(folder / "jars" / name for name in sorted(sizes)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
+    said: list[str] = []
+    for release in (Release(spark, spark), *FALLBACKS):
+        code, lines = jars.retrieve(ivy_module(release, _scala()), java, target, progress)
+        if code == 0:
+            return release
+        said = said or lines
+    told = next(
+        (line.strip() for line in said if _TROUBLE.search(line)),
+        next((line.strip() for line in said if ": not found" in line), "Ivy said nothing"),
+    )
+    raise Missing(
+        f"Spark's Kafka source (org.apache.spark:{SOURCE}_{_scala()}:{spark}) could not be fetched from "
+        f"Maven Central ({told}). It is needed once: connect to the network and try again; behind a proxy, "
+        "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy "
+        "settings file in HARNESS_IVY_SETTINGS"
+    )
+
+
+def ivy_module(release: Release, scala: str) -> str:
+    """The Ivy file that asks for the source; the token provider by its own version."""
+    tokens = f"{TOKENS}_{scala}"
+    return (
+        '<ivy-module version="2.0">\n'
+        '  <info organisation="harness" module="spark-kafka"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        "  <dependencies>\n"
+        f'    <dependency org="org.apache.spark" name="{SOURCE}_{scala}" rev="{release.source}"'
+        ' conf="default->default">\n'
+        f'      <exclude org="org.apache.spark" module="{tokens}"/>\n'
+        '      <exclude org="org.apache.hadoop"/>\n'
+        "    </dependency>\n"
+        f'    <dependency org="org.apache.spark" name="{tokens}" rev="{release.tokens}" transitive="false"'
+        ' conf="default->default"/>\n'
+        "  </dependencies>\n"
+        "</ivy-module>\n"
+    )
+
+
+def _seal(release: Release, folder: Path) -> None:
+    """Note the files that PySpark does not bring. Raises Missing when a pinned one is another."""
+    names = missing_of((path.name for path in (folder / "jars").glob("*.jar")), _bundled())
+    pins = _pinned()
+    sizes = {}
+    for name in names:
+        data = (folder / "jars" / name).read_bytes()
+        if name in pins and hashlib.sha256(data).hexdigest() != pins[name]:
+            raise Missing(
+                f"Spark's Kafka source: {name} differs from the pinned SHA-256. Nothing was kept. Look for a "
+                "proxy or mirror that alters files, then try again"
+            )
+        sizes[name] = len(data)
+    (folder / "jars.json").write_text(json.dumps({"version": release.source, "files": sizes}, indent=1))
+
+
+def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
+    """Jars whose artifact is not among those that PySpark brings, whatever their versions."""
+    there = {_artifact(name) for name in bundled}
+    return sorted(name for name in names if _artifact(name) not in there)
+
+
+def _artifact(name: str) -> str:
+    found = _ARTIFACT.match(name)
+    return found[1] if found else name
+
+
+def _pinned() -> dict[str, str]:
+    lines = (line.split() for line in Path(__file__).with_name(_PINS).read_text().splitlines() if line)
+    return {name: digest for digest, name in lines}
+
+
+def _bundled() -> list[str]:
+    spec = importlib.util.find_spec("pyspark")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return [path.name for folder in folders for path in (Path(folder) / "jars").glob("*.jar")]
+
+
+def _scala() -> str:
+    """The Scala that PySpark was made with. Raises Missing."""
+    for name in _bundled():
+        if found := _SCALA.match(name):
+            return found[1]
+    raise Missing("PySpark's own jars were not found: install pyspark in this environment")

@@ -1,0 +1,193 @@
+"""`harness inspect`: a run's kept data, or any data folders, decoded and compared; causes by its history.
+
+Nothing is started and nothing is written but the run's tables where they are missing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from checker import ingest, segments, stored
+from checker.coding import BASE
+from checker.disk import causes, contents, folders, truncations
+from checker.disk.causes import Finding, Log, Read, Sent
+from checker.disk.replicas import Comparison, compare
+from checker.disk.truncations import Truncation
+from checker.schema import OK
+from harness import plan as plans
+from harness.clients import payload
+from harness.keeping_data import FOLDER
+from harness.model.errors import BadInput
+from harness.plan import TestPlan
+from harness.store import is_run
+
+SERVER_LOG: Final = "server.log"
+_Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was found. nodes: data folders; findings: by partition, of a run; missing: keys without data."""
+
+    place: Path
+    nodes: Mapping[str, Path]
+    partitions: tuple[Comparison, ...]
+    findings: Mapping[_Partition, tuple[Finding, ...]]
+    judged: bool
+    missing: tuple[int, ...]
+
+    @property
+    def well(self) -> bool:
+        """Whether all replicas are whole and the same, and every record is where it should be."""
+        whole = all(one.same and not one.flaws for one in self.partitions)
+        return whole and not any(self.findings.values())
+
+
+def inspect(place: Path, topic: str = "") -> Inspection:
+    """Look at a run folder, or at a folder with data folders. Raises BadInput, BadHistory.
+
+    topic  that one only; empty for all, of a run: for its own
+    """
+    run = place if is_run(place) else None
+    nodes = folders.nodes(place / FOLDER if run else place)
+    if not nodes:
+        raise BadInput(_nothing(place, run))
+    plan = plans.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
+    named = sorted({one for data in nodes.values() for one in folders.partitions(data)})
+    wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
+    if not wanted:
+        there = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
+        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {there}")
+    history = _History(place, plan) if run and plan else None
+    marks = history.ends() if history else {}
+    found = tuple(compare(nodes, *one, high_watermark=marks.get(one)) for one in wanted)
+    if history is None:
+        return Inspection(place, nodes, found, {}, False, ())
+    told = _truncations(place, nodes)
+    findings = {
+        (one.topic, one.partition): tuple(history.findings(nodes, one, told))
+        for one in found
+        if history.key_of((one.topic, one.partition)) is not None
+    }
+    missing = () if topic else tuple(key for key in history.keys if history.place(key) not in set(named))
+    return Inspection(place, nodes, found, findings, True, missing)
+
+
+def _nothing(place: Path, run: Path | None) -> str:
+    if run:
+        return f"{place}: the run kept no data of its brokers; run again with --keep-data"
+    return (
+        f"{place}: no data of Kafka brokers there: give a run, a broker's data folder (what log.dirs names), "
+        "or a folder that holds one for each node"
+    )
+
+
+def _is_own(topic: str, plan: TestPlan | None) -> bool:
+    return plan is None or topic.startswith(f"{plan.run}-")
+
+
+def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Sequence[Truncation]]:
+    found: defaultdict[_Partition, list[Truncation]] = defaultdict(list)
+    for node in nodes:
+        path = run / "logs" / node / SERVER_LOG
+        if path.is_file():
+            with path.open(errors="replace") as lines:
+                for one in truncations.read(node, lines):
+                    found[one.topic, one.partition].append(one)
+    return found
+
+
+@lru_cache(maxsize=4)  # the keys of a bucket come one after another
+def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
+    return stored.bucket_columns(folder, kind, bucket, *names)
+
+
+class _History:
+    """A run's history by key, bucket by bucket."""
+
+    def __init__(self, run: Path, plan: TestPlan) -> None:
+        self._plan, self._folder = plan, run / "tables"
+        meta = ingest.ready(run, self._folder, None)
+        meta = meta or segments.make(run, self._folder, None, lambda text: None, None)
+        self._bucket: dict[int, int] = {}
+        self.keys: list[int] = []
+        for bucket in range(meta["buckets"]):
+            keys = stored.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
+            for key in np.unique(keys).tolist():
+                if 0 <= key < BASE:
+                    self._bucket[key] = bucket
+        self.keys = sorted(self._bucket)
+
+    def place(self, key: int) -> _Partition:
+        """Where a key's records are: see docs/architecture.md."""
+        topic, partition = divmod(key, self._plan.partitions_per_topic)
+        return f"{self._plan.run}-{topic}", partition
+
+    def key_of(self, place: _Partition) -> int | None:
+        """The key of a partition, where the history has one."""
+        number = place[0].removeprefix(f"{self._plan.run}-")
+        if not number.isdecimal():
+            return None
+        key = int(number) * self._plan.partitions_per_topic + place[1]
+        return key if key in self._bucket and self.place(key) == place else None
+
+    def ends(self) -> dict[_Partition, int]:
+        """The highest offset that an `ok` poll saw, and one: no high watermark is lower."""
+        found: dict[_Partition, int] = {}
+        for key in self.keys:
+            offsets = [read.offset for read in self._reads(key)]
+            if offsets:
+                found[self.place(key)] = max(offsets) + 1
+        return found
+
+    def findings(
+        self,
+        nodes: Mapping[str, Path],
+        comparison: Comparison,
+        told: Mapping[_Partition, Sequence[Truncation]],
+    ) -> Iterator[Finding]:
+        """The records of a partition's key that are not where they should be."""
+        at = comparison.topic, comparison.partition
+        key = self.key_of(at)
+        best = comparison.replicas.get(comparison.reference)
+        if key is None or best is None:
+            return
+        decode = partial(payload.decode, run=self._plan.run, key=key)
+        replicas = contents.replicas(nodes, *at)
+        log = Log(
+            contents.read(replicas[best.node], decode), best.log_start, best.end, comparison.high_watermark,
+            best.compacted, {one.epoch: one.start for one in best.epochs}, told.get(at, ()),
+        )  # fmt: skip
+        committed = self._plan.isolation_level == "read_committed"
+        asked = causes.asked(self._sends(key), self._reads(key), log, committed)
+        values = {one.value for one in asked}
+        seen: defaultdict[int, list[contents.Seen]] = defaultdict(list)
+        if values:
+            for node, replica in replicas.items():
+                for value, where in contents.look(node, replica, values, decode):
+                    seen[value].append(where)
+        yield from causes.explain(key, asked, log, seen)
+
+    def _sends(self, key: int) -> Iterator[Sent]:
+        names = ("value", "offset", "type", "op", "txn")
+        for row in self._of(key, "sends", names):
+            yield Sent(*row)
+
+    def _reads(self, key: int) -> Iterator[Read]:
+        for value, offset, kind, op in self._of(key, "polls", ("value", "offset", "type", "op")):
+            if kind == OK and abs(value) < BASE:
+                yield Read(value, offset, op)
+
+    def _of(self, key: int, kind: str, names: Sequence[str]) -> list[Sequence[Any]]:
+        """Rows of one key."""
+        table = _columns(self._folder, kind, self._bucket[key], "key", *names)
+        mine = table.filter(np.asarray(table.column("key").to_numpy() == key))
+        columns = [mine.column(name).to_pylist() for name in names]
+        return list(zip(*columns, strict=True))

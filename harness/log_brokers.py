@@ -1,0 +1,244 @@
+"""A topic on real brokers as something that actions of the log model can be done to.
+
+Appends, reads and the like are requests of the log role (`harness.clients.log_role`), in a worker of its own.
+What is about the topic or its brokers is done from here: settings, elections, restarts. Each returns when it
+has taken effect everywhere, as far as brokers say: a setting that a broker knows of it has also applied when
+it knows of a later one (`_set`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.versions import parse_version
+from harness.model.capabilities import Cluster, Network, Processes
+from harness.model.errors import BadInput, ClusterTrouble
+from harness.sim.actions import Action, Outcome
+from harness.sim.records import LogSettings
+from workloads.log_beside import Seen
+from workloads.log_broker_actions import HOUR_MS
+
+Call = Callable[..., Any]
+CALL_S: Final = 90.0
+REQUEST_S: Final = 30.0
+ASKED_MAX: Final = 3
+HEALTHY_S: Final = 90.0
+LOOK_S: Final = 0.05
+MOCK_PARTITIONS: Final = 4  # what librdkafka's mock cluster makes of every topic
+NAMES: Final = {
+    "retention_ms": "retention.ms",
+    "retention_bytes": "retention.bytes",
+    "segment_ms": "segment.ms",
+    "delete_retention_ms": "delete.retention.ms",
+    "cleanup": "cleanup.policy",
+}
+_MARK: Final = "flush.ms"  # a setting that changes nothing here: its default is as long
+_MARK_FROM: Final = 1 << 60
+
+
+def segment_name(version: str) -> str:
+    """The setting of the size of segments: since 4.0 the documented one allows no less than 1 MiB."""
+    return "segment.bytes" if parse_version(version) < (4, 0, 0) else "internal.segment.bytes"
+
+
+def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
+    """A topic's settings, and such as make brokers clean soon and take records from the future."""
+    if settings.tiered:
+        raise BadInput("tiered=true: tiered storage is of the simulated log only; leave it out")
+    found = {name: str(getattr(settings, field)) for field, name in NAMES.items()}
+    found |= {segment_name(version): str(settings.segment_bytes), "min.cleanable.dirty.ratio": "0.01"}
+    if parse_version(version) >= (3, 6, 0):
+        found["message.timestamp.after.max.ms"] = str(1000 * HOUR_MS)
+    return found
+
+
+class BrokerLog:
+    """Topics on a cluster, one after another. Satisfies `workloads.log_beside.Brokers`.
+
+    log, admin  calls to the worker of that role
+    name        what the names of the topics begin with
+    version     of Kafka; empty for librdkafka's mock cluster
+    """
+
+    def __init__(
+        self, cluster: Cluster, log: Call, admin: Call, name: str, version: str, replication: int
+    ) -> None:
+        self._cluster, self._log, self._admin = cluster, log, admin
+        self._name, self._version, self._replication = name, version, replication
+        self._numbers, self._marks = itertools.count(), itertools.count(_MARK_FROM)
+        self._topic, self._partitions, self._held = "", 1, False
+        self.effect: dict[str, Any] = {}  # of the last restart or election: whom it hit, and what came of it
+
+    def open(self, settings: LogSettings) -> BrokerLog:
+        """A fresh topic. Raises ClusterTrouble, BadInput."""
+        self._advance(Action("advance"))
+        self._topic, self._partitions = f"{self._name}-{next(self._numbers)}", settings.partitions
+        self._ask(
+            "create_topics",
+            names=[self._topic],
+            partitions=settings.partitions if self._version else MOCK_PARTITIONS,
+            replication=self._replication,
+            config=topic_config(settings, self._version) if self._version else {},
+        )
+        self._log("open", CALL_S, topic=self._topic, partitions=settings.partitions)
+        self._await("every replica of the new topic in sync", self._whole)
+        return self
+
+    def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
+        if action.f in _HERE:
+            self.effect = {}
+            _HERE[action.f](self, action)
+            return Outcome(), 0
+        answer = self._log("apply", CALL_S, f=action.f, args=dict(action.args), now=now)
+        return Outcome(answer["error"], answer["value"]), answer["size"]
+
+    def seen(self) -> list[Seen]:
+        offsets = self._log("seen", CALL_S)
+        bases = self._bases() if isinstance(self._cluster, LoopbackCluster) else [None] * len(offsets)
+        return [
+            Seen(start, high, stable, end, held)
+            for (start, high, stable, end), held in zip(offsets, bases, strict=True)
+        ]
+
+    def _bases(self) -> list[tuple[int, ...] | None]:
+        """Where the segments of each partition begin, on its leader's disk."""
+        assert isinstance(self._cluster, LoopbackCluster)
+        found: list[tuple[int, ...] | None] = []
+        for partition, (leader, *_) in enumerate(self._where()):
+            if leader < 1:
+                found.append(None)
+                continue
+            data = Path(self._cluster.files.data(self._cluster.nodes[leader - 1]))
+            files = (data / f"{self._topic}-{partition}").glob("*.log")
+            found.append(tuple(sorted(int(file.stem) for file in files)))
+        return found
+
+    def _ask(self, name: str, **arguments: Any) -> Any:
+        """A request to the admin role that may be repeated; brokers that restart may leave one unanswered."""
+        for _ in range(ASKED_MAX - 1):
+            with contextlib.suppress(ClusterTrouble):
+                return self._admin(name, CALL_S, timeout_s=REQUEST_S, **arguments)
+        return self._admin(name, CALL_S, timeout_s=REQUEST_S, **arguments)
+
+    def _where(self) -> list[tuple[int, int, Sequence[int], Sequence[int]]]:
+        return [tuple(row) for row in self._log("where", CALL_S)]
+
+    def _whole(self) -> bool:
+        rows = self._where()
+        return all(leader > 0 and len(insync) == len(replicas) for leader, _, replicas, insync in rows)
+
+    def _await(self, what: str, holds: Callable[[], bool]) -> None:
+        """Raises ClusterTrouble when it does not come about."""
+        deadline = time.monotonic() + HEALTHY_S
+        while not holds():
+            if time.monotonic() > deadline:
+                raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}")
+            time.sleep(LOOK_S)
+
+    # --- what is not asked of one partition's leader ---
+
+    def _set(self, action: Action) -> None:
+        """Change a setting, and return when every broker goes by it.
+
+        Brokers take changes of metadata one after another. A broker that tells of a change may not have
+        applied it to its logs yet; when it tells of one that came later it has.
+        """
+        field, value = action.arg("name"), str(action.arg("value"))
+        name = segment_name(self._version) if field == "segment_bytes" else NAMES.get(field, "")
+        if not name:
+            raise BadInput(f"set name={field}: real brokers have {', '.join(NAMES)}, segment_bytes")
+        for key, wanted in ((name, value), (_MARK, str(next(self._marks)))):
+            self._ask("change_configs", topics=[self._topic], changes={key: wanted})
+            self._await(f"{key}={wanted}", lambda: self._known(key, wanted))  # noqa: B023
+
+    def _known(self, key: str, wanted: str) -> bool:
+        return set(self._log("config", CALL_S, name=key)) == {wanted}
+
+    def _elect(self, action: Action) -> None:
+        """Another replica leads. Nothing where there is none."""
+        partition = action.arg("partition")
+        leader, epoch, replicas, insync = self._where()[partition]
+        others = [one for one in replicas if one != leader and one in insync]
+        if not others:
+            self.effect = {"nodes": [], "took_effect": False}
+            return
+        order = [others[0], *(one for one in replicas if one != others[0])]
+        self._ask("reassign", replicas=[[self._topic, partition, order]])
+        self._ask("elect", partitions=[[self._topic, partition]])
+        self._await(f"node {others[0]} to lead", lambda: self._where()[partition][0] == others[0])
+        self._changed([leader], partition, epoch)
+
+    def _changed(self, brokers: Sequence[int], partition: int, epoch: int) -> None:
+        now = self._where()[partition]
+        self.effect = {
+            "nodes": [self._cluster.nodes[broker - 1] for broker in brokers],
+            "took_effect": now[1] > epoch,
+            "new_leaders": {f"{self._topic}-{partition}": self._cluster.nodes[now[0] - 1]},
+        }
+
+    def _restart(self, action: Action) -> None:
+        """Stop or kill a broker, start it, and return when every replica is in sync again."""
+        if not isinstance(self._cluster, Processes):
+            raise BadInput("restart: this cluster's brokers are not ours to restart; use --cluster local")
+        if action.arg("how") == "power":
+            raise BadInput("restart how=power: real brokers are asked for clean and kill")
+        leader, epoch, replicas, _ = self._where()[0]
+        followers = [one for one in replicas if one != leader]
+        broker = followers[0] if action.arg("who") == "follower" and followers else leader
+        node = self._cluster.nodes[broker - 1]
+        if action.arg("how") == "kill":
+            self._cluster.kill(node)
+        else:
+            self._cluster.stop(node)
+        down = not self._cluster.running(node)
+        self._cluster.start(node)
+        if isinstance(self._cluster, LoopbackCluster):
+            answers = self._cluster.seen_by
+            self._await(f"{node} to be back", lambda: len(answers(node)) == len(self._cluster.nodes))
+        self._await(f"{node} to be back in sync", self._whole)
+        self._changed([broker], 0, epoch)
+        self.effect["took_effect"] = down
+
+    def _hold(self, action: Action) -> None:
+        """Let the partition's leader hear none of its followers, so that the high watermark stays.
+
+        They stay in sync meanwhile: BROKER has them lag as long as they like.
+        """
+        if not isinstance(self._cluster, Network):
+            raise BadInput("hold: this cluster has no network to cut; use --cluster local with namespaces")
+        leader, _, replicas, _ = self._where()[action.arg("partition")]
+        node, cluster = self._cluster.nodes[leader - 1], self._cluster
+        followers = [self._cluster.nodes[one - 1] for one in replicas if one != leader]
+        before = cluster.dropped(node)
+        cluster.drop(node, followers)
+        self._log("hold", CALL_S, held=True)
+        self._held = True
+        self._await(f"{node} to miss its followers", lambda: cluster.dropped(node) > before)
+        self.effect = {"nodes": followers, "took_effect": True}
+
+    def _advance(self, action: Action) -> None:
+        """Let every leader hear its followers again."""
+        if self._held and isinstance(self._cluster, Network):
+            self._cluster.heal()
+            self._log("hold", CALL_S, held=False)
+            self._held = False
+        self.effect = {"nodes": [], "took_effect": True}
+
+    def _nothing(self, action: Action) -> None:
+        """The cleaner comes by itself: the session waits for what it does."""
+
+
+_HERE: Final[Mapping[str, Callable[[BrokerLog, Action], None]]] = {
+    "set": BrokerLog._set,
+    "elect": BrokerLog._elect,
+    "restart": BrokerLog._restart,
+    "hold": BrokerLog._hold,
+    "advance": BrokerLog._advance,
+    "clean": BrokerLog._nothing,
+}

@@ -1,0 +1,136 @@
+"""`harness offsets --pattern FILE.yaml`: how the lines of somebody's logs tell of offsets.
+
+time: "%Y-%m-%d %H:%M:%S,%f"
+line: '^\\[(?P<time>[^\\]]+)\\] .*clientId=(?P<instance>[^,\\]]+)'
+events:
+  - event: assigned
+    match: 'Adding newly assigned partitions: (?P<partitions>.*)'
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from checker.pipeline import logs
+from checker.pipeline.logs import EventPattern, LogPattern
+from checker.pipeline.machine import OF_OFFSET, OF_PARTITIONS, OF_RANGE
+from harness import yaml_data
+from harness.model.errors import BadInput
+from harness.yaml_data import Loaded, Place
+
+WHAT: Final = "patterns of log lines"
+KEYS: Final = ("time", "line", "instance", "each", "events")
+EXAMPLES: Final = Path(__file__).parent / "log_patterns"
+
+
+def load(path: Path) -> LogPattern:
+    """The patterns in a file, or those of an example by its name ("java"). Raises BadInput, with the line."""
+    example = EXAMPLES / f"{path}.yaml"
+    if not path.exists() and len(path.parts) == 1 and example.is_file():
+        path = example
+    loaded = yaml_data.load(path, WHAT)
+    data = loaded.data
+    if not isinstance(data, dict):
+        raise BadInput(f"{path}:1:1: not {WHAT}: write it as keys and values; there are {', '.join(KEYS)}")
+    for key in data:
+        if key not in KEYS:
+            hint = yaml_data.did_you_mean(str(key), KEYS) or f"there are {', '.join(KEYS)}"
+            raise BadInput(f"{loaded.where((key,))}: {key}: no such key; {hint.strip()}")
+    form = _time(loaded)
+    line, each = _regex(loaded, ("line",), ""), _regex(loaded, ("each",), logs.ONE_PARTITION)
+    if not {"topic", "partition"} <= logs.groups(each):
+        raise BadInput(f"{loaded.where(('each',), True)}: each: it needs the groups topic and partition")
+    return LogPattern(_events(loaded, line), form, line, _text(loaded, ("instance",), ""), each)
+
+
+def _held(loaded: Loaded, place: Place) -> Any:
+    found = loaded.data
+    for part in place:
+        found = found.get(part) if isinstance(found, dict) else found[part]
+    return found
+
+
+def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
+    found = _held(loaded, place)
+    if found is None and default is not None:
+        return default
+    if not isinstance(found, str) or not found:
+        raise BadInput(f"{loaded.where(place, True)}: {place[-1]}: give a text")
+    return found
+
+
+def _regex(loaded: Loaded, place: Place, default: str | None = None) -> str:
+    """A regular expression, in RE2's syntax, whose groups all have one of the known names."""
+    found = _text(loaded, place, default)
+    at = loaded.where(place, True)
+    if why := logs.wrong(found):
+        raise BadInput(
+            f"{at}: {place[-1]}: not a regular expression ({why}); RE2's syntax, groups with names"
+        )
+    if unknown := sorted(logs.groups(found) - logs.GROUPS):
+        hint = yaml_data.did_you_mean(unknown[0], sorted(logs.GROUPS))
+        raise BadInput(
+            f"{at}: {place[-1]}: no group is called {unknown[0]!r}; {hint}"
+            f"there are {', '.join(sorted(logs.GROUPS))}"
+        )
+    return found
+
+
+def _time(loaded: Loaded) -> str:
+    form = _text(loaded, ("time",))
+    if form in logs.EPOCHS:
+        return form
+    try:
+        time.strptime(time.strftime(form.replace("%f", "")), form.replace("%f", ""))
+        sound = "%" in form
+    except ValueError:
+        sound = False
+    if not sound:
+        raise BadInput(
+            f"{loaded.where(('time',), True)}: time {form}: no format of a time; write it as of strptime "
+            f"(%Y-%m-%d %H:%M:%S,%f), or one of {', '.join(logs.EPOCHS)}"
+        )
+    return form
+
+
+def _events(loaded: Loaded, line: str) -> tuple[EventPattern, ...]:
+    listed = _held(loaded, ("events",))
+    if not isinstance(listed, list) or not listed:
+        raise BadInput(f"{loaded.where(('events',))}: events: give a list, each with event and match")
+    return tuple(_event(loaded, ("events", number), line) for number in range(len(listed)))
+
+
+def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
+    held, at = _held(loaded, place), loaded.where(place)
+    if not isinstance(held, dict) or not set(held) <= {"event", "match"} or "match" not in held:
+        raise BadInput(f"{at}: an event has the keys event and match, and no others")
+    match = _regex(loaded, (*place, "match"))
+    kind = _text(loaded, (*place, "event"), "")
+    named = logs.groups(match) | (logs.groups(line) if line else frozenset())
+    if kind and kind not in logs.KINDS:
+        hint = yaml_data.did_you_mean(kind, sorted(logs.KINDS))
+        known = ", ".join(sorted(logs.KINDS))
+        raise BadInput(f"{loaded.where((*place, 'event'), True)}: event {kind}: {hint}any of {known}")
+    if not kind and "event" not in named:
+        raise BadInput(f"{at}: give the event's name, or match it by a group called event")
+    if lacking := _lacking(kind, named):
+        raise BadInput(f"{loaded.where((*place, 'match'), True)}: match: {kind or 'it'} needs {lacking}")
+    return EventPattern(match, kind)
+
+
+def _lacking(kind: str, named: frozenset[str]) -> str:
+    """The groups that an event of this kind needs and has not."""
+    of_one = {"topic", "partition"} <= named
+    if "time" not in named:
+        return "the group time, in match or in line"
+    if kind in OF_PARTITIONS and not of_one and "partitions" not in named:
+        return "the group partitions, or the groups topic and partition"
+    if kind in OF_OFFSET | OF_RANGE and not of_one:
+        return "the groups topic and partition"
+    if kind in OF_OFFSET and not named & {"offset", "last"}:
+        return "the group offset, or last, the offset before it"
+    if kind in OF_RANGE and not {"first", "last"} <= named:
+        return "the groups first and last"
+    return "the group generation" if kind == logs.GENERATION and "generation" not in named else ""

@@ -1,0 +1,253 @@
+"""A run of the log model beside real brokers: steps, what they found, the shortest programs that show it.
+
+One client does one action after another, and what came of each decides whether there is a next one: so this
+is a loop of its own, beside the interpreter. It leaves what every run leaves. In the history an action is an
+op; restarts and elections are the nemesis's. What was found is told in events/harness.jsonl, which the check
+`log-model` reads, and each divergence is a program in programs/, for `harness model replay`.
+
+After a divergence the search goes on in a fresh topic, and passes over what was found: the next is another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness import staff, store
+from harness.cluster.versions import parse_version
+from harness.crew import AdminLink
+from harness.live import Live
+from harness.log_brokers import BrokerLog
+from harness.model import codec
+from harness.model.capabilities import Cluster, Hosts, Network, Processes
+from harness.model.errors import HarnessError
+from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
+from harness.plan import TestPlan
+from harness.sim.actions import Action
+from harness.sim.programs import program
+from harness.sim.records import LogSettings
+from workloads.log_beside import Beside
+from workloads.log_beside import run as run_beside
+from workloads.log_broker_actions import BROKERS, MOCK, Target, parse_weights, topics
+from workloads.log_model import Topic
+from workloads.log_session import Divergence
+from workloads.log_shrink import shrink
+
+DIVERGENCES_MAX: Final = 8
+SHRINK_S: Final = 60.0  # for each divergence
+NEMESIS_FS: Final = frozenset({"restart", "elect", "hold", "advance"})
+_SPANS: Final = {"hold": "start", "advance": "stop"}
+PROGRAMS: Final = "programs"
+WORKLOAD: Final = "log-model"
+log = logging.getLogger("harness")
+
+
+def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.ExitStack) -> BrokerLog:
+    """Topics on the cluster, by two workers that end with `stack`. Raises ClusterTrouble."""
+    assert isinstance(cluster, Hosts)
+    config = staff.client_config(plan, cluster.bootstrap)
+    env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    requests, admin = (AdminLink(cluster, config, logs, env, role) for role in ("log", "admin"))
+    stack.callback(requests.stop)
+    stack.callback(admin.stop)
+    version = "" if plan.cluster == "mock" else plan.kafka_version
+    return BrokerLog(cluster, requests.call, admin.call, plan.run, version, plan.replication_factor)
+
+
+def target(plan: TestPlan, cluster: Cluster) -> Target:
+    """What the cluster can be asked to do."""
+    if plan.cluster == "mock":
+        return MOCK
+    lacking = set() if isinstance(cluster, Processes) else {"restart"}
+    lacking |= set() if isinstance(cluster, Network) and plan.controllers else {"hold"}
+    if parse_version(plan.kafka_version) < (3, 6, 0):
+        lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
+    lacking |= {"elect", "hold"} if plan.replication_factor == 1 else set()
+    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes ops to the history as they happen."""
+
+    append: Callable[[bytes], None]
+    live: Live
+    zero_ns: int
+    index: int = 0
+
+    def write(self, op: Op) -> None:
+        stamped = op.with_(index=self.index, time_ns=time.monotonic_ns() - self.zero_ns)
+        self.index += 1
+        self.append(codec.encode(stamped))
+        self.live.event(stamped)
+
+    def begin(self, action: Action) -> Op:
+        """An invocation; a fault's is told as the nemesis's ops are."""
+        args = dict(action.args)
+        op = Op(-1, -1, 0, INVOKE, f"log-{action.f}", args)
+        if action.f in NEMESIS_FS:
+            name = {"restart": "{how}:{who}", "elect": "elect:leader"}.get(action.f, "hold:followers")
+            fault = name.format(how=args.get("how"), who=args.get("who", "leader"))
+            extra = {"fault": fault, "span": _SPANS.get(action.f, ""), "phase": "invoke"}
+            op = Op(-1, -1, NEMESIS, INFO, action.f, args, None, extra)
+        self.write(op)
+        return op
+
+    def end(self, op: Op, beside: Beside, effect: dict[str, Any]) -> None:
+        """Its completion: what came of it, positions being numbers."""
+        if op.process == NEMESIS:
+            self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
+            return
+        done, got = beside.done, beside.got
+        value = {"args": dict(done.args) if done is not None else {}, "value": got.value}
+        self.write(op.with_(type=FAIL if got.error else OK, value=value, error=got.error or None))
+
+
+class Search:
+    """The steps of a run. `found`: the divergences so far, by what they are over."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: TestPlan,
+        brokers: BrokerLog,
+        target: Target,
+        events: store.Events,
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder, self._plan, self._brokers, self._target = folder, plan, brokers, target
+        self._events, self._say = events, say
+        self.found: dict[str, Divergence] = {}
+        self.steps = self.left_out = 0
+
+    def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
+        """The steps of one topic; after a divergence the rest of them in a fresh one. Raises HarnessError."""
+        passed_over = frozenset(self.found)
+        beside = self._beside(topic.settings, passed_over)
+        begin = 0
+        for at, action in enumerate(topic.actions):
+            if ended() or len(self.found) >= DIVERGENCES_MAX:
+                return
+            if beside.leaves_out(action):
+                self.left_out += 1
+                continue
+            op = recorder.begin(action)
+            try:
+                divergence = beside.step(action)
+            except HarnessError as error:
+                recorder.write(op.with_(type=INFO, error=str(error)))
+                raise
+            recorder.end(op, beside, self._brokers.effect)
+            self.steps += 1
+            if divergence is not None:
+                self._tell(Topic(topic.settings, topic.actions[begin : at + 1]), divergence, passed_over)
+                passed_over, begin = frozenset(self.found), at + 1
+                beside = self._beside(topic.settings, passed_over)
+
+    def _beside(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
+        brokers = self._brokers.open(settings)
+        return Beside(settings, brokers, self._target, passed_over)
+
+    def _again(
+        self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
+    ) -> Divergence | None:
+        asked = dataclasses.replace(self._target, deadline_s=self._target.again_s)
+        return run_beside(settings, actions, self._brokers.open(settings), passed_over, asked)
+
+    def _tell(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
+        """Write down the divergence at the last action, and the shortest program that shows it."""
+        self.found[divergence.what] = divergence
+        self._say(f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; shrinking it")
+        actions: Sequence[Action] = topic.actions
+        settings, deadline, said = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
+
+        def replay(settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
+            if time.monotonic() > deadline:
+                return None
+            try:
+                return self._again(settings, actions, passed_over)
+            except HarnessError as error:
+                log.warning("a replay came to nothing: %s", error)
+                return None
+
+        shrunk = shrink(replay, settings, actions)
+        if shrunk is not None and shrunk.found.what == divergence.what:
+            settings, actions, divergence = shrunk.settings, shrunk.actions, shrunk.found
+            said = f"shrunk in {shrunk.replays} replays"
+        lines = [f"# seed {self._plan.seed}, step {self.steps}: {divergence.what}", f"# {divergence.seen}"]
+        lines += [f"# {said}", *(f"# passed over: {what}" for what in sorted(passed_over))]
+        text = "\n".join([*lines, program(settings, actions)])
+        path = self._folder / PROGRAMS / f"{len(self.found)}.log"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        self._events.write(
+            "divergence", divergence.what, seen=divergence.seen, step=self.steps,
+            actions=len(actions), program=f"{PROGRAMS}/{path.name}", said=said,
+        )  # fmt: skip
+        self._say(f"\n{text}")
+
+
+def record(
+    folder: Path,
+    plan: TestPlan,
+    cluster: Cluster,
+    stack: contextlib.ExitStack,
+    say: Callable[[str], None],
+    quiet: bool,
+    interrupted: Callable[[], bool],
+) -> None:
+    """Carry out the plan's steps and write history, events and programs."""
+    brokers = brokers_of(plan, cluster, folder / "logs", stack)
+    zero_ns = time.monotonic_ns()
+    live = Live(plan.time_limit_s, zero_ns, folder.name)
+    events = store.Events(folder, zero_ns)
+    events.write("phase", "load")
+    asked = target(plan, cluster)
+    search = Search(folder, plan, brokers, asked, events, say)
+
+    def ended() -> bool:
+        return interrupted() or time.monotonic_ns() - zero_ns > plan.time_limit_s * 1e9
+
+    drawn = topics(plan.seed, plan.steps, asked, parse_weights(plan.weights))
+    with store.HistoryLog(folder / "history", plan.run, zero_ns) as history, live.showing(quiet):
+        recorder = Recorder(history.append, live, zero_ns)
+        try:
+            for topic in drawn:
+                if ended() or len(search.found) >= DIVERGENCES_MAX:
+                    break
+                search.topic(topic, recorder, ended)
+        except HarnessError as error:
+            events.write("trouble", str(error))
+            log.error("the run was cut short: %s", error)
+    if interrupted():
+        events.write("interrupted", "by the user")
+    seconds = (time.monotonic_ns() - zero_ns) / 1e9
+    done = search.steps + search.left_out
+    detail = f"{done} of {plan.steps}, {search.left_out} of them left out"
+    events.write("steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds)
+    say(f"steps: {detail}, in {seconds:.0f} s")
+
+
+def replay(
+    plan: TestPlan,
+    cluster: Cluster,
+    settings: LogSettings,
+    actions: Sequence[Action],
+    passed_over: frozenset[str],
+    logs: Path,
+    say: Callable[[str], None],
+) -> Divergence | None:
+    """Start the cluster, do a program, and end it; the first divergence. Raises HarnessError."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(cluster.down)
+        cluster.up(say)
+        brokers = brokers_of(plan, cluster, logs, stack)
+        asked = target(plan, cluster)
+        return run_beside(settings, actions, brokers.open(settings), passed_over, asked)

@@ -1,0 +1,85 @@
+"""What `harness qos` prints, and what its page shows, of windows and books."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checker.qos import book as books
+from checker.qos.book import Totals, Window
+from checker.qos.query import Live, Told
+from checker.qos.settings import clock
+from harness.web.qos import Shown
+
+EXAMPLES: Final = 3
+ROWS: Final = 200
+COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
+
+
+def line(told: Told) -> str:
+    """A window that was closed, or counted anew."""
+    window = told.window
+    counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
+    again = "  (counted anew)" if window.revision > 1 else ""
+    alarm = "  ALARM" if wrong(window) else ""
+    shown = [_example(one) for one in told.examples[:EXAMPLES]]
+    more = f"\n    {'; '.join(shown)}" if shown else ""
+    return f"{clock(window.start_ms)}  {counted}{alarm}{again}{more}"
+
+
+def wrong(window: Window) -> bool:
+    """Whether a window raises the alarm."""
+    return bool(window.missing or window.duplicate)
+
+
+def _example(one: dict[str, Any]) -> str:
+    part = f", output {one['part']}" if one["part"] > 0 else ""
+    offset = "" if one["offset"] is None else f" offset {one['offset']}"
+    times = f" {one['n']} times" if one["n"] > 1 else ""
+    return f"{one['what']}{times}: id {one['id'][:80]}{part} ({one['place']}{offset})"
+
+
+def summary(totals: Totals, pending: int) -> str:
+    """The last line but one."""
+    counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, _counts(totals), strict=True))
+    left = f"  not judged {pending:,}" if pending else ""
+    return f"{totals.windows:,} windows  {counted}{left}"
+
+
+def _counts(totals: Totals) -> tuple[int, ...]:
+    return (
+        totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched
+    )  # fmt: skip
+
+
+def shown(live: Live) -> Shown:
+    """The page of this moment."""
+    book = live.book
+    said, why = books.verdict(book)
+    settings = live.settings
+    rows = [
+        {
+            "window": clock(window.start_ms),
+            "start_ms": window.start_ms,
+            "state": "bad" if wrong(window) else "good" if window.revision else "open",
+            "pending": window.pending,
+            **dict(zip(COLUMNS, window.counts, strict=True)),
+        }
+        for window in reversed(book.windows[-ROWS:])
+    ]
+    notes = [
+        f"Windows of {settings.window_ms / 1000:g} s; an output has {settings.padding_ms / 1000:g} s more.",
+        f"Watermark: {clock(book.mark_ms) if book.mark_ms > 0 else 'none yet'} UTC. "
+        f"Records read: {book.records[0]:,} in, {book.records[1]:,} out.",
+    ]
+    if why:
+        notes.append(f"{'; '.join(why).capitalize()}.")
+    if book.future or book.behind:
+        notes.append(
+            f"{book.future:,} records had times of the future, {book.behind:,} were older than what is "
+            "remembered."
+        )
+    outputs = settings.folder or ", ".join(settings.outputs)
+    return Shown(
+        f"{', '.join(settings.inputs)} against {outputs}",
+        said, rows, dict(zip(COLUMNS, _counts(book.totals), strict=True)), notes,
+    )  # fmt: skip

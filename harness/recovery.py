@@ -1,0 +1,122 @@
+"""Recovery scenarios, one run each, and the table of what came of them, made from stored runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness import plan as plans
+from harness.model.errors import BadInput, HarnessError
+from harness.model.result import Result, from_data
+from harness.report.listing import plan_of
+from workloads.recovery_steps import Scenario
+from workloads.recovery_table import SCENARIOS
+
+Say = Callable[[str], None]
+HEAD: Final = ("scenario", "Kafka", "verdict", "as expected", "recovered", "load", "lost", "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A scenario that was run: its result, or why there is none."""
+
+    scenario: str
+    version: str
+    folder: str
+    result: Result | None
+    refused: str = ""
+
+    @property
+    def expected(self) -> bool:
+        """Whether the system did what the scenario expects: see `as_expected`."""
+        return self.result is not None and as_expected(SCENARIOS[self.scenario], self.result)
+
+
+def names(text: str) -> list[str]:
+    """The scenarios in a list with commas; all of them for an empty one. Raises BadInput."""
+    chosen = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [name for name in chosen if name not in SCENARIOS]
+    if unknown:
+        raise BadInput(f"--scenario {unknown[0]}: no such scenario; `harness recovery list` shows them")
+    return chosen or list(SCENARIOS)
+
+
+def as_expected(scenario: Scenario, result: Result) -> bool:
+    """No start did otherwise than it should, and the verdict is one that the scenario allows: nothing wrong;
+    or, where records may be lost, only what the settings do not promise."""
+    names = {found.name for found in result.anomalies if found.bad}
+    if "recovery-divergence" in names or result.valid not in scenario.verdicts:
+        return False
+    return result.valid != "invalid" or all(not found.promised for found in result.anomalies if found.bad)
+
+
+def table(rows: Sequence[Row]) -> list[list[str]]:
+    """What is shown of rows, as text, under HEAD."""
+    return [_cells(row) for row in rows]
+
+
+def _cells(row: Row) -> list[str]:
+    if row.result is None:
+        return [row.scenario, row.version, "-", "not run", "-", "-", "-", row.refused or row.folder]
+    figures: Mapping[str, Any] = row.result.statistics.get("recovery", {})
+    starts = figures.get("starts", [])
+    recovered = ", ".join(f"{one['recovered']} of {one['segments']}" for one in starts)
+    load = ", ".join("ended" if one["ended"] else f"{one['load_ms']} ms" for one in starts)
+    lost = row.result.statistics.get("delivery", {}).get("lost", 0)
+    names = [found.name for found in row.result.anomalies if found.bad]
+    verdict = row.result.valid + (f" ({', '.join(names)})" if names else "")
+    expected = "yes" if row.expected else "NO"
+    return [row.scenario, row.version, verdict, expected, recovered, load, str(lost), Path(row.folder).name]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as lines of text."""
+    every = [HEAD, *rows]
+    widths = [max(len(row[n]) for row in every) for n in range(len(HEAD))]
+    return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+                     for row in every)  # fmt: skip
+
+
+def stored(runs: Path, version: str = "") -> list[Row]:
+    """The newest run of each scenario in a folder of runs, of one version of Kafka or of each."""
+    newest: dict[tuple[str, str], Row] = {}
+    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+        plan = {} if folder.is_symlink() else plan_of(folder)
+        name, kafka = str(plan.get("scenario") or ""), str(plan.get("kafka_version") or "")
+        if name not in SCENARIOS or version not in ("", kafka):
+            continue
+        try:
+            result = from_data(json.loads((folder / "results.json").read_bytes()))
+        except (OSError, ValueError, KeyError):
+            continue
+        newest[name, kafka] = Row(name, kafka, str(folder), result)
+    order = list(SCENARIOS)
+    return sorted(newest.values(), key=lambda row: (order.index(row.scenario), row.version))
+
+
+def run_each(
+    names: Sequence[str],
+    make: Callable[[str], plans.TestPlan],
+    run: Callable[[plans.TestPlan], Any],
+    say: Say,
+) -> tuple[list[Row], bool]:
+    """Run scenarios one after another, each on a cluster of its own; the rows, and whether the user
+    interrupted. One that cannot be run here, or whose cluster fails, is told, and the next is taken."""
+    rows = []
+    for name in names:
+        version = ""
+        try:
+            plan = make(name)
+            version = plan.kafka_version
+            outcome = run(plan)
+        except HarnessError as error:
+            say(f"{name}: {error}")
+            rows.append(Row(name, version, "", None, str(error).splitlines()[0]))
+            continue
+        rows.append(Row(name, version, str(outcome.folder), outcome.result))
+        if outcome.interrupted:
+            return rows, True
+    return rows, False

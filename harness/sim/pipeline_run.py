@@ -1,0 +1,141 @@
+"""A simulated run of the pipeline: writers, instances that come, go, die and sleep, and what it leaves.
+
+Without brokers and without waiting; the same seed is the same run. `files` gives what a real run leaves in
+its folder, so the checks read both alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.pipeline.ports import Failed, Options
+from harness.sim.pipeline_world import INPUT, OUTPUT, Killed, Made, World
+
+SLOTS: Final = 3
+PARTITIONS: Final = 4
+KEYS: Final = 8
+TURN_NS: Final = 50_000_000
+QUIET: Final = 100  # turns at the end, in which all that was written is worked off
+DISTURBED: Final = 0.1  # share of the turns in which somebody comes, goes, dies or sleeps
+
+
+def simulate(options: Options, seed: int, turns: int = 300, eager: bool = True) -> World:
+    """A run with joins, leaves, kills and zombies, then a quiet end.
+
+    eager  rebalances revoke all partitions, and not only those that move
+    """
+    draw = Draw.of(seed, "pipeline", 0)
+    world = World(replace(options, seed=seed), PARTITIONS, draw, eager)
+    for slot in range(SLOTS):
+        world.join(slot)
+    for turn in range(turns + QUIET):
+        world.now += TURN_NS
+        if turn < turns:
+            for _ in range(draw.below(8)):
+                world.write(KEYS)
+            if draw.random() < DISTURBED:
+                _disturb(world, draw)
+        elif turn == turns:
+            _wake(world)
+        for process in world.awake():
+            if process in world.members:
+                _step(world, process)
+    return world
+
+
+def _disturb(world: World, draw: Draw) -> None:
+    awake = world.awake()
+    process = draw.choice(awake)
+    member = world.members[process]
+    vacant = sorted(set(range(SLOTS)) - {one.slot for one in world.members.values()})
+    kind = draw.choice(("leave", "kill", "sleep", "join", "move"))
+    if world.frozen and draw.random() < 0.5:
+        _wake(world)
+    elif kind == "join" and vacant:
+        world.join(draw.choice(vacant))
+    elif kind == "leave" and len(awake) > 1:
+        with contextlib.suppress(Failed, Killed):
+            member.instance.close(leave=True)
+        world.leave(process)
+    elif kind == "kill":
+        member.dies_in = 1 + draw.below(8)
+    elif kind == "sleep" and len(awake) > 1 and member.held:
+        world.frozen.add(process)
+        member.lost_in, member.due = 2, False
+        world.rebalance()
+        if draw.random() < 0.3:
+            world.join(member.slot)
+    elif kind == "move":
+        world.rebalance()
+
+
+def _wake(world: World) -> None:
+    world.frozen.clear()
+
+
+def _step(world: World, process: int) -> None:
+    member = world.members[process]
+    try:
+        member.instance.step()
+    except (Failed, Killed) as end:
+        if isinstance(end, Failed):
+            with contextlib.suppress(Failed):
+                member.instance.close(leave=False)
+        world.leave(process)
+        if all(other.slot != member.slot for other in world.members.values()):
+            world.join(member.slot)
+
+
+# --- what it leaves -----------------------------------------------------------------------------------
+
+
+def files(world: World) -> dict[str, list[dict[str, Any]]]:
+    """Path in the run folder -> its lines, or its one object."""
+    options = world.options
+    about = {"schema": 1, "mode": options.mode, "transform": options.transform, "input": [INPUT]}
+    about |= {
+        "output": [OUTPUT],
+        "group": "g",
+        "mistake": options.mistake,
+        "client": "sim",
+        "instances": SLOTS,
+    }
+    committed = {f"{at[0]}/{at[1]}": mark.offset for at, mark in world.marks.items()}
+    return {
+        "pipeline/pipeline.json": [about],
+        "pipeline/committed.json": [{"group": "g", "offsets": committed}],
+        "pipeline/sent-0.jsonl": world.sent,
+        "pipeline/read-0.jsonl": list(_read(world)),
+        **{f"events/instance-{process}.jsonl": lines for process, lines in world.events.items()},
+    }
+
+
+def _read(world: World) -> Iterator[dict[str, Any]]:
+    """Both sides as the final reading gives them."""
+    nobody = {"n": None, "instance": None, "incarnation": None, "generation": None}
+    for (topic, partition), records in world.inputs.items():
+        for offset, id_, key in records:
+            yield {
+                "side": "input", "topic": topic, "partition": partition, "offset": offset, "id": id_,
+                "key": key, **nobody, "committed": True, "time_ns": 0,
+            }  # fmt: skip
+    for (topic, partition), entries in world.outputs.items():
+        for offset, made in enumerate(entries):
+            if made is not None:
+                place = {"topic": topic, "partition": partition, "offset": offset}
+                yield {"side": "output", **place, **_made(made)}
+    ends = {f"{at[0]}/{at[1]}": end for at, end in world.ends.items()}
+    ends |= {f"{at[0]}/{at[1]}": len(entries) for at, entries in world.outputs.items()}
+    yield {"end": True, "ends": ends, "caught_up": True}
+
+
+def _made(made: Made) -> dict[str, Any]:
+    id_, key, n = made.output
+    return {
+        "id": id_, "key": key, "n": n, "instance": made.instance, "incarnation": made.incarnation,
+        "generation": made.generation, "committed": bool(made.committed), "time_ns": made.time_ns,
+    }  # fmt: skip

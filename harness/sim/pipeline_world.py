@@ -1,0 +1,292 @@
+"""What pipeline instances live in, in memory: input and output logs, a consumer group, transactions.
+
+The instances are the real ones (harness.model.pipeline). Time passes only as the schedule lets it, and one
+instance moves at a time. Reading and writing follow KIP-98 and KIP-447: whoever makes a producer of a
+transactional id fences the one before and aborts what it had open; offsets are taken only from the group's
+present generation; a committed or aborted transaction leaves a marker, which takes an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.pipeline import mistakes
+from harness.model.pipeline.instance import Instance
+from harness.model.pipeline.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source
+
+INPUT: Final = "in"
+OUTPUT: Final = "out"
+POLLED: Final = 4  # records of a partition that one poll returns
+AUTO_COMMIT: Final = 10  # polls between two commits by the library
+
+
+class Killed(Exception):
+    """The process died within a call."""
+
+
+@dataclass(slots=True)
+class Made:
+    """A record of the output log; `committed` is None while its transaction is open."""
+
+    output: Output
+    instance: int
+    incarnation: int
+    generation: int | None
+    time_ns: int
+    committed: bool | None
+
+
+@dataclass(slots=True)
+class World:
+    """Everything outside the instances.
+
+    inputs   partition -> records; offsets that are missing are markers of the writers' transactions
+    outputs  partition -> records and markers (None)
+    epochs   transactional id -> the epoch of its producer
+    frozen   processes that are not let run; the group has given them up
+    roster   who is in the present generation
+    """
+
+    options: Options
+    partitions: int
+    draw: Draw
+    eager: bool = True
+    now: int = 0
+    generation: int = 0
+    inputs: dict[Partition, list[Record]] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    outputs: dict[Partition, list[Made | None]] = field(default_factory=dict)
+    marks: dict[Partition, Mark] = field(default_factory=dict)
+    members: dict[int, Member] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    open: dict[str, list[tuple[Partition, Made]]] = field(default_factory=dict)
+    events: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    sent: list[dict[str, Any]] = field(default_factory=list)
+    frozen: set[int] = field(default_factory=set)
+    roster: list[int] = field(default_factory=list)
+
+    def clock(self) -> int:
+        """No two readings are the same."""
+        self.now += 1000
+        return self.now
+
+    def write(self, keys: int) -> None:
+        """One record, and now and then a marker behind it."""
+        id_, key = len(self.sent), self.draw.below(keys)
+        at = (INPUT, key % self.partitions)
+        offset = self.ends.get(at, 0)
+        self.inputs.setdefault(at, []).append((offset, id_, key))
+        self.ends[at] = offset + (2 if self.draw.random() < 0.05 else 1)
+        place = {"topic": at[0], "partition": at[1], "offset": offset}
+        self.sent.append({"id": id_, "key": key, **place, "outcome": "ok", "time_ns": self.clock()})
+
+    # --- the group ---
+
+    def join(self, slot: int) -> None:
+        """A new process of a slot."""
+        process = slot + 100 * len(self.events)
+        self.members[process] = Member(self, slot, process)
+        self.rebalance()
+
+    def leave(self, process: int) -> None:
+        """A process that is gone: the group learns of it, and what it had open times out."""
+        member = self.members.pop(process)
+        self.end(member.txn_id, False, member.epoch)
+        self.frozen.discard(process)
+        self.rebalance()
+
+    def rebalance(self) -> None:
+        """A new generation; everybody hears of it in a poll."""
+        self.generation += 1
+        self.roster = self.awake()
+        for process in self.roster:
+            self.members[process].due, self.members[process].revoked = True, False
+
+    def awake(self) -> list[int]:
+        return sorted(self.members.keys() - self.frozen)
+
+    def share(self, process: int) -> list[Partition]:
+        """Round robin over the roster; the turn moves with the generation."""
+        mine, all_ = self.roster.index(process), len(self.roster)
+        return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % all_ == mine]
+
+    # --- transactions ---
+
+    def append(self, outputs: Sequence[Output], member: Member, txn: bool) -> None:
+        for output in outputs:
+            at = (OUTPUT, output[1] % self.partitions)
+            made = Made(
+                output, member.slot, member.process, member.known, self.clock(), None if txn else True
+            )
+            self.outputs.setdefault(at, []).append(made)
+            if txn:
+                self.open.setdefault(member.txn_id, []).append((at, made))
+
+    def end(self, txn_id: str, committed: bool, epoch: int) -> None:
+        """Commit or abort what a transactional id has open, if it is of this epoch."""
+        if self.epochs.get(txn_id) != epoch:
+            return
+        held = self.open.pop(txn_id, [])
+        for _, made in held:
+            made.committed = committed
+        for at in {at for at, _ in held}:
+            self.outputs[at].append(None)
+
+
+class Member:
+    """A process with its ports: the source itself, and `Producer`."""
+
+    def __init__(self, world: World, slot: int, process: int) -> None:
+        self.world, self.slot, self.process = world, slot, process
+        self.due = self.revoked = False
+        self.lost_in = 0  # polls until it hears that it has lost its partitions; 0: it has not
+        self.held: dict[Partition, int] = {}
+        self.known = world.generation
+        self.dies_in = 0  # calls until it is killed; 0: it is not
+        mistake = world.options.mistake
+        shared = "all" if mistake == mistakes.SHARED_ID else f"slot-{slot}"
+        self.txn_id = f"process-{process}" if mistake == mistakes.NOT_FENCED else shared
+        self.epoch = -1
+        self.pending: Mapping[Partition, Mark] = {}
+        self.init()
+        world.events[process] = []
+        sink = Producer(self)
+        self.instance = Instance(
+            world.options, slot, process, self, sink, world.clock, world.events[process].append
+        )
+
+    def may_die(self) -> None:
+        if self.dies_in:
+            self.dies_in -= 1
+            if not self.dies_in:
+                raise Killed
+
+    def init(self) -> None:
+        """As initTransactions: abort what is open, fence who came before."""
+        world = self.world
+        before = world.epochs.get(self.txn_id, -1)
+        world.end(self.txn_id, False, before)
+        self.epoch = world.epochs[self.txn_id] = before + 1
+
+    def check_epoch(self) -> None:
+        if self.world.epochs[self.txn_id] != self.epoch:
+            raise Failed("fatal", "_FENCED")
+
+    def check_generation(self) -> None:
+        stale = self.process in self.world.frozen or bool(self.lost_in)
+        if stale and self.world.options.mistake != mistakes.NOT_FENCED:
+            raise Failed("abort", "ILLEGAL_GENERATION")
+
+    # --- source ---
+
+    def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
+        self.may_die()
+        if self.world.options.mode == "auto-commit" and not self.lost_in:
+            self._auto_commit()
+        if self.lost_in:
+            self.lost_in -= 1
+            if not self.lost_in:
+                gone, self.held = list(self.held), {}
+                self.due = False
+                on.revoked(gone, True)
+                self.world.rebalance()
+        elif self.due and self._rebalanced(on):
+            return {}
+        found = {}
+        for at, position in self.held.items():
+            records = [record for record in self.world.inputs.get(at, []) if record[0] >= position][:POLLED]
+            if records:
+                found[at] = records
+                self.held[at] = records[-1][0] + 1
+        return found
+
+    def _auto_commit(self) -> None:
+        """As the library does within a poll, now and then: what earlier polls have returned."""
+        if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
+            self.world.marks |= {at: Mark(offset) for at, offset in self.held.items()}
+
+    def _rebalanced(self, on: Rebalances) -> bool:
+        """Give up, then take; whether the assignment is left to a later poll."""
+        world = self.world
+        share = world.share(self.process)
+        if not self.revoked:
+            gone = [at for at in self.held if world.eager or at not in share]
+            if gone:
+                on.revoked(gone, False)
+                self.held = {at: offset for at, offset in self.held.items() if at not in gone}
+            self.revoked = True
+            if world.draw.random() < 0.5:
+                return True
+        others = [world.members[process] for process in world.roster if process != self.process]
+        if any(other.due and not other.revoked for other in others):
+            return True  # not everybody has joined
+        self.due, self.revoked, self.known = False, False, world.generation
+        self.held |= on.assigned({at: world.marks.get(at) for at in share if at not in self.held})
+        return False
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        self.held |= positions
+
+    def pause(self, partitions: Sequence[Partition]) -> None: ...
+
+    def resume(self, partitions: Sequence[Partition]) -> None: ...
+
+    def commit(self, marks: Mapping[Partition, Mark]) -> None:
+        self.may_die()
+        self.check_generation()
+        self.world.marks |= marks
+        self.may_die()
+
+    def generation(self) -> int | None:
+        return self.known
+
+    def close(self, leave: bool, on: Rebalances) -> None:
+        if leave and self.held:
+            on.revoked(list(self.held), False)
+        self.held = {}
+
+
+class Producer:
+    """The sink of a member."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    def begin(self) -> None:
+        self._member.check_epoch()
+        self._member.pending = {}
+
+    def send(self, outputs: Sequence[Output], generation: int | None) -> None:
+        member, txn = self._member, self._member.world.options.transactional
+        if txn:
+            member.check_epoch()
+        half = len(outputs) // 2
+        member.world.append(outputs[:half], member, txn)
+        member.may_die()
+        member.world.append(outputs[half:], member, txn)
+
+    def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
+        self._member.may_die()
+        self._member.check_generation()
+        self._member.check_epoch()
+        self._member.pending = marks
+
+    def commit(self) -> None:
+        member = self._member
+        member.may_die()
+        member.check_epoch()
+        member.world.marks |= member.pending
+        member.world.end(member.txn_id, True, member.epoch)
+        member.may_die()  # and nobody told it that it had committed
+
+    def abort(self) -> None:
+        self._member.check_epoch()
+        self._member.world.end(self._member.txn_id, False, self._member.epoch)
+
+    def reopen(self) -> None:
+        self._member.init()
+
+    def close(self) -> None: ...

@@ -1,0 +1,55 @@
+"""The page of `harness qos`: windows of a live comparison, and the same as JSON. No HTTP in here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.web import documents, files
+from harness.web.site import OWN, Answer
+
+REFRESH_S: Final = 3
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page shows.
+
+    rows   of windows, the newest first: {"window", "state", "in", "out", "missing", "duplicate", "late",
+           "unmatched", "pending"}; state: open, good or bad
+    sums   the same columns over closed windows
+    notes  what else is to be said, a sentence each
+    """
+
+    title: str
+    verdict: str
+    rows: Sequence[Mapping[str, Any]]
+    sums: Mapping[str, int]
+    notes: Sequence[str]
+
+
+class QosSite:
+    """Answers with what `look` gives at that moment."""
+
+    def __init__(self, look: Callable[[], Shown]) -> None:
+        self._look = look
+
+    def answer(self, target: str) -> Answer:
+        """What stands at the target of a request."""
+        match target.partition("?")[0]:
+            case "/" | "/index.html":
+                shown = self._look()
+                body = documents.render(
+                    "qos.html.j2", "", False, title=shown.title, shown=shown, refresh=REFRESH_S
+                )
+                return Answer(200, files.HTML, f"{documents.policy()}; {OWN}", body)
+            case "/windows.json":
+                shown = self._look()
+                data = {"verdict": shown.verdict, "sums": dict(shown.sums), "windows": list(shown.rows)}
+                return Answer(200, JSON, files.NOTHING, json.dumps(data).encode())
+            case "/favicon.ico":
+                return Answer(204, files.TEXT, files.NOTHING)
+        return Answer(404, files.TEXT, files.NOTHING, b"There is nothing at this address.\n")

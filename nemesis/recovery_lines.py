@@ -1,0 +1,72 @@
+"""What a server's log says of the recovery of its logs. Pure: lines in, figures out. Kafka 3.9 to 4.3.
+
+The lines are those of LogManager and LogLoader; each is a sentence that has not changed since KAFKA-615 but
+for its numbers. Lines of other topics than the run's count in `others` only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+SAID_MAX: Final = 5
+LINE_MAX: Final = 400
+STARTED: Final = "Kafka Server started"
+_SKIPPED: Final = re.compile(
+    r"Skipping recovery of (\d+) logs from (\S+) since clean shutdown file was found"
+)
+_UNCLEAN: Final = re.compile(r"Recovering (\d+) logs from (\S+) since no clean shutdown file was found")
+_SEGMENT: Final = re.compile(r"Recovering unflushed segment (\d+)\. \d\S* recovered for (\S+?)\.(?: |$)")
+_LOADED: Final = re.compile(r"Completed load of .*[(/]dir=\S*/([^/,]+),.* in (\d+)ms \(")
+_ALL: Final = re.compile(r"Loaded (\d+) logs in (\d+)ms")
+# What may be said of damage, by the names that expectations use.
+SAYINGS: Final = {
+    "corrupt": "Corruption found in segment",
+    "truncated-invalid": "invalid bytes at the end of segment",
+    "invalid-messages": "Found invalid messages in log segment",
+    "index-rebuilt": "recovering segment and rebuilding index files",
+    "point-unread": "Error occurred while reading recovery-point-offset-checkpoint file",
+    "malformed": "Malformed line in checkpoint file",
+    "snapshot-refused": "Failed to load producer snapshot",
+    "truncating": "Truncating to offset",
+    "fetched-bad": "Found invalid messages during fetch for partition",
+    "directory-failed": "Stopping serving logs in dir",
+    "directory-refused": "Failed to create or validate data directory",
+    "no-directory": "Shutdown broker because all log dirs",
+    "no-metadata": "Shutdown broker because the metadata log dir",
+    "no-room": "No space left on device",
+}
+
+
+def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
+    """{"clean", "unclean": logs in folders with, without the mark of a clean shutdown,
+    "segments": {partition: [base offset of each recovered segment]}, "others": recovered segments of others,
+    "load_ms": {partition: ms}, "all_ms": of all logs, "said": {name of SAYINGS: first lines},
+    "started": whether the server says that it has started}. `prefix`: of the run's topics."""
+    found: dict[str, Any] = {
+        "clean": 0, "unclean": 0, "segments": {}, "others": 0, "load_ms": {}, "all_ms": None, "said": {},
+        "started": False,
+    }  # fmt: skip
+    for line in lines:
+        if match := _SEGMENT.search(line):
+            base, name = int(match[1]), match[2]
+            if name.startswith(prefix):
+                found["segments"].setdefault(name, []).append(base)
+            else:
+                found["others"] += 1
+        elif match := _LOADED.search(line):
+            if match[1].startswith(prefix):
+                found["load_ms"][match[1]] = int(match[2])
+        elif match := _ALL.search(line):
+            found["all_ms"] = (found["all_ms"] or 0) + int(match[2])
+        elif match := _SKIPPED.search(line):
+            found["clean"] += int(match[1])
+        elif match := _UNCLEAN.search(line):
+            found["unclean"] += int(match[1])
+        elif STARTED in line:
+            found["started"] = True
+        for name, text in SAYINGS.items():
+            if text in line and len(found["said"].setdefault(name, [])) < SAID_MAX:
+                found["said"][name].append(line[:LINE_MAX])
+    return found

@@ -1,0 +1,105 @@
+"""Starting servers, and what they make of their logs: on disk before and after, and in their own words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.capabilities import LogFolders, Processes, ServerLogs
+from harness.model.protocols import Env
+from nemesis.effects import hit, wait_healthy
+from nemesis.recovery_lines import STARTED, read
+
+START_S: Final = 75.0
+POLL_S: Final = 0.02
+LOG_BYTES_MAX: Final = 64 << 20
+LINE_BYTES_MAX: Final = 4096
+Value = Mapping[str, Any]
+Done = dict[str, Any]
+
+
+class Log:
+    """What a server's log gains from now on."""
+
+    def __init__(self, logs: ServerLogs, node: str) -> None:
+        self._logs, self._node = logs, node
+        _, self._at = logs.read_log(node, None)
+        self._rest, self._read = b"", 0
+
+    def fresh(self) -> Iterator[str]:
+        """Whole lines that have come since the last call; none beyond LOG_BYTES_MAX."""
+        while self._read < LOG_BYTES_MAX:
+            chunk, self._at = self._logs.read_log(self._node, self._at)
+            if not chunk:
+                return
+            self._read += len(chunk)
+            *whole, rest = (self._rest + chunk).split(b"\n")
+            self._rest = rest[-LINE_BYTES_MAX:]
+            for line in whole:
+                yield line[:LINE_BYTES_MAX].decode(errors="replace")
+
+
+def look(env: Env, node: str) -> Done:
+    """What is on a node's disk of the run's logs."""
+    assert isinstance(env.cluster, LogFolders)
+    return dict(env.cluster.log_folders(node, env.roles.topic_prefix()))
+
+
+def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
+    """Start what is down; wait until each says that it has started, or ends, and then for health.
+
+    Not for health where the value says `unwell`: then it is not to be had.
+    """
+    cluster = env.cluster
+    assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
+    down = [node for node in nodes if not cluster.running(node)]
+    before = {node: look(env, node) for node in down}
+    logs = {node: Log(cluster, node) for node in down}
+    lines: dict[str, list[str]] = {node: [] for node in down}
+    began = time.monotonic()
+    for node in down:
+        cluster.start(node)
+    took, ended = dict[str, float](), list[str]()
+    while len(took) + len(ended) < len(down) and time.monotonic() - began < START_S:
+        for node in down:
+            if node in took or node in ended:
+                continue
+            gone = not cluster.running(node)  # asked first: its last words may come meanwhile
+            lines[node] += logs[node].fresh()
+            if any(STARTED in line for line in lines[node]):
+                took[node] = round(time.monotonic() - began, 3)
+            elif gone:
+                ended.append(node)
+        time.sleep(POLL_S)
+    whole = all(cluster.running(node) for node in cluster.nodes) and not value.get("unwell")
+    still = wait_healthy(env) if whole else ""
+    for node in down:
+        lines[node] += logs[node].fresh()
+    told = {node: read(lines[node], env.roles.topic_prefix()) for node in down}
+    after = {node: look(env, node) for node in down}
+    found = {"before": before, "after": after, "log": told, "started_s": took, "ended": ended}
+    return hit(down, bool(took or ended), **found, **({"unhealthy_still": still} if still else {}))
+
+
+def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
+    """Start a server, and kill it at the first line that the regular expression `kind` is found in."""
+    cluster, node = env.cluster, nodes[0]
+    assert isinstance(cluster, Processes) and isinstance(cluster, ServerLogs)
+    wanted = re.compile(str(value["kind"]))
+    before, log = look(env, node), Log(cluster, node)
+    lines: list[str] = []
+    cluster.start(node)
+    deadline, seen = time.monotonic() + START_S, ""
+    while not seen and time.monotonic() < deadline and cluster.running(node):
+        for line in log.fresh():
+            lines.append(line)
+            seen = seen or (line if wanted.search(line) else "")
+        if not seen:
+            time.sleep(POLL_S / 4)
+    cluster.kill(node)
+    lines += log.fresh()
+    told = {node: read(lines, env.roles.topic_prefix())}
+    found = {"before": {node: before}, "after": {node: look(env, node)}, "log": told}
+    return hit([node], bool(seen), at=seen[:400], **found)

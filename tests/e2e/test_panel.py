@@ -1,0 +1,43 @@
+"""`harness run` as somebody at a terminal sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import HARNESS
+from tests.terminal import Terminal
+
+FAULTS = """
+- {fault: "pause:client", at: 1s, for: 500s}
+- {fault: "kill:client", at: 400s}
+"""
+
+
+@pytest.mark.long
+def test_a_run_at_a_terminal(tmp_path: Path) -> None:
+    """The panel while it goes on, also in a smaller window; Ctrl-C; then the verdict and what to do next."""
+    (tmp_path / "faults.yaml").write_text(FAULTS)
+    command = [
+        *HARNESS, "run", "--cluster", "mock", "--runs", str(tmp_path / "runs"), "--time-limit", "500",
+        "--rate", "50", "--schedule", str(tmp_path / "faults.yaml"),
+    ]  # fmt: skip
+    with Terminal(command, 120, 60) as terminal:
+        terminal.until(lambda text: "faults on   pause:client w" in text and "unseen " in text)
+        assert "load, " in terminal.text and " of 500" in terminal.text and "ok a second" in terminal.text
+        assert "next        kill:client in " in terminal.text
+        terminal.resize(70, 60)
+        terminal.until(
+            lambda text: (
+                any(len(line) == 70 and line.endswith("╯") for line in text.splitlines())
+                and "faults on   pause:client w" in text
+            )
+        )
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        assert not terminal.screen.cursor.hidden and "╯" not in terminal.text
+        lines = terminal.text.splitlines()
+        verdict = next(n for n, line in enumerate(lines) if line.startswith(("UNKNOWN", "INVALID")))
+        onward = next(n for n, line in enumerate(lines) if line.startswith("next: harness open "))
+        assert verdict < onward and len(lines) - verdict <= 40

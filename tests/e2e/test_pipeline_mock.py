@@ -1,0 +1,92 @@
+"""The pipeline's clients against librdkafka's mock cluster, without transactions: it knows little of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import pipeline
+from harness.clients.table import admin_opener, opener
+from harness.cluster.mock import MockCluster
+from harness.model import codec
+from harness.model.op import Op
+from harness.plan import make
+from harness.staff import client_config
+from workloads.pipeline import workload
+
+TURNS = 60  # of a few tenths of a second
+_INDEX = itertools.count()
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Iterator[str]:
+    cluster = MockCluster(nodes=1, work_dir=tmp_path / "mock")
+    cluster.up(lambda line: None)
+    try:
+        yield cluster.bootstrap
+    finally:
+        cluster.down()
+
+
+def asked(client: Any, f: str, value: Any = None, **extra: Any) -> Op:
+    done: Op = client.invoke(Op(next(_INDEX), 0, 0, "invoke", f, value, None, extra))
+    return done
+
+
+def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None:
+    for name in ("history", "events", "pipeline"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 0, 0))
+    plan = make(
+        {"workload": "pipeline", "cluster": "mock", "partitions": 4, "writers": 1, "instances": 2,
+         "pipeline_mode": "at-least-once", "transform": "aggregate"}
+    ).model_copy(update={"run": "r"})  # fmt: skip
+    made = workload(pipeline.options(plan))
+    config = client_config(plan, bootstrap) | {
+        "folder": str(tmp_path),
+        "logic_options": {**made.client_options, "work_s": 0.3},
+        "consumer_config": {"check.crcs": "false", **made.consumer_config},
+    }
+    assert admin_opener("confluent")(config).create_topics(["r-0", "r-1"], 4, 1) == ["r-0", "r-1"]
+    writer, *instances = (opener("confluent", "pipeline")({**config, "process": n}) for n in range(3))
+
+    ids = range(100)
+    sent = asked(writer, "send", [["send", id % 24 % 4, id] for id in ids], keys=24)
+    assert sent.type == "ok", sent.error
+    assert [mop[2][1] for mop in sent.value] == list(ids)
+    for _ in range(TURNS):
+        for instance in instances:
+            worked = asked(instance, "work")
+            assert worked.type == "ok", worked.error
+        lag = asked(writer, "lag")
+        if lag.type == "ok" and lag.value["left"] == 0:
+            break
+    else:
+        raise AssertionError("the instances do not catch up")
+    for instance in instances:
+        assert asked(instance, "leave").type == "ok"
+    for client in (writer, *instances):
+        for _ in range(TURNS):
+            read = asked(client, "read")
+            if read.type == "ok" and read.value["done"]:
+                break
+    rows = [
+        json.loads(line)
+        for path in sorted((tmp_path / "pipeline").glob("read-*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    assert sum(row.get("caught_up", False) for row in rows) == 3
+    made_of = {(row["id"], row["n"]) for row in rows if row.get("side") == "output"}
+    assert made_of == {(id, id // 24 + 1) for id in ids}
+    assert {row["id"] for row in rows if row.get("side") == "input"} == set(ids)
+    committed = json.loads((tmp_path / "pipeline" / "committed.json").read_text())
+    assert sum(committed["offsets"].values()) == 100
+    told = (tmp_path / "events" / "instance-1.jsonl").read_text().splitlines()
+    assert [json.loads(told[0])["event"], json.loads(told[-1])["event"]] == ["started", "closed"]
+    for client in (writer, *instances):
+        client.close()

@@ -1,0 +1,326 @@
+"""The checks of pipelines over simulated runs, in a few jobs: honest ones, each mistake, and bad files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+
+from checker.check import check
+from checker.pipeline import judge
+from checker.pipeline.anomalies import OUTPUTS
+from checker.pipeline.logs import EventPattern, LogPattern
+from harness.model.op import INVOKE, OK, Op
+from harness.model.options import CheckOptions
+from harness.model.pipeline.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
+from harness.model.pipeline.ports import Options
+from harness.model.result import Result
+from harness.model.transforms import TRANSFORMS
+from harness.report import pipelines, prose
+from harness.sim.pipeline_run import files, simulate
+from tests.unit.report.folders import killed, recorded, woven
+
+pytestmark = pytest.mark.spark
+
+READ, COMMITTED = "pipeline/read-0.jsonl", "pipeline/committed.json"
+Files = dict[str, list[dict[str, Any]]]
+
+
+def simulated(options: Options, seed: int, eager: bool = True) -> Files:
+    """Zombies that meet, and producers that fence each other, take a longer run."""
+    turns = 600 if options.mistake in (SHARED_ID, NOT_FENCED) else 200
+    return files(simulate(options, seed, turns, eager))
+
+
+def write(folder: Path, held: Mapping[str, list[dict[str, Any]]]) -> Path:
+    for name, lines in held.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return folder
+
+
+# --- one thing wrong in a run that is right -----------------------------------------------------------
+
+
+def _outputs(held: Files) -> list[dict[str, Any]]:
+    return [row for row in held[READ] if row.get("side") == "output" and row["committed"]]
+
+
+def _missing(held: Files) -> None:
+    held[READ].remove(_outputs(held)[50])
+
+
+def _duplicate(held: Files) -> None:
+    row = _outputs(held)[50]
+    last = max(one["offset"] for one in _outputs(held) if one["partition"] == row["partition"])
+    held[READ].insert(0, row | {"offset": last + 100, "incarnation": 77})
+
+
+def _reordered(held: Files) -> None:
+    one = _outputs(held)[50]
+    two = next(row for row in _outputs(held)[51:] if row["key"] == one["key"])
+    one["offset"], two["offset"] = two["offset"], one["offset"]
+
+
+def _phantom(held: Files) -> None:
+    held[READ].insert(0, _outputs(held)[50] | {"offset": 10**6, "id": 10**6})
+
+
+def _unreadable(held: Files) -> None:
+    nothing = {"id": None, "key": None, "n": None}
+    held[READ].insert(0, _outputs(held)[50] | nothing | {"offset": 10**6})
+    held[READ].insert(0, _outputs(held)[50] | nothing | {"offset": 10**6 + 1})
+
+
+def _wrong(held: Files) -> None:
+    held[READ].insert(0, _outputs(held)[50] | {"offset": 10**6, "n": 9})
+
+
+def _uncommitted(held: Files) -> None:
+    offsets = held[COMMITTED][0]["offsets"]
+    offsets["in/0"] -= 3
+
+
+def _lost(held: Files) -> None:
+    row = next(row for row in held[READ] if row.get("side") == "input")
+    held[READ].remove(row)
+    held[READ] = [one for one in held[READ] if one.get("id") != row["id"]]
+
+
+def _unsent(held: Files) -> None:
+    held["pipeline/sent-0.jsonl"][5]["outcome"] = "fail"
+
+
+def _aborted(held: Files) -> None:
+    """Shown, though its transaction was aborted; the one that was committed in its place is not there."""
+    row = next(row for row in held[READ] if row.get("side") == "output" and not row["committed"])
+    held[READ] = [one for one in held[READ] if one.get("id") != row["id"] or one.get("side") != "output"]
+    held[READ].insert(0, row | {"committed": True})
+
+
+WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
+    "missing": (_missing, {"missing-output": 1}),
+    "duplicate": (_duplicate, {"duplicate-output": 1}),
+    "reordered": (_reordered, {"reordered-output": 1}),
+    "phantom": (_phantom, {"phantom-output": 1}),
+    "unreadable": (_unreadable, {"phantom-output": 2}),
+    "wrong": (_wrong, {"wrong-output": 1}),
+    "uncommitted": (_uncommitted, {"uncommitted-output": 3}),
+    "lost": (_lost, {"lost-input": 1}),
+    "unsent": (_unsent, {"phantom-input": 1}),
+    "aborted": (_aborted, {"aborted-output": 1}),
+}
+
+
+def _no_end(held: Files) -> None:
+    held[READ].pop()
+
+
+def _behind(held: Files) -> None:
+    held[READ][-1]["caught_up"] = False
+
+
+def _nothing(held: Files) -> None:
+    held[READ] = held[READ][-1:]
+    held["pipeline/sent-0.jsonl"] = []
+
+
+def _bad_lines(held: Files) -> None:
+    held[READ].insert(0, {"side": "input", "topic": "in", "partition": "zero"})
+    held[READ].insert(0, {"side": "elsewhere"})
+
+
+def _no_mode(held: Files) -> None:
+    held["pipeline/pipeline.json"][0]["mode"] = "twice"
+
+
+def _no_reading(held: Files) -> None:
+    del held[READ]
+
+
+def _no_writers(held: Files) -> None:
+    del held["pipeline/sent-0.jsonl"]
+
+
+def _no_offsets(held: Files) -> None:
+    del held[COMMITTED]
+
+
+UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
+    "no-end": (_no_end, "1 of 1 pipeline/read-*.jsonl break off"),
+    "behind": (_behind, "the reading did not come to the end of the topics"),
+    "nothing": (_nothing, "there is nothing in the input"),
+    "bad-lines": (_bad_lines, "2 lines of pipeline/read-*.jsonl cannot be used"),
+    "no-mode": (_no_mode, "pipeline/pipeline.json: mode 'twice' is none of"),
+    "no-reading": (_no_reading, "there is no pipeline/read-*.jsonl"),
+    "no-writers": (_no_writers, "there is no pipeline/sent-*.jsonl"),
+    "no-offsets": (_no_offsets, "pipeline/committed.json cannot be read"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What both checks say of each run, by its name."""
+
+    batch: Mapping[str, Result]
+    offsets: Mapping[str, Result]
+
+
+@pytest.fixture(scope="module")
+def seeds(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """How many of honest runs, and of each mistake."""
+    return (100, 10) if request.config.getoption("--soak") else (8, 2)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    folder = tmp_path_factory.mktemp("runs")
+    honest, each = seeds
+    runs = [
+        write(
+            folder / f"honest {seed}",
+            simulated(Options(transform=TRANSFORMS[seed % 4], abort_p=0.05), seed, seed % 8 < 4),
+        )
+        for seed in range(honest)
+    ]
+    for mistake in MISTAKES:
+        runs += [
+            write(folder / f"{mistake} {seed}", simulated(Options(mistake=mistake, abort_p=0.05), seed))
+            for seed in range(each)
+        ]
+    for mode in ("at-least-once", "at-most-once", "auto-commit"):
+        runs.append(write(folder / mode, simulated(Options(mode=mode), 1)))
+    right = simulated(Options(abort_p=0.05), 1)
+    for name, (change, _) in {**WRONG, **UNKNOWN}.items():
+        held = orjson.loads(orjson.dumps(right))
+        change(held)
+        runs.append(write(folder / name, held))
+    torn = write(folder / "torn", right)
+    for path in (torn / READ, torn / "events" / "instance-0.jsonl"):
+        path.write_bytes(path.read_bytes() + b'{"side": "inp')
+    runs.append(torn)
+    batch, offsets = judge.batch(spark, runs), judge.offsets(spark, runs)
+    return Judged({run.name: batch[run] for run in runs}, {run.name: offsets[run] for run in runs})
+
+
+def counts(result: Result) -> dict[str, int]:
+    return {found.name: found.count for found in result.anomalies}
+
+
+def test_nothing_is_flagged_in_honest_runs(judged: Judged, seeds: tuple[int, int]) -> None:
+    for name in [*(f"honest {seed}" for seed in range(seeds[0])), "torn"]:
+        for result in (judged.batch[name], judged.offsets[name]):
+            assert (result.valid, counts(result), result.reasons) == ("valid", {}, ()), name
+    assert judged.batch["honest 0"].statistics["pipeline"]["expected"] > 300
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_is_found(judged: Judged, seeds: tuple[int, int], mistake: str) -> None:
+    for seed in range(seeds[1]):
+        result = judged.batch[f"{mistake} {seed}"]
+        assert MISTAKES[mistake].shows in counts(result), f"seed {seed}: {result.reasons}"
+        assert (result.valid, result.promised) == ("invalid", True)
+        found = next(one for one in result.anomalies if one.name == MISTAKES[mistake].shows)
+        for witness in found.witnesses:
+            assert witness["instance"] is not None and witness["incarnation"] is not None
+            assert witness["offset"] is not None and witness["around"], witness
+        if mistake != SHARED_ID:  # what one producer does to another, no event tells
+            told = judged.offsets[f"{mistake} {seed}"]
+            assert told.valid == "invalid" and told.anomalies, f"seed {seed}"
+            assert told.anomalies[0].witnesses[0]["instance"] is not None
+
+
+def test_weaker_modes(judged: Judged) -> None:
+    least, most, auto = (judged.batch[name] for name in ("at-least-once", "at-most-once", "auto-commit"))
+    assert set(counts(least)) <= {"duplicate-output", "reordered-output"}
+    assert (least.valid, least.promised) == ("invalid", False)
+    assert set(counts(most)) == {"missing-output"} and most.promised is False
+    assert counts(auto) and auto.promised is False
+    for name in ("at-least-once", "at-most-once", "auto-commit"):
+        assert not [found for found in judged.offsets[name].anomalies if found.bad], name
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_one_thing_wrong(judged: Judged, name: str) -> None:
+    result, (_, expected) = judged.batch[name], WRONG[name]
+    assert (result.valid, result.promised, counts(result)) == ("invalid", True, expected)
+    for found in result.anomalies:
+        for witness in found.witnesses:
+            text = pipelines.FORMS[found.name](witness, None)  # type: ignore[arg-type]
+            assert text.startswith("Input ") and text.endswith(".")
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_judged(judged: Judged, name: str) -> None:
+    result, (_, said) = judged.batch[name], UNKNOWN[name]
+    assert result.valid == "unknown" and not result.anomalies, counts(result)
+    assert any(reason.startswith(said) for reason in result.reasons), result.reasons
+
+
+def test_a_run_folder(spark: Any, tmp_path: Path) -> None:
+    """Witnesses are stored, all of them; faults are told; the summary reads."""
+    ops = [Op(-1, 10**9, 0, INVOKE, "work", None), Op(-1, 2 * 10**9, 0, OK, "work", 1)]
+    run = recorded(tmp_path, "a run [1]", woven(ops, killed(1.0, 3.0, "n1")), workload="pipeline")
+    write(run, simulated(Options(mistake="commit-buffered"), 3))
+    options = CheckOptions(checks=("pipeline", "offsets"), expected_faults=("kill:leader",))
+    result = check(spark, run, options, lambda text: None)
+    assert result.valid == "invalid" and not result.reasons
+    stored = {path.stem: pq.ParquetFile(path).read() for path in (run / "results" / "witnesses").iterdir()}
+    assert {name: table.num_rows for name, table in stored.items()} == counts(result)
+    assert set(stored) & OUTPUTS.keys() and set(stored) - OUTPUTS.keys()
+    for found in result.anomalies:
+        texts = [orjson.loads(text) for text in stored[found.name].column("witness").to_pylist()]
+        assert all(witness in texts for witness in found.witnesses)
+    faults = [
+        e for found in result.anomalies for w in found.witnesses for e in w["around"] if "instance" not in e
+    ]
+    assert any(fault["event"].startswith("kill:leader") for fault in faults)
+    text = prose.summary(run, result)
+    assert "missing-output" in text and "instance" in text and "input records" in text
+    # A run that is judged again leaves nothing of the check before.
+    write(run, simulated(Options(), 3))
+    for stale in run.glob("events/instance-*"):
+        if stale.name not in {Path(name).name for name in simulated(Options(), 3)}:
+            stale.unlink()
+    again = check(spark, run, options, lambda text: None)
+    assert (again.valid, again.anomalies) == ("valid", ())
+    assert not list((run / "results" / "witnesses").iterdir())
+
+
+def test_logs_of_others(spark: Any, tmp_path: Path) -> None:
+    at = "{} (?P<topic>[a-z]+)/(?P<partition>[0-9]+) (?P<first>[0-9]+)-(?P<last>[0-9]+)"
+    pattern = LogPattern(
+        (
+            EventPattern("now mine: (?P<partitions>.*)", "assigned"),
+            EventPattern("gone: (?P<partitions>.*)", "revoked"),
+            EventPattern(at.format("read"), "polled"),
+            EventPattern(at.format("rotated"), "committed"),
+        ),
+        "epoch-ms",
+        "^(?P<time>[0-9]+) ",
+    )
+    (tmp_path / "pod-1.log").write_text(
+        "1000 now mine: in-0, in-1\n1001 read in/0 0-9\n1002 rotated in/0 0-9\n1003 gone: in-0\nhello\n"
+    )
+    (tmp_path / "pod-2.log").write_text("1004 now mine: in-0\n1005 read in/0 15-19\n1006 rotated in/1 3-4\n")
+    paths = sorted(tmp_path.iterdir())
+    result = judge.of_logs(spark, paths, pattern)
+    assert counts(result) == {"offset-gap": 1, "work-unassigned": 1}
+    gap = result.anomalies[0].witnesses[0]
+    assert (gap["instance"], gap["first"], gap["until"]) == ("pod-2.log", 10, 15)
+    assert result.statistics["offsets"]["lines"] == {"rejected": 0, "unmatched": 1, "cut": 0}
+    text = pipelines.of_logs(result, 3)
+    assert "partition in-0 offsets 10 to 14: reading began at 15, and 10 was committed" in text.lower()
+    assert counts(judge.of_logs(spark, paths[:1], pattern)) == {}
+    assert counts(judge.of_logs(spark, paths, pattern, markers=5)) == {"work-unassigned": 1}
+    nothing = judge.of_logs(spark, paths, LogPattern((EventPattern("(?P<time>x)", "closed"),), "epoch-s"))
+    assert (nothing.valid, nothing.reasons[0]) == (
+        "unknown",
+        "there are no events, so nothing is known of offsets",
+    )

@@ -1,0 +1,30 @@
+"""The files of real brokers in tests/fixtures/disk, and what Kafka's own tool says of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+FIXTURES: Final = Path(__file__).parents[3] / "fixtures" / "disk"
+VERSIONS: Final = tuple(sorted(path.name.removesuffix(".tar.gz") for path in FIXTURES.glob("*.tar.gz")))
+NODES: Final = ("n1", "n2", "n3")
+_FIELD: Final = re.compile(r"(\w+): (\S+)")
+
+
+def unpacked(version: str, at: Path) -> Path:
+    """The data folders of a version's three brokers, below `at`."""
+    with tarfile.open(FIXTURES / f"{version}.tar.gz") as tar:
+        tar.extractall(at, filter="data")
+    return at
+
+
+@cache
+def dumped(version: str) -> dict[str, list[dict[str, str]]]:
+    """By file, its lines as fields."""
+    told = json.loads(gzip.decompress((FIXTURES / f"{version}.json.gz").read_bytes()))
+    return {name: [dict(_FIELD.findall(line)) for line in lines] for name, lines in told.items()}

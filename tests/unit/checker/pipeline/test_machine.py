@@ -1,0 +1,118 @@
+"""The offset state machine: each rule, an event away from it, and what honest instances may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.pipeline.machine import EVENTS, Event, Finding, findings
+
+
+def events(*told: tuple[Any, ...]) -> list[Event]:
+    """(incarnation, event, first, last) of instance "i" and generation 1, a nanosecond apart.
+
+    A fifth item is the generation.
+    """
+    found = []
+    for time_ns, (incarnation, event, *numbers) in enumerate(told):
+        first, last, generation = [*numbers, *(None, None, None)[len(numbers) :]]
+        found.append(Event(time_ns, "i", incarnation, generation, event, first, last))
+    return found
+
+
+def found(*told: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[tuple[str, Any, Any]]:
+    return [(one.anomaly, one.first, one.until) for one in _findings(*told, start=start, ahead=ahead)]
+
+
+def _findings(*told: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[Finding]:
+    return list(findings(events(*told), EVENTS, start, ahead))
+
+
+BEGUN = ((1, "assigned"), (1, "position", 0), (1, "polled", 0, 9))
+DONE = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 10))
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ((), []),
+        (((1, "polled", 10, 19), (1, "produced", 10, 19), (1, "committed", 20)), []),
+        (((1, "polled", 11, 19),), [("offset-gap", 10, 11)]),
+        (((1, "polled", 5, 19),), [("position-back", 5, 10)]),
+        (((1, "position", 15),), [("offset-gap", 10, 15)]),
+        (((1, "position", 5),), [("position-back", 5, 10)]),
+        (((1, "polled", 10, 19), (1, "produced", 12, 19)), [("work-skipped", 10, 12)]),
+        (((1, "produced", 8, 9),), [("work-repeated", 8, 10)]),
+        (((1, "polled", 10, 19), (1, "committed", 20)), [("commit-unprocessed", 10, 20)]),
+        (((1, "revoked"), (1, "polled", 10, 19)), [("work-unowned", 10, 20)]),
+        (((1, "lost"), (1, "produced", 10, 10)), [("work-unowned", 10, 11)]),
+        (((1, "revoked"), (1, "committed", 10)), [("commit-unowned", 10, None)]),
+        (((1, "revoked"), (1, "dropped", 10, 19)), []),
+        (((2, "polled", 10, 19),), [("work-unassigned", 10, 20)]),
+        (((2, "committed", 10),), [("work-unassigned", 10, None)]),
+        (((1, "revoked"), (2, "assigned"), (2, "position", 10)), []),
+        (((1, "revoked"), (2, "assigned"), (2, "position", 12)), [("offset-gap", 10, 12)]),
+        (((1, "revoked"), (2, "assigned"), (2, "position", 7)), [("offset-reset", 7, 10)]),
+        (((2, "assigned"), (2, "position", 10), (1, "committed", 10)), []),
+        (((1, "committed", 7),), [("commit-back", 7, 10)]),
+        (((1, "paused"), (1, "resumed"), (1, "closed")), []),
+    ],
+)
+def test_after_a_commit(more: tuple[tuple[Any, ...], ...], expected: list[Any]) -> None:
+    assert found(*DONE, *more) == expected
+
+
+def test_an_abort_goes_back() -> None:
+    again = ((1, "produced", 0, 9), (1, "committed", 10))
+    aborted = (*BEGUN, (1, "produced", 0, 9), (1, "aborted"))
+    assert found(*aborted, (1, "position", 0), (1, "polled", 0, 9), *again) == []
+    assert found(*aborted, (1, "polled", 10, 19), (1, "produced", 10, 19)) == [("work-skipped", 0, 10)]
+
+
+def test_a_commit_that_nobody_lived_to_tell() -> None:
+    killed = (*DONE, (1, "polled", 10, 19), (1, "produced", 10, 19))
+    for begin in (10, 20):
+        honest = (*killed, (2, "assigned"), (2, "position", begin), (2, "polled", begin, 29))
+        assert found(*honest, (2, "produced", begin, 29), (2, "committed", 30)) == []
+    assert found(*killed, (2, "assigned"), (2, "position", 21)) == [("offset-gap", 20, 21)]
+
+
+def test_held_over_a_rebalance() -> None:
+    back = (*DONE, (1, "polled", 10, 19), (1, "revoked"), (1, "assigned"), (1, "position", 20))
+    work = ((1, "polled", 20, 29), (1, "produced", 10, 29), (1, "committed", 30))
+    assert found(*back, (1, "buffered", 10, 19), *work) == []
+    assert found(*back, *work)[0] == ("offset-gap", 10, 20)
+    # A marker stands between the commit and what is held: whether it is one, the input says.
+    gap = _findings(*back, (1, "buffered", 11, 19))
+    assert [(one.first, one.until, one.verify) for one in gap] == [(10, 11, True)]
+
+
+def test_zombies() -> None:
+    other = ((2, "assigned", None, None, 2), (2, "position", 10), (2, "polled", 10, 19))
+    late = (*DONE, *other, (1, "produced", 10, 14), (1, "committed", 15))
+    assert ("two-owners", 10, 15) in found(*late)
+    told_late = (*BEGUN, (1, "produced", 0, 9), *other, (2, "produced", 10, 19), (2, "committed", 20))
+    assert found(*told_late, (1, "committed", 10)) == []
+
+
+def test_generations() -> None:
+    told = (*DONE[:4], (1, "resumed", None, None, 3), (1, "committed", 10, None, 2))
+    assert found(*told) == [("stale-generation", 10, None)]
+
+
+def test_commits_ahead_of_the_work() -> None:
+    told = (*BEGUN, (1, "committed", 10), (1, "produced", 0, 9))
+    assert found(*told, ahead=True) == []
+    assert found(*told) == [("commit-unprocessed", 0, 10)]
+
+
+def test_only_what_the_log_tells_is_judged() -> None:
+    kinds = frozenset({"polled", "position"})
+    assert (
+        list(findings(events((1, "position", 7), (1, "polled", 7, 9), (2, "polled", 3, 4)), kinds, None))
+        == []
+    )
+    assert found((1, "assigned"), (1, "position", 7), start=None) == []
+    missed = [Event(0, "i", 1, None, "polled", 0, 9, 7, 2)]
+    assert [one.anomaly for one in findings(missed, kinds, None)] == ["offset-gap"]

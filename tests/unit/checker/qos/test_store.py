@@ -1,0 +1,102 @@
+"""What a kill leaves, settings and offsets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checker.qos import losses, settings, store
+from checker.qos.book import Book
+from checker.qos.settings import Settings
+from harness.model.errors import BadInput
+from harness.model.transforms import TRANSFORMS
+
+ASKED = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
+
+
+def finish(held: store.Store, batch: int) -> None:
+    held.begin(batch)
+    held.finish(Book(batch=batch), [{"batch": batch, "start_ms": batch}])
+
+
+def lines(folder: Path) -> list[int]:
+    return [json.loads(line)["batch"] for line in (folder / store.WINDOWS).read_text().splitlines()]
+
+
+def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
+    held = store.opened(tmp_path / "c", ASKED)
+    for batch in range(4):
+        finish(held, batch)
+    # Killed in the next one: its lines are there, its folder is not; one line is torn.
+    held.begin(4)
+    held.tell([{"batch": 4}])
+    with (held.folder / store.WINDOWS).open("a") as file:
+        file.write('{"batch": 4, "sta')
+    held.close()
+    again = store.opened(tmp_path / "c", ASKED)
+    assert again.book().batch == 3
+    assert lines(again.folder) == [0, 1, 2, 3]
+    finish(again, 4)
+    assert lines(again.folder) == [0, 1, 2, 3, 4]
+    assert sorted(path.name for path in (again.folder / "state").iterdir()) == ["3", "4"]
+    again.close()
+
+
+def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
+    held = store.opened(tmp_path / "c", ASKED)
+    with pytest.raises(BadInput, match="another process uses it"):
+        store.opened(tmp_path / "c", ASKED)
+    held.close()
+    other = Settings(("t",), ("v",), "localhost:2", window_ms=60_000, padding_ms=30_000)
+    with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is \["v"\]'):
+        store.opened(tmp_path / "c", other)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "precious.txt").touch()
+    with pytest.raises(BadInput, match="no checkpoint"):
+        store.opened(tmp_path / "d", ASKED)
+    (tmp_path / "c" / "spark" / "commits").mkdir(parents=True)
+    (tmp_path / "c" / "spark" / "commits" / "0").touch()
+    with pytest.raises(BadInput, match="state is gone"):
+        store.opened(tmp_path / "c", ASKED)
+
+
+def test_offsets_are_those_of_the_topics(tmp_path: Path) -> None:
+    held = store.opened(tmp_path / "c", ASKED)
+    assert held.offsets(0) is None
+    path = tmp_path / "c" / "spark" / "offsets"
+    path.mkdir(parents=True)
+    (path / "0").write_text('v1\n{"conf":{"a":{}}}\n{"t":{"0":5},"u":{"0":3}}\n{"logOffset":1}\n17')
+    assert held.offsets(0) == {"t": {"0": 5}, "u": {"0": 3}}
+    held.close()
+
+
+def test_losses_lie_between_where_a_batch_begins_and_the_earliest_offset() -> None:
+    begin = {"t": {"0": 10, "1": 10, "2": 10, "3": 10}}
+    end = {"t": {"0": 50, "1": 50, "2": 4, "3": 20}}
+    earliest = {"t": {"0": 10, "1": 30, "2": 0, "3": 40}}
+    assert losses.between(begin, end, earliest) == ({("t", "1"): (10, 30), ("t", "3"): (10, 20)}, 1)
+
+
+def test_durations_and_topics() -> None:
+    said = ("60s", "500ms", "1.5m", "2h", "30")
+    assert [settings.duration_ms("-", text) for text in said] == [60_000, 500, 90_000, 7_200_000, 30_000]
+    for text in ("", "s", "-5s", "0s", "25h", "1 s", "٣s"):
+        with pytest.raises(BadInput, match="--window"):
+            settings.duration_ms("--window", text)
+    assert settings.topics("--input", "a, b.c") == ("a", "b.c")
+    for text in ("", "a,", "a/b", "a,a", ".."):
+        with pytest.raises(BadInput, match="--input"):
+            settings.topics("--input", text)
+
+
+def test_expressions_where_none_are_given() -> None:
+    assert settings.defaults(None, False).output_key == settings.DEFAULT_KEY
+    assert settings.defaults(None, True).output_key == "id"
+    assert settings.defaults("fan-out", True).part == "n"
+    assert "$.n" in settings.defaults("fan-out", False).part
+    assert settings.defaults("aggregate", False).part == "0"
+    assert set(settings.EXPECT) == set(TRANSFORMS)
+    with pytest.raises(BadInput, match="--pipeline many: one of identity"):
+        settings.defaults("many", False)

@@ -1,0 +1,123 @@
+"""What the recovery check makes of starts and of replicas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.checks import replicas
+from checker.checks.recovery import accepted, differences, due, starts
+from checker.disk.replicas import Comparison, Difference
+from harness.model.options import Settings
+
+SEGMENTS = [[0, 100], [52, 100], [104, 100], [156, 80]]
+
+
+def _log(point: int | None) -> dict[str, Any]:
+    return {"segments": SEGMENTS, "point": point}
+
+
+def _start(expect: dict[str, Any], recovered: list[int], said: tuple[str, ...] = (), ended: bool = False,
+           point: int | None = 156) -> dict[str, Any]:  # fmt: skip
+    told = {"segments": {"r-0-0": recovered} if recovered else {}, "said": {name: ["line"] for name in said},
+            "all_ms": 87}  # fmt: skip
+    return {"do": "start", "number": 2, "nodes": ["n1"], "expect": expect, "log": {"n1": told},
+            "before": {"n1": {"logs": {"r-0-0": _log(point)}}}, "started_s": {"n1": 8.0},
+            "ended": ["n1"] if ended else []}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("point", "recovers", "expected"),
+    [
+        (156, "none", []),
+        (156, "point", [156]),
+        (155, "point", [104, 156]),  # in the middle of a segment: from its beginning
+        (None, "point", [0, 52, 104, 156]),
+        (0, "point", [0, 52, 104, 156]),
+        (1_000_000, "point", [156]),
+        (156, "all", [0, 52, 104, 156]),
+    ],
+)
+def test_the_segment_that_holds_the_recovery_point_and_those_behind_it(
+    point: int | None, recovers: str, expected: list[int]
+) -> None:
+    assert due(_log(point), recovers) == expected
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        _start({"recovers": "point"}, [156]),
+        _start({"recovers": "none"}, []),
+        _start({"recovers": "any"}, [52]),
+        _start(
+            {"recovers": "all", "says": ["corrupt"]}, [0, 52], ("corrupt",)
+        ),  # cut off, the rest not looked at
+        _start({"recovers": "any", "ends": True, "says": ["malformed"]}, [], ("malformed",), ended=True),
+        {"do": "kill", "nodes": ["n1"]},
+    ],
+)
+def test_a_start_as_it_should_be(act: dict[str, Any]) -> None:
+    assert differences(act) == []
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        _start({"recovers": "point"}, []),
+        _start({"recovers": "point"}, [104, 156]),
+        _start({"recovers": "none"}, [156]),
+        _start({"recovers": "all"}, [0, 52]),
+        _start({"recovers": "point", "says": ["corrupt"]}, [156]),
+        _start({"recovers": "point", "never": ["corrupt"]}, [156], ("corrupt",)),
+        _start({"recovers": "point"}, [156], ended=True),
+        _start({"recovers": "any", "ends": True}, []),
+    ],
+)
+def test_a_start_that_is_otherwise_is_told_once(act: dict[str, Any]) -> None:
+    assert len(differences(act)) == 1
+
+
+def test_a_row_for_each_start() -> None:
+    (row,) = starts([_start({}, [104, 156]), {"do": "kill", "nodes": ["n1"]}])
+    assert (row["segments"], row["recovered"], row["recovered_bytes"], row["load_ms"]) == (4, 2, 180, 87)
+
+
+def _compared(committed: bool | None, behind: dict[str, int]) -> Comparison:
+    difference = Difference("n2", "n1", 7, "a batch", "another batch", committed)
+    return Comparison("r-0", 0, {}, (), "n1", 10, (0, 10), (difference,), behind)
+
+
+def test_replicas_that_differ_below_the_high_watermark_are_an_anomaly() -> None:
+    kept = Settings(acks="all", replication=3, min_insync_replicas=2, unclean_election=False)
+    found = replicas.judged([_compared(True, {})], kept)
+    assert [one.name for one in found.anomalies] == ["replica-difference"]
+    assert found.anomalies[0].promised and not found.reasons
+    assert replicas.judged([_compared(False, {})], kept).anomalies == ()
+    assert replicas.judged([_compared(False, {"n3": 4})], kept).reasons
+
+
+def test_without_kept_data_nothing_is_said(tmp_path: Path) -> None:
+    assert replicas.look(tmp_path, Settings()) == replicas.Compared()
+    assert replicas.look(None, Settings()) == replicas.Compared()
+
+
+def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
+    sequences = {"retry": retry, "gap": gap, "end": end}
+    return [{"number": 0, "offsets": [0, 1, 2]}, {"number": 5, "sequences": sequences}]
+
+
+@pytest.mark.parametrize(
+    ("acts", "count"),
+    [
+        (_asked([0, 2], 45, 3), 0),
+        (_asked([46, -1], 45, 3), 0),
+        (_asked([0, 3], 45, 4), 2),  # appended again
+        (_asked([0, 2], 0, 4), 1),  # and one behind a gap
+        ([{"number": 1}], 0),
+    ],
+)
+def test_old_sequence_numbers_must_be_refused(acts: list[dict[str, Any]], count: int) -> None:
+    assert len(accepted(acts)) == count

@@ -1,0 +1,36 @@
+"""Properties of Kafka's Java client from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.clients import java_properties
+from harness.model.errors import BadInput
+
+
+def test_lines_comments_and_variables(tmp_path: Path) -> None:
+    path = tmp_path / "c.properties"
+    path.write_text('# how\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=P required password="${P}";\n')
+    assert java_properties.load(path, {"P": "hush"}) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": 'P required password="hush";',
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a=${GONE}", ":1: the environment has no GONE"),
+        ("a", ":1: write it as key=value"),
+        ("\nisolation.level=x", ":2: isolation.level is set by the harness"),
+    ],
+)
+def test_what_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "c.properties"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=said):
+        java_properties.load(path, {})
+    with pytest.raises(BadInput, match="cannot be read"):
+        java_properties.load(tmp_path / "none", {})

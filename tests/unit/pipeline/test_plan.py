@@ -1,0 +1,87 @@
+"""A plan's pipeline: what follows, what does not go together, and what the run folder is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import pipeline
+from harness.clients.pipeline.events import Clock
+from harness.model import codec
+from harness.model.errors import BadHistory, BadInput
+from harness.model.op import Op
+from harness.plan import TestPlan, dump, load, make
+
+
+def plan(**options: object) -> TestPlan:
+    return make({"workload": "pipeline", **options})
+
+
+def test_slots_and_partitions_follow(tmp_path: Path) -> None:
+    made = plan(writers=3, instances=5, partitions=6)
+    assert (made.concurrency, made.partitions_per_topic, made.sub_via) == (8, 6, ("subscribe",))
+    (tmp_path / "plan.yaml").write_text(dump(made))
+    assert load(tmp_path / "plan.yaml").concurrency == 8
+    assert "group.consumer.session.timeout.ms" in plan(assignor="consumer").broker_config
+    assert pipeline.options(plan(pipeline_mode="files")).instance.flush_s == 30.0
+    assert pipeline.options(plan(pipeline_mode="files", flush_s=2)).instance.flush_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"concurrency": 7}, "--concurrency"),
+        ({"partitions_per_topic": 5}, "--partitions-per-topic"),
+        ({"pipeline_mistake": "none-such"}, "one of buffer-dropped-on-revoke"),
+        ({"pipeline_mistake": "commit-buffered", "pipeline_mode": "auto-commit"}, "promises less"),
+        ({"client": "java"}, "takes --client confluent"),
+        ({"cluster": "sim"}, "has no groups"),
+        ({"txn": True}, "--pipeline-mode"),
+        ({"assignor": "consumer", "kafka_version": "3.9"}, "needs Kafka 4.0"),
+        ({"transform": "aggregate", "key_count": 5000}, "--key-count 5000"),
+        ({"workload": "queue", "pipeline_mistake": "commit-buffered"}, "goes with --workload pipeline"),
+    ],
+)
+def test_what_does_not_go_together(given: dict[str, object], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        plan(**given)
+
+
+def test_what_the_writers_said(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    (tmp_path / "pipeline").mkdir()
+    asked = [["send", 1, 10], ["send", 2, 11]]
+    extra = {"keys": 4}
+    ops = [
+        Op(0, 1, 0, "invoke", "send", asked, None, extra),
+        Op(1, 2, 0, "ok", "send", [["send", 1, [7, 10]], ["send", 2, [8, 11]]], None, extra),
+        Op(2, 3, 0, "invoke", "send", asked, None, extra),
+        Op(3, 4, 0, "info", "send", asked, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
+        Op(4, 5, 5, "invoke", "send", asked, None, extra),
+    ]
+    lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
+    (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
+    pipeline.write_sent(tmp_path, plan(partitions=2).model_copy(update={"run": "r"}))
+
+    def said(process: int) -> list[tuple[object, ...]]:
+        text = (tmp_path / "pipeline" / f"sent-{process}.jsonl").read_text()
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [(row["id"], row["topic"], row["partition"], row["offset"], row["outcome"]) for row in rows]
+
+    assert said(0) == [
+        (10, "r-0", 1, 7, "ok"),
+        (11, "r-1", 0, 8, "ok"),
+        (10, "r-0", 1, None, "fail"),
+        (11, "r-1", 0, None, "info"),
+    ]
+    assert [row[-1] for row in said(5)] == ["info", "info"]
+
+
+def test_the_clock_is_the_history_s(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match="when the run began"):
+        Clock.of(tmp_path)
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 11, 22))
+    assert Clock.of(tmp_path) == Clock(22, 11)

@@ -1,0 +1,145 @@
+"""Brokers beside the model, the brokers being the simulated log with a clock and a mind of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.model.errors import BadInput
+from harness.sim.actions import Action, Outcome
+from harness.sim.programs import parse, program
+from harness.sim.records import LogSettings
+from harness.sim.simulated import SimulatedLog
+from workloads import log_broker_actions as drawing
+from workloads.log_beside import UNCLEANED, Beside, Seen, run
+from workloads.log_session import Divergence
+from workloads.log_shrink import shrink
+
+AT_ONCE = replace(drawing.BROKERS, deadline_s=0.0, again_s=0.0)
+STEPS = 1500
+
+
+class Fake:
+    """Satisfies Brokers: high watermark, retention and, if it `cleans`, the cleaner come by themselves."""
+
+    def __init__(
+        self, settings: LogSettings, bugs: frozenset[str] = frozenset(), cleans: bool = True
+    ) -> None:
+        self._log, self._cleans = SimulatedLog(settings, bugs), cleans
+        self._held: set[int] = set()
+
+    def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
+        self._log.apply(Action("tick", {"ms": now - self._log.now}))
+        if action.f == "restart":
+            action = Action("restart", {"how": "clean"})
+        if action.f == "clean" and not self._cleans:
+            return Outcome(), 0
+        done = self._log.apply(action)
+        if action.f == "hold":
+            self._held = {action.arg("partition")}
+        elif action.f == "advance":
+            self._held = set()
+        for at in set(range(len(self._log.views()))) - self._held:
+            self._log.apply(Action("advance", {"partition": at, "at": 1 << 40}))
+        return done, 0
+
+    def seen(self) -> list[Seen]:
+        self._log.apply(Action("check"))
+        return [
+            Seen(
+                view.start,
+                view.high_watermark,
+                view.last_stable,
+                view.end,
+                tuple(one.base for one in view.local),
+            )
+            for view in self._log.views()
+        ]
+
+
+def found(bugs: frozenset[str], seed: int = 1, steps: int = STEPS) -> Divergence | None:
+    for topic in drawing.topics(seed, steps, AT_ONCE):
+        fake = Fake(topic.settings, bugs)
+        if (divergence := run(topic.settings, topic.actions, fake, frozenset(), AT_ONCE)) is not None:
+            return divergence
+    return None
+
+
+def test_an_honest_log_never_diverges() -> None:
+    assert [found(frozenset(), seed) for seed in (1, 2, 3)] == [None] * 3
+
+
+BUGS = {
+    "aborted-served": "records of aborted transactions are read under read_committed",
+    "retry-appended": "outcome of retry",
+    "start-goes-back": "log start never goes back",
+    "small-limit-empty": "outcome of read",
+    "compaction-loses-latest": "",
+    "active-rolled-wrong": "",
+    "retention-not-idempotent": "",
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_what_brokers_are_asked_shows_a_bug(bug: str) -> None:
+    divergence = found(frozenset({bug}))
+    assert divergence is not None and (not BUGS[bug] or divergence.what == BUGS[bug])
+
+
+def test_a_divergence_is_shrunk_by_replay_and_told_as_a_program() -> None:
+    bugs = frozenset({"aborted-served"})
+
+    def replay(settings: LogSettings, actions: object) -> Divergence | None:
+        return run(settings, tuple(actions), Fake(settings, bugs), frozenset(), AT_ONCE)  # type: ignore[arg-type]
+
+    topic = next(one for one in drawing.topics(1, STEPS, AT_ONCE) if replay(one.settings, one.actions))
+    shrunk = shrink(replay, topic.settings, topic.actions)
+    assert shrunk is not None and len(shrunk.actions) <= 4
+    again = replay(*parse(program(shrunk.settings, shrunk.actions), "text"))
+    assert again is not None and again.what == shrunk.found.what
+
+
+def test_a_cleaner_that_never_comes_is_found() -> None:
+    settings = LogSettings(segment_bytes=200, cleanup="compact")
+    one = Action("append", {"records": [["k", "v" * 60, 0]]})
+    actions = [one, one, one, Action("clean")]
+    divergence = run(settings, actions, Fake(settings, cleans=False), frozenset(), AT_ONCE)
+    assert divergence is not None and divergence.what == UNCLEANED
+    assert run(settings, actions, Fake(settings), frozenset(), AT_ONCE) is None
+
+
+def test_what_is_passed_over_does_not_stop_the_search() -> None:
+    settings, bugs = LogSettings(), frozenset({"retry-appended"})
+    actions = [
+        Action("append", {"producer": 0, "records": [["k", "v", 0]]}),
+        Action("retry", {"producer": 0}),
+        Action("read-all"),
+    ]
+    beside = Beside(settings, Fake(settings, bugs), AT_ONCE, frozenset({"outcome of retry"}))
+    assert [beside.step(action) for action in actions] == [None] * 3
+    assert len(beside.got.value[0]) == 1  # the retry was left out
+
+
+def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
+    class Loose(Fake):
+        def apply(self, action: Action, now: int) -> tuple[Outcome, int]:
+            return super().apply(Action("read-all") if action.f == "hold" else action, now)
+
+    one = Action("append", {"records": [["k", "v", 0]]})
+    actions = [one, Action("hold"), one, Action("read-all")]
+    held = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
+    divergence = run(LogSettings(), actions, Loose(LogSettings()), frozenset(), AT_ONCE)
+    assert held is None and divergence is not None and divergence.what == "high watermark"
+
+
+def test_a_seed_is_one_list_with_few_restarts() -> None:
+    first = list(drawing.topics(7, 500))
+    assert first == list(drawing.topics(7, 500)) != list(drawing.topics(8, 500))
+    actions = [action for topic in first for action in topic.actions]
+    assert len(actions) == 500 and 0 < sum(action.f == "restart" for action in actions) <= 9
+    assert {action.f for action in actions} == {*drawing.WEIGHTS, "advance"}
+    mocked = [action.f for topic in drawing.topics(7, 500, drawing.MOCK) for action in topic.actions]
+    assert set(mocked) <= drawing.MOCK.actions
+    with pytest.raises(BadInput, match="--weights"):
+        drawing.parse_weights("tick=3")

@@ -1,0 +1,103 @@
+"""The pipeline workload's ops in simulated time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from harness.generator import Clients, TimeLimit
+from harness.model.op import INVOKE, OK, Op
+from harness.model.protocols import Context, Generator
+from tests.unit.harness.simulated_time import simulate
+from workloads.pipeline import Options, final, partition_of, workload
+
+OPTIONS = Options(writers=2, instances=3, keys=7, partitions=4, inputs=2, batch=3, churn_s=5.0)
+SLOTS = 5
+
+
+def under_load(options: Options, seconds: float) -> list[Op]:
+    generator = TimeLimit(Clients(workload(options).generator), int(seconds * 1e9))
+    return simulate(generator, seed=1, concurrency=SLOTS)
+
+
+def test_ids_ascend_in_each_writer_and_a_key_has_one() -> None:
+    ids: defaultdict[int, list[int]] = defaultdict(list)
+    for op in under_load(OPTIONS, 2.0):
+        if op.type == INVOKE and op.f == "send":
+            assert len(op.value) == 3
+            for _, number, id in op.value:
+                ids[int(op.process) % SLOTS].append(id)
+                assert number == partition_of(OPTIONS, id % op.extra["keys"])
+    assert set(ids) == {0, 1}
+    assert all(found == sorted(set(found)) for found in ids.values())
+    keys = [{id % OPTIONS.key_count for id in found} for found in ids.values()]
+    assert keys[0].isdisjoint(keys[1])
+    assert keys[0] | keys[1] == set(range(8))
+
+
+def test_keys_are_spread_over_all_input_partitions() -> None:
+    options = replace(OPTIONS, keys=32)
+    assert {partition_of(options, key) for key in range(32)} == set(range(8))
+
+
+def test_instances_leave_in_turn_and_come_back() -> None:
+    events = [op for op in under_load(OPTIONS, 40.0) if op.type == INVOKE and op.f != "send"]
+    leaves = [int(op.process) % SLOTS for op in events if op.f == "leave"]
+    assert leaves[:4] == [2, 3, 4, 2]
+    for slot in (2, 3, 4):
+        assert [op.f for op in events if int(op.process) % SLOTS == slot][-1] in ("work", "leave")
+    first = next(op for op in events if op.f == "leave")
+    after = next(op for op in events if op.process == first.process and op.time_ns > first.time_ns)
+    assert after.f == "work"
+    assert after.time_ns - first.time_ns >= 2.5e9
+    none = under_load(replace(OPTIONS, churn_s=0.0), 20.0)
+    assert not any(op.f == "leave" for op in none)
+
+
+class Ends:
+    """The final phase, where the lag goes to nothing by and by and each slot takes two ops to read."""
+
+    def __init__(self) -> None:
+        self.lags, self.reads = 3, defaultdict[int, int](int)
+
+    def __call__(self, op: Op) -> Op:
+        if op.f == "lag":
+            self.lags -= 1
+            return op.with_(type=OK, value={"left": max(0, self.lags)})
+        if op.f == "read":
+            slot = int(op.process) % SLOTS
+            self.reads[slot] += 1
+            return op.with_(type=OK, value={"done": self.reads[slot] == 2})
+        return op.with_(type=OK)
+
+
+def carried_out(generator: Generator, answer: Ends) -> list[Op]:
+    """Every op completes at once; time goes on by a tenth of a second in each turn."""
+    done: list[Op] = []
+    now, processes = 0, list(range(SLOTS))
+    for _ in range(500):
+        now += 100_000_000
+        ctx = Context(now, processes, processes, True, 1)
+        asked = generator.op(ctx)
+        if asked is None:
+            return done
+        op, generator = asked
+        if not isinstance(op, Op):
+            continue
+        op = op.with_(process=op.process if op.process != -1 else 0, time_ns=now)
+        generator = generator.update(ctx, op)
+        completed = answer(op)
+        generator = generator.update(ctx, completed)
+        done.append(completed)
+    raise AssertionError("it does not end")
+
+
+def test_in_the_end_all_is_worked_off_and_read() -> None:
+    done = [(op.f, int(op.process) % SLOTS) for op in carried_out(final(OPTIONS), Ends())]
+    phases = [f for f, _ in done]
+    assert phases.count("lag") == 4
+    assert sorted(slot for f, slot in done if f == "leave") == [2, 3, 4]
+    assert sorted(slot for f, slot in done if f == "read") == sorted([*range(SLOTS)] * 2)
+    assert phases.index("leave") > phases.index("lag")
+    assert phases.index("read") > len(phases) - 1 - phases[::-1].index("leave")
+    assert {slot for f, slot in done if f == "work"} <= {2, 3, 4}

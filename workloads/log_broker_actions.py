@@ -1,0 +1,271 @@
+"""What is done to a topic of real brokers, and how often: the actions of `log_model`, on the scale of hours.
+
+    topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
+
+A broker has a clock of its own and does much by itself. So records are whole hours old and retention lies
+between hours: no step depends on how fast it is. What the clock, retention and the cleaner do by themselves
+is no action here, or one that waits for it (`clean`). Restarts are few: they take seconds each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from harness.model.draw import Draw
+from harness.model.errors import BadInput
+from harness.sim.actions import CHOICES, Action
+from harness.sim.records import UNLIMITED, LogSettings
+from workloads.log_model import Topic, chosen, drawn_records, placed, position
+
+HOUR_MS: Final = 3_600_000
+TOPIC_STEPS: Final = 30
+STEPS_A_RESTART: Final = 62  # 8 restarts in 500 steps
+WEIGHTS: Final[dict[str, int]] = {
+    "append": 30,
+    "retry": 5,
+    "gap": 1,
+    "zombie": 1,
+    "init": 2,
+    "commit": 7,
+    "abort": 7,
+    "read": 20,
+    "read-all": 8,
+    "list": 7,
+    "set": 4,
+    "delete-records": 9,
+    "clean": 4,
+    "hold": 1,  # in turns only
+    "elect": 2,
+    "restart": 3,
+}
+KINDS: Final = ("delete", "delete", "compact")
+# What a broker does by itself, it does soon; what it would do by itself to leaders, it leaves.
+BROKER: Final[dict[str, str]] = {
+    "log.retention.check.interval.ms": "300",
+    "log.initial.task.delay.ms": "300",
+    "log.cleaner.backoff.ms": "300",
+    "auto.leader.rebalance.enable": "false",
+    "replica.lag.time.max.ms": "600000",  # who is cut off for a while stays in sync
+}
+_AGES: Final = (0, 0, 0, 1, 2, 3, 3, 4, 4, -20)  # hours
+_ANCHORS: Final = ("start", "hw", "stable", "end", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a cluster can be asked to do.
+
+    actions     those it knows
+    kinds       of topics, of KINDS
+    retains     whether it has retention
+    full        whether a fetch gives as much as its limit allows; they may give less
+    deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
+                again
+    """
+
+    actions: frozenset[str] = frozenset(WEIGHTS)
+    kinds: tuple[str, ...] = KINDS
+    retains: bool = True
+    full: bool = True
+    deadline_s: float = 20.0
+    again_s: float = 5.0
+
+
+BROKERS: Final = Target()
+# It does everything at once, and nothing by itself.
+MOCK: Final = Target(
+    frozenset({"append", "retry", "gap", "zombie", "init", "commit", "abort", "read", "read-all", "list"}),
+    ("delete",),
+    retains=False,
+    full=False,
+    deadline_s=0.0,
+    again_s=0.0,
+)
+TURN_STEPS: Final = 10
+_TXN: Final[dict[str, Any]] = {"producer": 3, "txn": True}
+# Short runs of actions whose meeting is rare by chance, as in `log_turns`; `age` in hours.
+TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
+    (  # an aborted transaction beside others' records, all of it below the high watermark
+        ("append", {"age": 0, **_TXN}),
+        ("append", {"age": 0}),
+        ("abort", {"producer": 3}),
+        ("read-all", {"isolation": "read_committed"}),
+        ("append", {"age": 0, **_TXN}),
+        ("commit", {"producer": 3}),
+        ("read-all", {"isolation": "read_committed"}),
+    ),
+    (  # a segment that is not due stands before those that are, until DeleteRecords takes it (KAFKA-12177)
+        ("set", {"name": "retention_ms", "value": 3 * HOUR_MS + HOUR_MS // 2}),
+        ("set", {"name": "segment_ms", "value": HOUR_MS + HOUR_MS // 2}),
+        ("append", {"age": -20}),
+        ("append", {"age": -22}),
+        ("append", {"age": 4}),
+        ("append", {"age": 2}),
+        ("delete-records", {"at": "second"}),
+        ("read-all", {}),
+    ),
+    (  # records that followers do not have
+        ("append", {"age": 0}),
+        ("hold", {}),
+        ("append", {"age": 0}),
+        ("append", {"age": 4}),
+        ("read-all", {}),
+        ("list", {"what": "latest"}),
+        ("read", {"at": "end-1", "max_bytes": 1000}),
+        ("delete-records", {"at": "hw+1"}),
+        ("advance", {"at": "end"}),
+        ("read-all", {}),
+    ),
+    (  # an answer that is lost, before and after another broker has to remember
+        ("append", {"age": 0, "producer": 1}),
+        ("retry", {"producer": 1}),
+        ("elect", {"at": "end"}),
+        ("retry", {"producer": 1}),
+        ("read-all", {}),
+    ),
+)
+
+
+def wants_controller(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan's cluster should have a controller of its own: who then is cut off from a broker is not
+    cut off from the controller, and the high watermark can be held. KRaft, and a network to cut."""
+    old = str(plan.get("kafka_version", "4")).startswith(("2.", "3.0", "3.1", "3.2"))
+    local = str(plan.get("cluster", "local")) == "local" and plan.get("network") != "loopback"
+    return local and plan.get("metadata") != "zookeeper" and not old
+
+
+def parse_weights(text: str) -> dict[str, int]:
+    """The weights that "append=10,read=5" makes of the usual ones. Raises BadInput."""
+    weights = dict(WEIGHTS)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        if name not in WEIGHTS or not number.isdecimal() or int(number) > 1000:
+            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(WEIGHTS)}")
+        weights[name] = int(number)
+    if not any(weights.values()):
+        raise BadInput(f"--weights {text}: at least one action must have a weight")
+    return weights
+
+
+def topics(
+    seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str, int] = WEIGHTS
+) -> Iterator[Topic]:
+    """Topics one after another. The n-th action depends on seed, weights, target and n alone."""
+    restarts = -(-steps // STEPS_A_RESTART)
+    for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
+        kinds = Draw.of(seed, "broker-kinds", at // len(target.kinds)).shuffled(target.kinds)
+        settings = draw_settings(Draw.of(seed, "broker-settings", at), kinds[at % len(kinds)])
+        if not target.retains:
+            settings = replace(settings, retention_ms=UNLIMITED, retention_bytes=UNLIMITED)
+        possible = _possible(settings, target, weights)
+        actions = []
+        for n in range(begin, min(steps, begin + TOPIC_STEPS)):
+            action = _in_turn(seed, possible, settings, n) or _action(
+                Draw.of(seed, "broker-log", n), possible, settings, n
+            )
+            if action.f == "restart":
+                restarts -= 1
+            if action.f == "restart" and restarts < 0:
+                action = Action("read-all")
+            actions.append(action)
+        yield Topic(settings, tuple(actions))
+
+
+def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int]) -> dict[str, int]:
+    idle = {"clean"} if settings.cleanup == "delete" else {"delete-records"}
+    found = {f: n for f, n in weights.items() if f in target.actions and f not in idle}
+    if not any(found.values()):
+        raise BadInput("--weights: nothing is left that this cluster can be asked to do")
+    return found
+
+
+def draw_settings(draw: Draw, kind: str) -> LogSettings:
+    """A topic's settings. Times lie between whole hours."""
+    half = HOUR_MS // 2
+    return LogSettings(
+        partitions=draw.choice((1, 1, 1, 2)),
+        segment_bytes=draw.choice((300, 500, 1000)),
+        segment_ms=draw.choice((HOUR_MS + half, 3 * HOUR_MS + half, 100 * HOUR_MS)),
+        retention_ms=draw.choice((UNLIMITED, HOUR_MS + half, 2 * HOUR_MS + half, 3 * HOUR_MS + half)),
+        retention_bytes=draw.choice((UNLIMITED, UNLIMITED, UNLIMITED, 0, 500, 2000)),
+        delete_retention_ms=HOUR_MS,
+        cleanup=kind,
+    )
+
+
+def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
+    singly = {name: weight for name, weight in weights.items() if name != "hold"}
+    f = chosen(draw.below(sum(singly.values())), singly)
+    return placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
+
+
+def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
+    """The n-th action where it belongs to one of TURNS, which begin at every TURN_STEPS-th step or not."""
+    draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
+    possible = [turn for turn in TURNS if all(weights.get(f) or f == "advance" for f, _ in turn)]
+    if draw.below(3) or not possible:
+        return None
+    turn, at = draw.choice(possible), n % TURN_STEPS
+    if at >= len(turn):
+        return None
+    f, told = turn[at]
+    args = {name: value for name, value in told.items() if name != "age"}
+    if f == "append":
+        records = drawn_records(Draw.of(seed, "broker-log", n), n, told["age"] * HOUR_MS)
+        args["records"] = _keyed(records) if settings.compacts else records
+    return placed(f, draw.below(settings.partitions), args)
+
+
+def _keyed(records: list[list[Any]]) -> list[list[Any]]:
+    """A batch that a compacted topic takes: one that it refuses says nothing about the cleaner."""
+    return [[key or "k", value, age] for key, value, age in records]
+
+
+def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, Any]:
+    if f == "append":
+        return _batch(draw, settings, n)
+    if f == "retry":
+        return {"producer": draw.below(4), "back": draw.choice((0, 0, 0, 1, 2))}
+    if f == "gap":
+        return {"producer": draw.below(2)}
+    if f == "init":
+        return {"producer": draw.below(4)}
+    if f in ("zombie", "commit", "abort"):
+        return {"producer": draw.between(2, 3)}
+    if f == "delete-records":
+        return {"at": "second" if draw.below(3) else position(draw, ("start", "second", "hw"))}
+    if f == "read":
+        return {
+            "at": position(draw, _ANCHORS),
+            "isolation": draw.choice(CHOICES["isolation"]),
+            "max_bytes": draw.choice((1, 100, 400, 1000, 1000)),
+        }
+    if f == "read-all":
+        return {"isolation": draw.choice(CHOICES["isolation"])}
+    if f == "list":
+        what = draw.choice(("earliest", "latest", "time", "time", "time"))
+        aged = {"age": draw.between(0, 4) * HOUR_MS + HOUR_MS // 2} if what == "time" else {}
+        return {"what": what, **aged, "isolation": draw.choice(CHOICES["isolation"])}
+    if f == "set":
+        name = draw.choice(("retention_ms", "retention_bytes", "segment_bytes", "segment_ms"))
+        return {"name": name, "value": getattr(draw_settings(draw, settings.cleanup), name)}
+    if f == "elect":
+        return {"at": "end"}
+    if f == "restart":
+        return {"how": draw.choice(("clean", "kill")), "who": draw.choice(("leader", "leader", "follower"))}
+    return {}
+
+
+def _batch(draw: Draw, settings: LogSettings, n: int) -> dict[str, Any]:
+    age = draw.choice(_AGES) * HOUR_MS
+    producer = draw.choice((-1, -1, -1, 0, 1, 2, 2, 3))
+    args: dict[str, Any] = {} if producer < 0 else {"producer": producer}
+    if producer > 1:
+        args["txn"] = True
+    records = drawn_records(draw, n, age)
+    args["records"] = _keyed(records) if settings.compacts else records
+    if (codec := draw.choice(CHOICES["codec"])) != "none":
+        args["codec"] = codec
+    return args

@@ -1,0 +1,203 @@
+"""The pipeline workload: writers fill input topics; instances consume, transform, produce and commit.
+
+The first slots are writers, the others instances. A writer's op sends some records: ids ascend in each
+writer, a key has one writer, and its partition follows from it. An instance's op works for about a second and
+the next goes on where it stood; when its process is killed, or replaced, the next op begins a new
+incarnation. With `churn_s`, instances take turns to leave the group cleanly and to come back.
+
+In the end the writers stop, the instances work until the group has committed everything, or time is up; then
+they leave, and every slot reads its share of the topics. What the instances do: harness.model.pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
+from harness.model.op import INVOKE, OK, Op
+from harness.model.pipeline.ports import Options as InstanceOptions
+from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
+
+Answer = tuple[Op | Pending, Generator] | None
+
+WORK_S: Final = 1.0  # how long an instance's op takes
+LAG_EVERY_NS: Final = 500_000_000
+DRAIN_SHARE: Final = 0.6  # of the final time limit, at most, for the instances to catch up
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """writers, instances  slots of each
+    keys           at least so many; a whole number for each writer
+    inputs         input topics, of `partitions` each; the output topic has as many
+    batch          records of a writer's op
+    churn_s        every so often an instance leaves, for half as long; 0: none does
+    final_s        the final phase's time limit
+    instance       what each instance does
+    assignor       range | roundrobin | cooperative-sticky | consumer
+    one_poll       a revocation and its assignment come in one poll
+    """
+
+    writers: int = 2
+    instances: int = 4
+    keys: int = 24
+    inputs: int = 1
+    partitions: int = 12
+    batch: int = 5
+    churn_s: float = 10.0
+    final_s: float = 90.0
+    instance: InstanceOptions = field(default_factory=InstanceOptions)
+    assignor: str = "range"
+    static_members: bool = False
+    one_poll: bool = False
+
+    @property
+    def key_count(self) -> int:
+        return -(-self.keys // self.writers) * self.writers
+
+
+def partition_of(options: Options, key: int) -> int:
+    """Where a key's records go; partitions are numbered through the input topics."""
+    topic = key // options.partitions % options.inputs
+    return topic * options.partitions + key % options.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The n-th record of writer w of W has the id n * W + w, and its key is the id modulo the keys: those
+    of different writers differ."""
+
+    options: Options
+    slot: int
+    n: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        options = self.options
+        ids = [(self.n + i) * options.writers + self.slot for i in range(options.batch)]
+        value = [["send", partition_of(options, id % options.key_count), id] for id in ids]
+        return op("send", value, keys=options.key_count), replace(self, n=self.n + options.batch)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Work without end, with a leave now and then.
+
+    turn     which of the instances it is: they leave one after another
+    leave_ns when it leaves next; None before the first op
+    """
+
+    options: Options
+    turn: int
+    leave_ns: int | None = None
+    back_ns: int = 0
+
+    def op(self, ctx: Context) -> Answer:
+        churn_ns = int(self.options.churn_s * 1e9)
+        if not churn_ns:
+            return op("work"), self
+        leave_ns = self.leave_ns
+        if leave_ns is None:
+            leave_ns = ctx.time_ns + churn_ns * (self.turn + 1)
+        if ctx.time_ns < self.back_ns:
+            return PENDING, self
+        if ctx.time_ns >= leave_ns:
+            later = ctx.time_ns + churn_ns * self.options.instances
+            return op("leave"), replace(self, leave_ns=later, back_ns=ctx.time_ns + churn_ns // 2)
+        return op("work"), replace(self, leave_ns=leave_ns)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """`inner` until an op `f` has completed with ok and a value for which `field` is `wanted`."""
+
+    inner: Generator
+    f: str
+    field: str
+    wanted: Any
+    done: bool = False
+
+    def op(self, ctx: Context) -> Answer:
+        if self.done:
+            return None
+        answer = self.inner.op(ctx)
+        return None if answer is None else (answer[0], replace(self, inner=answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        inner = self.inner.update(ctx, event)
+        if event.type == OK and event.f == self.f and event.value.get(self.field) == self.wanted:
+            return replace(self, inner=inner, done=True)
+        return self if inner is self.inner else replace(self, inner=inner)
+
+
+@dataclass(frozen=True, slots=True)
+class OneByOne:
+    """`f` over and over; the next when the last has completed."""
+
+    f: str
+    open: bool = False
+
+    def op(self, ctx: Context) -> Answer:
+        return (PENDING, self) if self.open else (op(self.f, final=True), replace(self, open=True))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self if event.f != self.f else replace(self, open=event.type == INVOKE)
+
+
+def load(options: Options) -> Generator:
+    """Every slot's part, without end."""
+
+    def part(slot: int) -> Generator:
+        return Writer(options, slot) if slot < options.writers else Worker(options, slot - options.writers)
+
+    return EachSlot(part)
+
+
+def final(options: Options) -> Generator:
+    """Work the rest off, leave, read."""
+
+    def drain(slot: int) -> Generator:
+        if slot == 0:
+            return Rate(OneByOne("lag"), LAG_EVERY_NS)
+        return Fn(lambda ctx, n: op("work", final=True)) if slot >= options.writers else NOTHING
+
+    def leave(slot: int) -> Generator:
+        return Limit(Fn(lambda ctx, n: op("leave", final=True)), int(slot >= options.writers))
+
+    def read(slot: int) -> Generator:
+        return Until(OneByOne("read"), "read", "done", True)
+
+    worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), int(options.final_s * DRAIN_SHARE * 1e9))
+    last = Limit(OneByOne("lag"), 1)  # what is committed when all have left
+    return Then((worked, Barrier(EachSlot(leave)), Barrier(last), Barrier(EachSlot(read))))
+
+
+def consumer_config(assignor: str) -> dict[str, str]:
+    """The properties that say who assigns partitions, and how (KIP-429, KIP-848)."""
+    if assignor == "consumer":
+        return {"group.protocol": "consumer"}
+    return {"partition.assignment.strategy": assignor}
+
+
+def workload(options: Options) -> Workload:
+    """The pipeline under `options`."""
+    told: Mapping[str, Any] = {
+        "options": asdict(options.instance),
+        "inputs": options.inputs,
+        "partitions": options.partitions,
+        "work_s": WORK_S,
+        "assignor": options.assignor,
+        "static_members": options.static_members,
+        "one_poll": options.one_poll,
+    }
+    return Workload(
+        "pipeline", load(options), final(options), client="pipeline", checks=("pipeline", "offsets"),
+        client_options=told, consumer_config=consumer_config(options.assignor),
+    )  # fmt: skip

@@ -1,0 +1,262 @@
+"""The recovery scenarios, as a table. Sources: KAFKA-615; KIP-101; Kafka's LogManager and LogLoader, 4.1.
+
+Segments are 1 MiB, the smallest that brokers take since 4.0, and records of 20 kB fill one with some 52. A
+scenario sends RECORDS to one partition, so its log has four segments, and `settle` waits until all but the
+last are flushed and recovery-point-offset-checkpoint says so. "Behind the recovery point" is then the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workloads.recovery_steps import Act, Read, Recovers, Scenario, Send
+
+RECORDS: Final = 200
+EVERY: Final = 1000  # nodes: as many as there are
+SHARED: Final[Mapping[str, Any]] = {
+    "key_count": 1,
+    "partitions_per_topic": 1,
+    "record_bytes": 20_000,
+    "concurrency": 5,
+    "time_limit_s": 400.0,
+    "op_timeout_s": 15.0,
+    "delivery_timeout_s": 13.0,
+    "keep_data": True,
+}
+BROKER: Final[Mapping[str, str]] = {
+    "log.segment.bytes": str(1 << 20),
+    "log.flush.offset.checkpoint.interval.ms": "500",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}
+FLUSHED: Final[Mapping[str, Any]] = {"broker_config": {"log.flush.interval.messages": "1"}}
+ONE: Final[Mapping[str, Any]] = {"nodes": 1}
+BEGIN: Final = (Send(RECORDS), Act("append", "all"), Act("settle", "all"))
+AGAIN: Final = (Act("elect"), Act("again", "all"))
+
+
+def _start(
+    recovers: Recovers, *says: str, who: str = "leader", never: tuple[str, ...] = (), **more: Any
+) -> Act:
+    expect: dict[str, Any] = {"recovers": recovers, **more}
+    expect |= {"says": list(says)} if says else {}
+    expect |= {"never": list(never)} if never else {}
+    return Act("start", who, expect=expect)
+
+
+def _restarted(how: str, kind: str, start: Act, who: str = "leader") -> tuple[Any, ...]:
+    """Send, end a server, damage something, start it, and send more."""
+    damage = (Act("damage", who, kind),) if kind else ()
+    return (*BEGIN, Act(how, who), *damage, start, Send(20))
+
+
+def _scenario(name: str, shows: str, *steps: Any, **more: Any) -> Scenario:
+    return Scenario(name, shows, steps, **more)
+
+
+def _marks() -> list[Scenario]:
+    """What a start goes by: the mark of a clean shutdown, and the recovery point."""
+    quiet = ("corrupt", "invalid-messages")
+    rows = [
+        ("clean-restart", "stop", "", "none", (), "a clean shutdown: nothing is recovered"),
+        ("kill-restart", "kill", "", "point", (), "a kill: what is behind the recovery point is recovered"),
+        ("no-point", "stop", "no-point", "none", (),
+         "the recovery point is gone, the mark stands: nothing is recovered"),
+        ("no-marker", "stop", "no-marker", "point", (),
+         "the mark is gone: recovery begins at the recovery point, which a clean shutdown put at the end"),
+        ("no-point-no-marker", "stop", "no-point-no-marker", "all", (),
+         "both are gone: everything is recovered"),
+        ("no-point-killed", "kill", "no-point", "all", (),
+         "a kill, and no recovery point: everything is recovered"),
+        ("point-bad", "kill", "point-bad", "all", ("point-unread",),
+         "a recovery point that cannot be read counts as none"),
+        ("point-high", "kill", "point-high", "point", (),
+         "a recovery point beyond the end: the last segment is recovered"),
+    ]  # fmt: skip
+    return [
+        _scenario(name, shows, *_restarted(how, kind, _start(recovers, *says, never=quiet)), *AGAIN)  # type: ignore[arg-type]
+        for name, how, kind, recovers, says, shows in rows
+    ]
+
+
+def _behind() -> list[Scenario]:
+    """Damage behind the recovery point, which recovery scans."""
+    kinds = {
+        "flip-last": "a flipped bit in the last segment",
+        "tail-last": "a last batch that was written in part",
+        "zero-last": "a page of zeroes in the last segment",
+    }
+    found = []
+    for kind, what in kinds.items():
+        for who in ("leader", "follower"):
+            steps = _restarted("kill", kind, _start("point", "corrupt", who=who), who)
+            text = f"{what}, on the {who}: cut off there, and fetched again"
+            found.append(_scenario(f"{kind}-{who}", text, *steps, damaged=1, nodes_min=2))
+        steps = _restarted("kill", kind, _start("point", "corrupt"))
+        text = f"{what}, of the only replica: cut off there, what follows is lost"
+        found.append(_scenario(f"{kind}-only", text, *steps, lost=True, settings=ONE, damaged=1))
+        steps = _restarted("kill", kind, _start("point", "corrupt", who="all"), "all")
+        text = f"{what}, on every replica: cut off there, what follows is lost"
+        found.append(_scenario(f"{kind}-all", text, *steps, lost=True, damaged=EVERY, nodes_min=2))
+    return found
+
+
+def _before() -> list[Scenario]:
+    """Damage before the recovery point, which nobody scans: met by whoever reads it."""
+    found = []
+    unseen = ("corrupt", "invalid-messages")
+    for kind, what in {"flip-first": "a flipped bit", "zero-first": "a page of zeroes"}.items():
+        for who in ("leader", "follower"):
+            found.append(
+                _scenario(
+                    f"{kind}-{who}",
+                    f"{what} in a segment that is not the last, on the {who}: no start notices, who reads "
+                    "meets a checksum error; an emptied replica is whole again",
+                    *BEGIN, Act("kill", who), Act("damage", who, kind),
+                    _start("point", who=who, never=unseen),
+                    Act("elect", who), Read(), Act("kill", who), Act("damage", who, "erase"),
+                    _start("any", who=who), Send(20),
+                    reported=True, damaged=1, nodes_min=3,
+                )
+            )  # fmt: skip
+    found.append(
+        _scenario(
+            "flip-first-only",
+            "a flipped bit in a segment that is not the last, of the only replica: reads fail",
+            *_restarted("kill", "flip-first", _start("point", never=unseen)), Read(),
+            lost=True, reported=True, settings={**ONE, "final_time_limit_s": 25.0}, damaged=1,
+        )
+    )  # fmt: skip
+    found.append(
+        _scenario(
+            "flip-first-all",
+            "a flipped bit in a segment that is not the last, on every replica: reads fail",
+            *_restarted("kill", "flip-first", _start("point", who="all", never=unseen), "all"), Read(),
+            lost=True, reported=True, settings={"final_time_limit_s": 25.0}, damaged=EVERY, nodes_min=2,
+        )
+    )  # fmt: skip
+    found.append(
+        _scenario(
+            "flip-first-scanned",
+            "the same, and no recovery point: everything is scanned, cut off there and fetched again",
+            *BEGIN, Act("kill"), Act("damage", kind="flip-first"), Act("damage", kind="no-point"),
+            _start("any", "corrupt"), Send(20),
+            damaged=1, nodes_min=2,
+        )
+    )  # fmt: skip
+    return found
+
+
+def _aids() -> list[Scenario]:
+    """Damage to what stands beside the segments."""
+    found = []
+    kinds = {
+        "index-bad": "garbage at the beginning of every offset index",
+        "timeindex-bad": "garbage at the beginning of every time index",
+        "index-short": "indexes that end in the middle of an entry",
+        "index-gone": "no indexes",
+        "snapshot-bad": "garbage in the snapshots of the producers",
+    }
+    for how, state in {"kill": "killed", "stop": "stopped"}.items():
+        for kind, what in kinds.items():
+            says = ("index-rebuilt",) if kind == "index-gone" else ()
+            found.append(
+                _scenario(
+                    f"{kind}-{state}",
+                    f"{what}, of a {state} leader that leads again: everything is read",
+                    *BEGIN, Act(how), Act("damage", kind=kind), _start("any", *says), *AGAIN,
+                    Read(), Send(20),
+                    damaged=1,
+                )
+            )  # fmt: skip
+    found.append(
+        _scenario(
+            "epochs-bad",
+            "a leader-epoch-checkpoint that cannot be read: no start; emptied, the server is whole again",
+            *BEGIN, Act("kill"), Act("damage", kind="epochs-bad"), _start("any", "malformed", ends=True),
+            Act("damage", kind="erase"), _start("any"), Send(20),
+            damaged=1, nodes_min=3,
+        )
+    )  # fmt: skip
+    return found
+
+
+def _truncation() -> list[Scenario]:
+    return [
+        _scenario(
+            "truncate-crash",
+            "a leader that was cut off, with records that nobody else has, comes back, is killed while it "
+            "truncates, and comes back again: no truncated record does",
+            *BEGIN, Act("cut-off"), Send(60), Act("kill"), Act("join"), Send(120),
+            Act("start-kill", kind=r"partition=\S+-0-0[,\]].*Truncating to offset"), _start("any"), Send(20),
+            settings={"delivery_timeout_s": 4.0, "op_timeout_s": 6.0, "concurrency": 15},
+            needs=frozenset({"network"}), nodes_min=3,
+        )
+    ]  # fmt: skip
+
+
+def _power() -> list[Scenario]:
+    found = []
+    needs = frozenset({"disks"})
+    for name, who, count, nodes in (("one", "leader", 1, 2), ("two", "two", 2, 3), ("all", "all", EVERY, 1)):
+        for flushed in (False, True):
+            lost = not flushed and name != "one"
+            how = "with flush.messages=1" if flushed else "flushed by the system alone"
+            found.append(
+                _scenario(
+                    f"power-{name}{'-flushed' if flushed else ''}",
+                    f"the power of {name} of the servers is cut; {how}",
+                    Send(RECORDS), Act("power-off", who), _start("any", who=who), Send(20),
+                    lost=lost, settings=FLUSHED if flushed else {}, needs=needs, unsynced=count,
+                    nodes_min=nodes,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _full() -> list[Scenario]:
+    needs = frozenset({"disks"})
+    return [
+        _scenario(
+            "full-append",
+            "the leader's disk is full while it appends: it ends, another leads; with room again it is whole",
+            Send(60), Send(RECORDS, Act("fill", more={"ends": True}), 0.3), Act("free"), _start("any"),
+            Send(20),
+            needs=needs, nodes_min=3,
+        ),
+        _scenario(
+            "full-recovery",
+            "no room on the disk while indexes are made again: no start; with room the server recovers",
+            *BEGIN, Act("kill"), Act("damage", kind="index-gone"), Act("damage", kind="no-point"),
+            Act("fill"),
+            _start("any", "no-room", ends=True), Act("free"), _start("any"), Send(20),
+            needs=needs, nodes_min=3,
+        ),
+    ]  # fmt: skip
+
+
+def _folders() -> list[Scenario]:
+    return [
+        _scenario(
+            "two-folders",
+            "two log directories, one of which fails while the server runs, is not there when it starts, and "
+            "comes back: the others lead meanwhile",
+            *BEGIN, Act("damage", kind="folder-fails"), Send(RECORDS), Act("kill"),
+            Act("start", expect={"says": ["directory-refused"]}, more={"unwell": True}), Send(100),
+            Act("stop"), Act("damage", kind="folder-back"), _start("any"), Send(20), *AGAIN,
+            settings={"log_dirs": 2, "key_count": 4}, damaged=1, nodes_min=3,
+        )
+    ]  # fmt: skip
+
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    row.name: row
+    for row in (*_marks(), *_behind(), *_before(), *_aids(), *_truncation(), *_power(), *_full(), *_folders())
+}
+
+
+def settings(name: str) -> dict[str, Any]:
+    """The fields of the plan that a scenario asks for."""
+    own = dict(SCENARIOS[name].settings)
+    broker = {**BROKER, **own.pop("broker_config", {})}
+    return {**SHARED, **own, "broker_config": broker}
