@@ -37,12 +37,14 @@ def list_() -> int:
 def table(
     runs: RunsDir = Path("runs"),
     kafka_version: Annotated[str, typer.Option(help="Only runs of this version.")] = "",
+    markdown: Annotated[bool, typer.Option(help="As a table for a document.")] = False,
 ) -> int:
     """What came of the newest run of each scenario, from the stored runs. Exit code 0: all as expected."""
     from harness import recovery
 
     rows = recovery.stored(runs, kafka_version)
-    print(recovery.aligned(recovery.table(rows)))
+    told = recovery.table(rows)
+    print(recovery.markdown(told) if markdown else recovery.aligned(told))
     return EXIT_VALID if rows and all(row.expected for row in rows) else EXIT_UNKNOWN
 
 

@@ -22,7 +22,7 @@ from harness.model.errors import BadInput, ClusterTrouble
 from harness.sim.actions import Action, Outcome
 from harness.sim.records import LogSettings
 from workloads.log_beside import Seen
-from workloads.log_broker_actions import HOUR_MS
+from workloads.log_turns import HOUR_MS
 
 Call = Callable[..., Any]
 CALL_S: Final = 90.0
@@ -106,17 +106,17 @@ class BrokerLog:
             for (start, high, stable, end), held in zip(offsets, bases, strict=True)
         ]
 
-    def _bases(self) -> list[tuple[int, ...] | None]:
-        """Where the segments of each partition begin, on its leader's disk."""
+    def _bases(self) -> list[tuple[tuple[int, ...], ...] | None]:
+        """Where the segments of each partition begin, on the disk of each replica, its leader's first."""
         assert isinstance(self._cluster, LoopbackCluster)
-        found: list[tuple[int, ...] | None] = []
-        for partition, (leader, *_) in enumerate(self._where()):
-            if leader < 1:
-                found.append(None)
-                continue
-            data = Path(self._cluster.files.data(self._cluster.nodes[leader - 1]))
-            files = (data / f"{self._topic}-{partition}").glob("*.log")
-            found.append(tuple(sorted(int(file.stem) for file in files)))
+        found: list[tuple[tuple[int, ...], ...] | None] = []
+        for partition, (leader, _, replicas, _) in enumerate(self._where()):
+            held = []
+            for broker in sorted(replicas, key=lambda one: one != leader):
+                data = Path(self._cluster.files.data(self._cluster.nodes[broker - 1]))
+                files = (data / f"{self._topic}-{partition}").glob("*.log")
+                held.append(tuple(sorted(int(file.stem) for file in files)))
+            found.append(tuple(held) if leader > 0 else None)
         return found
 
     def _ask(self, name: str, **arguments: Any) -> Any:
@@ -135,10 +135,15 @@ class BrokerLog:
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
         """Raises ClusterTrouble when it does not come about."""
-        deadline = time.monotonic() + HEALTHY_S
-        while not holds():
+        deadline, said = time.monotonic() + HEALTHY_S, ""
+        while True:
+            try:
+                if holds():
+                    return
+            except ClusterTrouble as error:  # no broker answers while the only one starts
+                said = f" ({error})"
             if time.monotonic() > deadline:
-                raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}")
+                raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}{said}")
             time.sleep(LOOK_S)
 
     # --- what is not asked of one partition's leader ---

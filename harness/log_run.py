@@ -70,7 +70,8 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     if parse_version(plan.kafka_version) < (3, 6, 0):
         lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
     lacking |= {"elect", "hold"} if plan.replication_factor == 1 else set()
-    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking)
+    alone = plan.replication_factor == 1
+    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, alone=alone)
 
 
 @dataclass(slots=True)
@@ -99,6 +100,12 @@ class Recorder:
             op = Op(-1, -1, NEMESIS, INFO, action.f, args, None, extra)
         self.write(op)
         return op
+
+    def fail(self, op: Op, error: str) -> None:
+        """Its completion where nobody knows what came of it."""
+        extra = {**op.extra, "phase": "complete"} if op.process == NEMESIS else op.extra
+        value = {"took_effect": False} if op.process == NEMESIS else op.value
+        self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
     def end(self, op: Op, beside: Beside, effect: dict[str, Any]) -> None:
         """Its completion: what came of it, positions being numbers."""
@@ -142,7 +149,7 @@ class Search:
             try:
                 divergence = beside.step(action)
             except HarnessError as error:
-                recorder.write(op.with_(type=INFO, error=str(error)))
+                recorder.fail(op, str(error))
                 raise
             recorder.end(op, beside, self._brokers.effect)
             self.steps += 1
@@ -249,5 +256,5 @@ def replay(
         stack.callback(cluster.down)
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
-        asked = target(plan, cluster)
+        asked = dataclasses.replace(target(plan, cluster), late=True)  # a program is done as it stands
         return run_beside(settings, actions, brokers.open(settings), passed_over, asked)

@@ -41,7 +41,8 @@ def settled(data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, A
         "sub_via": ("subscribe",),
     }
     for name, value in follows.items():
-        asked = data.get(name, value)
+        # A run's plan names everything; what is given beside it must not be held against it.
+        asked = value if "schema" in data else data.get(name, value)
         if (tuple(asked) if name == "sub_via" else int(asked)) != value:
             raise ValueError(
                 f"--{name.replace('_', '-')}: with --workload pipeline it follows from --writers, "

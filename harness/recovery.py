@@ -80,6 +80,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
                      for row in every)  # fmt: skip
 
 
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table for a document, without the names of runs."""
+    every = [HEAD, ["---"] * len(HEAD), *rows]
+    return "\n".join(f"| {' | '.join(row[:-1])} |" for row in every)
+
+
 def stored(runs: Path, version: str = "") -> list[Row]:
     """The newest run of each scenario in a folder of runs, of one version of Kafka or of each."""
     newest: dict[tuple[str, str], Row] = {}

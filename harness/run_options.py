@@ -60,7 +60,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
      "or pipeline (consume, transform, produce and commit, each record once)."),
     ("scenario", LOAD, "recovery: which scenario; see `harness recovery list`. [default: all, one by one]"),
     ("steps", LOAD, "log-model: how many actions; a topic takes 30."),
-    ("weights", LOAD, "log-model: how often each comes, such as append=10,read=5,restart=0; others as usual."),
+    ("weights", LOAD, "log-model: how often each comes: append=10,read=5,restart=0; others as usual."),
     ("time_limit_s", LOAD, "Seconds of load."),
     ("rate_hz", LOAD, "Ops a second over all clients; 0 for as fast as possible."),
     ("concurrency", LOAD, "Number of clients."),

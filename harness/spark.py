@@ -84,5 +84,5 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
         notice(connector.note)
     java.set_env(found, os.environ)
     jars = ",".join(str(path) for path in connector.files)
-    memory = {"spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "1g"), "spark.jars": jars}
+    memory = {"spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "768m"), "spark.jars": jars}
     return session.start(master, "harness qos", warm=False, brief=True, extra={**memory, **settings})

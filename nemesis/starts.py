@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.model.capabilities import LogFolders, Processes, ServerLogs
@@ -12,7 +13,8 @@ from harness.model.protocols import Env
 from nemesis.effects import hit, wait_healthy
 from nemesis.recovery_lines import STARTED, read
 
-START_S: Final = 75.0
+START_S: Final = 80.0
+WHOLE_S: Final = 100.0  # for starting and for health together: an op of the nemesis is given up at 120 s
 POLL_S: Final = 0.02
 LOG_BYTES_MAX: Final = 64 << 20
 LINE_BYTES_MAX: Final = 4096
@@ -74,7 +76,8 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
                 ended.append(node)
         time.sleep(POLL_S)
     whole = all(cluster.running(node) for node in cluster.nodes) and not value.get("unwell")
-    still = wait_healthy(env) if whole else ""
+    left_s = max(0.0, WHOLE_S - (time.monotonic() - began))
+    still = wait_healthy(replace(env, healthy_s=min(env.healthy_s, left_s))) if whole else ""
     for node in down:
         lines[node] += logs[node].fresh()
     told = {node: read(lines[node], env.roles.topic_prefix()) for node in down}

@@ -1,10 +1,15 @@
-"""Shared by all tests: the soak option, and one rule for what is absent."""
+"""Shared by all tests: the soak option, one Spark session, and one rule for what is absent."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+from checker import session
+from harness.model.errors import Missing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,3 +30,14 @@ def absent(reason: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"absent in CI: {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Two slots, Python workers warm."""
+    try:
+        started = session.start("local[2]", "tests")
+    except Missing as error:
+        absent(str(error))
+    yield started
+    started.stop()

@@ -9,6 +9,7 @@ is no action here, or one that waits for it (`clean`). Restarts are few: they ta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,8 +19,8 @@ from harness.model.errors import BadInput
 from harness.sim.actions import CHOICES, Action
 from harness.sim.records import UNLIMITED, LogSettings
 from workloads.log_model import Topic, chosen, drawn_records, placed, position
+from workloads.log_turns import BROKER_TURNS, HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 TOPIC_STEPS: Final = 30
 STEPS_A_RESTART: Final = 62  # 8 restarts in 500 steps
 WEIGHTS: Final[dict[str, int]] = {
@@ -36,7 +37,7 @@ WEIGHTS: Final[dict[str, int]] = {
     "set": 4,
     "delete-records": 9,
     "clean": 4,
-    "hold": 1,  # in turns only
+    "hold": 0,  # in turns only
     "elect": 2,
     "restart": 3,
 }
@@ -47,6 +48,7 @@ BROKER: Final[dict[str, str]] = {
     "log.initial.task.delay.ms": "300",
     "log.cleaner.backoff.ms": "300",
     "auto.leader.rebalance.enable": "false",
+    "log.flush.start.offset.checkpoint.interval.ms": "3600000",  # only a clean stop writes down log start
     "replica.lag.time.max.ms": "600000",  # who is cut off for a while stays in sync
 }
 _AGES: Final = (0, 0, 0, 1, 2, 3, 3, 4, 4, -20)  # hours
@@ -61,6 +63,8 @@ class Target:
     kinds       of topics, of KINDS
     retains     whether it has retention
     full        whether a fetch gives as much as its limit allows; they may give less
+    alone       whether brokers have no followers
+    late        whether batches of transactions that have ended are sent again: see docs/findings.md
     deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
                 again
     """
@@ -69,6 +73,8 @@ class Target:
     kinds: tuple[str, ...] = KINDS
     retains: bool = True
     full: bool = True
+    alone: bool = False
+    late: bool = False
     deadline_s: float = 20.0
     again_s: float = 5.0
 
@@ -80,60 +86,20 @@ MOCK: Final = Target(
     ("delete",),
     retains=False,
     full=False,
+    late=True,
     deadline_s=0.0,
     again_s=0.0,
 )
 TURN_STEPS: Final = 10
-_TXN: Final[dict[str, Any]] = {"producer": 3, "txn": True}
-# Short runs of actions whose meeting is rare by chance, as in `log_turns`; `age` in hours.
-TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
-    (  # an aborted transaction beside others' records, all of it below the high watermark
-        ("append", {"age": 0, **_TXN}),
-        ("append", {"age": 0}),
-        ("abort", {"producer": 3}),
-        ("read-all", {"isolation": "read_committed"}),
-        ("append", {"age": 0, **_TXN}),
-        ("commit", {"producer": 3}),
-        ("read-all", {"isolation": "read_committed"}),
-    ),
-    (  # a segment that is not due stands before those that are, until DeleteRecords takes it (KAFKA-12177)
-        ("set", {"name": "retention_ms", "value": 3 * HOUR_MS + HOUR_MS // 2}),
-        ("set", {"name": "segment_ms", "value": HOUR_MS + HOUR_MS // 2}),
-        ("append", {"age": -20}),
-        ("append", {"age": -22}),
-        ("append", {"age": 4}),
-        ("append", {"age": 2}),
-        ("delete-records", {"at": "second"}),
-        ("read-all", {}),
-    ),
-    (  # records that followers do not have
-        ("append", {"age": 0}),
-        ("hold", {}),
-        ("append", {"age": 0}),
-        ("append", {"age": 4}),
-        ("read-all", {}),
-        ("list", {"what": "latest"}),
-        ("read", {"at": "end-1", "max_bytes": 1000}),
-        ("delete-records", {"at": "hw+1"}),
-        ("advance", {"at": "end"}),
-        ("read-all", {}),
-    ),
-    (  # an answer that is lost, before and after another broker has to remember
-        ("append", {"age": 0, "producer": 1}),
-        ("retry", {"producer": 1}),
-        ("elect", {"at": "end"}),
-        ("retry", {"producer": 1}),
-        ("read-all", {}),
-    ),
-)
 
 
 def wants_controller(plan: Mapping[str, Any]) -> bool:
-    """Whether a plan's cluster should have a controller of its own: who then is cut off from a broker is not
-    cut off from the controller, and the high watermark can be held. KRaft, and a network to cut."""
-    old = str(plan.get("kafka_version", "4")).startswith(("2.", "3.0", "3.1", "3.2"))
-    local = str(plan.get("cluster", "local")) == "local" and plan.get("network") != "loopback"
-    return local and plan.get("metadata") != "zookeeper" and not old
+    """Whether a plan holds the high watermark, and so should have a controller of its own.
+
+    A follower that is cut off from the leader is then not cut off from the controller.
+    """
+    told = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
+    return told is not None and str(plan.get("cluster", "local")) == "local"
 
 
 def parse_weights(text: str) -> dict[str, int]:
@@ -202,9 +168,9 @@ def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: in
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
-    """The n-th action where it belongs to one of TURNS, which begin at every TURN_STEPS-th step or not."""
+    """The n-th action where it belongs to one of BROKER_TURNS; every TURN_STEPS-th step may begin one."""
     draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
-    possible = [turn for turn in TURNS if all(weights.get(f) or f == "advance" for f, _ in turn)]
+    possible = [turn for turn in BROKER_TURNS if all(weights.get(f) or f == "advance" for f, _ in turn)]
     if draw.below(3) or not possible:
         return None
     turn, at = draw.choice(possible), n % TURN_STEPS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+HOUR_MS: Final = 3_600_000
 _OLD: Final = 10_000
 _TXN: Final[dict[str, Any]] = {"producer": 3, "txn": True}
 _END: Final[tuple[str, dict[str, Any]]] = ("advance", {"at": "end"})
@@ -81,6 +82,48 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("roll", {}),
         _END,
         ("clean", {}),
+        ("read-all", {}),
+    ),
+)
+
+# The same for real brokers; `age` in hours.
+BROKER_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
+    (  # an aborted transaction beside others' records, all of it below the high watermark
+        ("append", {"age": 0, **_TXN}),
+        ("append", {"age": 0}),
+        ("abort", {"producer": 3}),
+        ("read-all", {"isolation": "read_committed"}),
+        ("append", {"age": 0, **_TXN}),
+        ("commit", {"producer": 3}),
+        ("read-all", {"isolation": "read_committed"}),
+    ),
+    (  # a segment that is not due stands before those that are, until DeleteRecords takes it (KAFKA-12177)
+        ("set", {"name": "retention_ms", "value": 3 * HOUR_MS + HOUR_MS // 2}),
+        ("set", {"name": "segment_ms", "value": HOUR_MS + HOUR_MS // 2}),
+        ("append", {"age": -20}),
+        ("append", {"age": -22}),
+        ("append", {"age": 4}),
+        ("append", {"age": 2}),
+        ("delete-records", {"at": "second"}),
+        ("read-all", {}),
+    ),
+    (  # records that followers do not have
+        ("append", {"age": 0}),
+        ("hold", {}),
+        ("append", {"age": 0}),
+        ("append", {"age": 4}),
+        ("read-all", {}),
+        ("list", {"what": "latest"}),
+        ("read", {"at": "end-1", "max_bytes": 1000}),
+        ("delete-records", {"at": "hw+1"}),
+        ("advance", {"at": "end"}),
+        ("read-all", {}),
+    ),
+    (  # an answer that is lost, before and after another broker has to remember
+        ("append", {"age": 0, "producer": 1}),
+        ("retry", {"producer": 1}),
+        ("elect", {"at": "end"}),
+        ("retry", {"producer": 1}),
         ("read-all", {}),
     ),
 )

@@ -33,10 +33,18 @@ Act = Mapping[str, Any]
 
 
 def acts(source: Source) -> list[dict[str, Any]]:
-    """The values of the acts that completed, in order."""
-    rows = source.small("nemesis").to_pylist()
-    values = [orjson.loads(row["value"]) for row in rows if row["f"] == "step" and row["phase"] == "complete"]
-    return [value for value in values if isinstance(value, dict)]
+    """What was asked of each act that completed, in order, and what came of it.
+
+    The value of one that failed with an error says only that it had no effect.
+    """
+    found, asked = [], dict[str, Any]()
+    for row in source.small("nemesis").to_pylist():
+        value = orjson.loads(row["value"]) if row["f"] == "step" else None
+        if isinstance(value, dict) and row["phase"] == "complete":
+            found.append({**asked, **value})
+        elif isinstance(value, dict):
+            asked = value
+    return found
 
 
 def due(log: Mapping[str, Any], recovers: str) -> list[int]:
@@ -55,7 +63,7 @@ def differences(act: Act) -> list[dict[str, Any]]:
     """What a start did otherwise than expected, one for each node and each thing."""
     expect = act.get("expect") or {}
     found: list[dict[str, Any]] = []
-    for node in act.get("nodes", ()) if act.get("do") == "start" else ():
+    for node in act.get("log", ()) if act.get("do") == "start" else ():
         told, before = act["log"][node], act["before"][node]["logs"]
         at = {"act": act.get("number"), "node": node}
         ended = node in act.get("ended", ())
@@ -101,7 +109,7 @@ def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
 def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
     """A row for each server that was started: how many of its segments it recovered, and how long it took."""
     for act in done:
-        for node in act.get("nodes", ()) if act.get("do") == "start" else ():
+        for node in act.get("log", ()) if act.get("do") == "start" else ():
             logs, told = act["before"][node]["logs"], act["log"][node]
             sizes = {name: dict(map(tuple, log["segments"])) for name, log in logs.items()}
             recovered = [(name, base) for name, bases in told["segments"].items() for base in bases]

@@ -13,6 +13,9 @@ from checker.pipeline.logs import LogPattern
 from checker.pipeline.tables import Setting, Table
 from harness.model.result import Result
 
+# What cannot be said where a part of the reading, or the committed offsets, are not there.
+NEED_ALL: Final = frozenset({"missing-output", "phantom-output", "lost-input"})
+NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
 AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
 
 
@@ -34,10 +37,13 @@ def batch(
     answers = {}
     for run in runs:
         name = str(run)
-        mine, figures = found.get(name, {}), compared.figures.get(name, {})
+        unread, figures = _unread(name, read, endings.get(name, [])), compared.figures.get(name, {})
+        mute = NEED_ALL if unread else frozenset()
+        mute |= frozenset() if settings[name].committed else NEED_OFFSETS
+        mine = {anomaly: held for anomaly, held in found.get(name, {}).items() if anomaly not in mute}
         why = [
             *settings[name].wrong,
-            *_unread(name, read, endings.get(name, [])),
+            *unread,
             *_unsent(name, sent),
             *_undone(settings[name], figures, endings.get(name, [])),
         ]
@@ -98,7 +104,9 @@ def _unsent(name: str, sent: Table) -> list[str]:
 
 
 def _undone(setting: Setting, figures: Mapping[str, int], endings: Sequence[Any]) -> list[str]:
-    """Why not all of the input is judged."""
+    """Why not all of the input is judged. What is wrong with the setting itself has been said."""
+    if not setting.transform:
+        return []
     if not figures.get("inputs"):
         return ["there is nothing in the input"]
     if not setting.committed:

@@ -233,7 +233,7 @@ def _flagged(matched: Any) -> Any:
     flags = {
         "wrong-output": ~F.coalesce(right, F.lit(False)),
         "duplicate-output": F.col("made") > F.col("in_copies"),
-        "reordered-output": F.col("late"),
+        "reordered-output": F.col("late") & F.coalesce(right, F.lit(False)),
         "aborted-output": F.col("aborted"),
         "uncommitted-output": ~F.col("in_done"),
     }

@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from checker.pipeline.anomalies import MODES
+from harness.model.transforms import TRANSFORMS
 
 _CORRUPT: Final = "_corrupt"
 _TAIL: Final = 1 << 20
@@ -176,6 +177,10 @@ def setting(run: Path) -> Setting:
         mode = ""
     if about and about.get("schema", 1) != 1:
         wrong.append(f"pipeline/pipeline.json has schema {str(about['schema'])[:20]}; this checker reads 1")
+    if about and transform not in TRANSFORMS:
+        known = ", ".join(TRANSFORMS)
+        wrong.append(f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is none of {known}")
+        transform = ""
     mistake = about.get("mistake")
     return Setting(
         str(mode or ""),

@@ -30,6 +30,12 @@ SPARK: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # Spark remembers a thousand jobs and plans for a page that is not shown here.
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "5",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
 }
 PARTITIONS: Final = 2
 EXAMPLES: Final = 20

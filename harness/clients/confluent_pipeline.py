@@ -73,7 +73,7 @@ class ConfluentLogs:
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
-    ) -> Iterator[tuple[TopicPartition, Row]]:
+    ) -> Iterator[tuple[TopicPartition, Row] | None]:
         made = self._made.settings
         config = consumer_config(made) | {"isolation.level": isolation, "enable.auto.commit": False}
         config["group.id"] = f"{made.run}-reading"
@@ -90,7 +90,7 @@ class ConfluentLogs:
 
 def _through(
     consumer: Any, ends: dict[TopicPartition, int], idle_s: float
-) -> Iterator[tuple[TopicPartition, Row]]:
+) -> Iterator[tuple[TopicPartition, Row] | None]:
     """Until each partition's end is reached, which markers may lie before: the end-of-partition event says
     where a reader stands."""
     consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
@@ -104,6 +104,8 @@ def _through(
             last = time.monotonic()
         elif time.monotonic() - last > idle_s:
             raise ClientError("_TIMED_OUT", f"nothing in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
+        else:
+            yield None
         for message in messages:
             at, offset = (message.topic(), message.partition()), message.offset()
             end = ends.get(at)

@@ -18,7 +18,7 @@ from harness.clients.api import ClientError
 from harness.clients.bounded import bounded
 from harness.clients.confluent import GRACE_S, _dropped
 from harness.clients.confluent_config import converted, made_with, producer_config
-from harness.clients.confluent_source import GENERATION, MAGIC, ConfluentSource, marked
+from harness.clients.confluent_source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
 from harness.model.pipeline import mistakes
 from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
@@ -132,8 +132,7 @@ class ConfluentSink:
         assert isinstance(source, ConfluentSource)
         group = source.group()
         if self._anonymous:
-            name = self._made.settings.group_id.encode()
-            group = MAGIC + GENERATION.pack(-1) + name + b"\0\0\0"
+            group = anonymous(self._made.settings.group_id)
         if marks:
             self._step(self._producer, "send_offsets_to_transaction", marked(marks), group)
 

@@ -3,8 +3,8 @@
 What librdkafka does where it matters here, read in its source (2.16) and seen on brokers:
 - Rebalance callbacks come from within `consume`. What the same call had gathered before, of partitions that
   are assigned anew, it throws away (rd_kafka_purge_outdated_messages), so nothing of before comes after.
-- The group's metadata is opaque to Python but has a layout: b"CGMDv2:", the generation as four bytes, and
-  three strings that end in a zero byte: group, member, static member.
+- The group's metadata is opaque to Python but has a layout: b"CGMDv2:", the generation as four bytes, group
+  and member, each with a zero byte behind it, and a byte 1, or 0 and the static member's name.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from harness.clients.confluent_config import consumer_config, converted, made_wi
 from harness.clients.pipeline.config import Made
 from harness.model.pipeline.ports import Failed, Mark, Partition, Rebalances, Record
 
-MAGIC: Final = b"CGMDv2:"
-GENERATION: Final = struct.Struct("=i")
+_MAGIC: Final = b"CGMDv2:"
+_GENERATION: Final = struct.Struct("=i")
 COMMITTED_S: Final = 8.0  # beyond the time-out of a killed instance's transaction, which holds offsets back
 STEP_S: Final = 6.0  # for one request
 TRY_S: Final = 2.0
 ONE_POLL_S: Final = 3.0
+
+
+def anonymous(group: str) -> bytes:
+    """Metadata of nobody: the coordinator checks no generation then (KIP-447 keeps that for old clients)."""
+    return _MAGIC + _GENERATION.pack(-1) + group.encode() + b"\0\0\1"
 
 
 def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
@@ -194,9 +199,9 @@ class ConfluentSource:
 
     def generation(self) -> int | None:
         metadata = self.group()
-        if not metadata.startswith(MAGIC):
+        if not metadata.startswith(_MAGIC):
             return None
-        number: int = GENERATION.unpack_from(metadata, len(MAGIC))[0]
+        number: int = _GENERATION.unpack_from(metadata, len(_MAGIC))[0]
         return number if number >= 0 else None
 
     def close(self, leave: bool, on: Rebalances) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 import pyarrow as pa
 
 from checker.disk import batches, codecs
 from checker.disk.batches import COVERED_AT, FROM_LENGTH, HEAD, MAGIC_AT, Batch
+from checker.disk.records import ABORT, marker
+from checker.disk.records import records as records_of
 from harness.clients.api import ClientError
 
 Triple = tuple[int, str | None, str | None]  # timestamp in ms, key, value
@@ -97,3 +99,27 @@ def whole(data: bytes, checked: bool = True) -> Iterator[Batch]:
             raise ClientError("CORRUPT_MESSAGE", f"the batch at byte {at} of a fetch is damaged")
         yield batch
         at += size
+
+
+def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
+    """[offset, timestamp, key, value] from offset `at` on; no markers, nothing aborted (KIP-98)."""
+    waiting = sorted(aborted, key=lambda one: one[1])
+    hidden: set[int] = set()
+    found: list[list[Any]] = []
+    for batch in batches:
+        while waiting and waiting[0][1] <= batch.last:
+            hidden.add(waiting.pop(0)[0])
+        if batch.control:
+            if marker(batch) == ABORT:
+                hidden.discard(batch.producer_id)
+        elif not (batch.transactional and batch.producer_id in hidden):
+            found += (
+                [one.offset, one.timestamp, _decoded(one.key), _decoded(one.value)]
+                for one in records_of(batch)
+                if one.offset >= at
+            )
+    return found
+
+
+def _decoded(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode(errors="replace")

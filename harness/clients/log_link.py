@@ -62,7 +62,7 @@ class Link:
     def placed(self, topic: str) -> wire.Placed:
         """Where the topic is, as any broker says. Raises ClientError when none answers."""
         said = ""
-        for address in self._bootstrap:
+        for address in (each for each in self._bootstrap for _ in range(2)):  # the first may be a broken link
             try:
                 self._placed[topic] = wire.placed(self.ask(address, wire.METADATA, wire.metadata(topic)))
                 return self._placed[topic]

@@ -8,17 +8,14 @@ by reading: only this client writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from checker.disk.batches import Batch
-from checker.disk.records import ABORT, marker
-from checker.disk.records import records as records_of
 from harness.clients import log_errors as errors
 from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import Triple, encode, whole
+from harness.clients.log_batches import Triple, encode, visible, whole
 from harness.clients.log_link import Link, Uncertain
 from harness.sim.actions import Action
 from harness.sim.senders import Producer, Sent
@@ -273,30 +270,6 @@ class LogRole:
             lambda found: found[0],
         )
         return _failed(error) if error else _value(start)
-
-
-def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]]) -> list[list[Any]]:
-    """[offset, timestamp, key, value] from offset `at` on; no markers, nothing aborted (KIP-98)."""
-    waiting = sorted(aborted, key=lambda one: one[1])
-    hidden: set[int] = set()
-    found: list[list[Any]] = []
-    for batch in batches:
-        while waiting and waiting[0][1] <= batch.last:
-            hidden.add(waiting.pop(0)[0])
-        if batch.control:
-            if marker(batch) == ABORT:
-                hidden.discard(batch.producer_id)
-        elif not (batch.transactional and batch.producer_id in hidden):
-            found += (
-                [one.offset, one.timestamp, _decoded(one.key), _decoded(one.value)]
-                for one in records_of(batch)
-                if one.offset >= at
-            )
-    return found
-
-
-def _decoded(raw: bytes | None) -> str | None:
-    return None if raw is None else raw.decode(errors="replace")
 
 
 def _value(value: Any) -> Answer:

@@ -49,6 +49,9 @@ def simulate(options: Options, seed: int, turns: int = 300, eager: bool = True) 
 
 def _disturb(world: World, draw: Draw) -> None:
     awake = world.awake()
+    if not awake:
+        _wake(world)
+        return
     process = draw.choice(awake)
     member = world.members[process]
     vacant = sorted(set(range(SLOTS)) - {one.slot for one in world.members.values()})

@@ -8,6 +8,7 @@ present generation; a committed or aborted transaction leaves a marker, which ta
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -197,7 +198,9 @@ class Member:
             return {}
         found = {}
         for at, position in self.held.items():
-            records = [record for record in self.world.inputs.get(at, []) if record[0] >= position][:POLLED]
+            log = self.world.inputs.get(at, [])
+            begin = bisect.bisect_left(log, (position, -1, -1))
+            records = log[begin : begin + POLLED]
             if records:
                 found[at] = records
                 self.held[at] = records[-1][0] + 1

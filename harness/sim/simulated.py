@@ -52,6 +52,10 @@ class SimulatedLog:
         """The broker's clock in ms."""
         return self._now
 
+    def in_transaction(self, producer: int, partition: int) -> bool:
+        """Whether the producer has a transaction open that wrote to the partition."""
+        return producer in self._producers and partition in self._producers[producer].partitions
+
     @property
     def settings(self) -> LogSettings:
         return self._partitions[0].settings

@@ -131,7 +131,7 @@ def bare(given: Made, records: int) -> float:
 
 def child(side: str, given: Made, records: int) -> None:
     does = {"fill": fill, "ours": ours, "bare": bare}[side]
-    print(json.dumps(does(given, records)), flush=True)
+    print(json.dumps([does(given, records), time.process_time()]), flush=True)
 
 
 def main() -> None:
@@ -152,15 +152,15 @@ def main() -> None:
     cluster = local.make(work_dir=folder / "cluster")
     cluster.up(print)
 
-    def run(side: str, group: str) -> float:
+    def run(side: str, group: str) -> list[float]:
         log = folder / f"{group}.log"
         told = json.dumps(config(cluster.bootstrap, folder, group))
         argv = [sys.executable, "-m", "tests.bench.pipeline", "--records", str(args.records),
                 "--child", side, told]  # fmt: skip
         spawned = cluster.spawn("w0", argv, {**os.environ, "PYTHONPATH": str(Path.cwd())}, [], str(log))
         spawned.wait(600.0)
-        last = log.read_text().strip().splitlines()[-1]
-        return float(json.loads(last) or 0.0)
+        found: list[float] = json.loads(log.read_text().strip().splitlines()[-1])
+        return found
 
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap, folder), folder, dict(os.environ))
@@ -169,9 +169,12 @@ def main() -> None:
         ratios = []
         for round_ in range(args.rounds):
             order = ("ours", "bare") if round_ % 2 else ("bare", "ours")
-            rates = {side: run(side, f"{side}-{round_}") for side in order}
-            ratios.append(rates["ours"] / rates["bare"])
-            told = f"ours {rates['ours']:7.0f} records/s   bare loop {rates['bare']:7.0f} records/s"
+            seen = {side: run(side, f"{side}-{round_}") for side in order}
+            (ours_hz, ours_s), (bare_hz, bare_s) = seen["ours"], seen["bare"]
+            ratios.append(ours_hz / bare_hz)
+            told = (
+                f"ours {ours_hz:7.0f} records/s, {ours_s:.1f} CPU s   bare loop {bare_hz:7.0f}, {bare_s:.1f}"
+            )
             print(f"{told}   ratio {ratios[-1]:.2f}", flush=True)
         print(f"median ratio {statistics.median(ratios):.2f}   (bar: 0.85)")
     finally:

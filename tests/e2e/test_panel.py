@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.running import HARNESS
 from tests.terminal import Terminal
 
+WAIT_S = 400.0
 FAULTS = """
 - {fault: "pause:client", at: 1s, for: 500s}
 - {fault: "kill:client", at: 400s}
@@ -16,6 +17,7 @@ FAULTS = """
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1000)
 def test_a_run_at_a_terminal(tmp_path: Path) -> None:
     """The panel while it goes on, also in a smaller window; Ctrl-C; then the verdict and what to do next."""
     (tmp_path / "faults.yaml").write_text(FAULTS)
@@ -24,18 +26,19 @@ def test_a_run_at_a_terminal(tmp_path: Path) -> None:
         "--rate", "50", "--schedule", str(tmp_path / "faults.yaml"),
     ]  # fmt: skip
     with Terminal(command, 120, 60) as terminal:
-        terminal.until(lambda text: "faults on   pause:client w" in text and "unseen " in text)
-        assert "load, " in terminal.text and " of 500" in terminal.text and "ok a second" in terminal.text
-        assert "next        kill:client in " in terminal.text
+        shown = ("load, ", " of 500", "ok a second", "unseen  ", "faults on   pause:client w",
+                 "next        kill:client in ", "╯")  # fmt: skip
+        terminal.until(lambda text: all(part in text for part in shown), WAIT_S)
         terminal.resize(70, 60)
         terminal.until(
             lambda text: (
                 any(len(line) == 70 and line.endswith("╯") for line in text.splitlines())
                 and "faults on   pause:client w" in text
-            )
+            ),
+            WAIT_S,
         )
         terminal.press(b"\x03")
-        assert terminal.end() == 130
+        assert terminal.end(WAIT_S) == 130
         assert not terminal.screen.cursor.hidden and "╯" not in terminal.text
         lines = terminal.text.splitlines()
         verdict = next(n for n, line in enumerate(lines) if line.startswith(("UNKNOWN", "INVALID")))

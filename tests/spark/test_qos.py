@@ -16,7 +16,7 @@ from checker.qos.settings import EXPECT, Settings
 from harness.model.errors import BadInput
 from harness.model.transforms import expected_count
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
 ROWS = pa.schema(
     [("side", pa.string()), ("id", pa.string()), ("part", pa.int32()), ("expected", pa.int32()),

@@ -75,7 +75,7 @@ class Made:
     def transactional_id(self) -> str:
         """Of the slot, so that a successor fences whoever was there before, as Kafka's own streams do."""
         if self.options.mistake == mistakes.SHARED_ID:
-            return f"{self.settings.run}-all"
+            return f"{self.settings.run}-pair-{self.slot // 2}"
         if self.options.mistake == mistakes.NOT_FENCED:
             return f"{self.settings.run}-process-{self.settings.process}"
         return f"{self.settings.run}-{self.slot}"

@@ -35,9 +35,9 @@ class Logs(Protocol):
 
     def read(
         self, ends: Mapping[TopicPartition, int], isolation: str, idle_s: float
-    ) -> Iterator[tuple[TopicPartition, Row]]:
-        """Every record below each end, of each partition ascending. Raises ClientError when nothing has come
-        for `idle_s`."""
+    ) -> Iterator[tuple[TopicPartition, Row] | None]:
+        """Every record below each end, of each partition ascending; None now and then while nothing comes.
+        Raises ClientError when nothing has come for `idle_s`."""
 
 
 class PipelineLibrary(Protocol):

@@ -22,8 +22,8 @@ from harness.store import write_json
 
 OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0
-ADMIN_S: Final = 5.0
-OPEN_S: Final = 8.0  # how long transactions that were left open may take to end
+ADMIN_S: Final = 4.0
+OPEN_S: Final = 20.0  # how long transactions that were left open may take to end
 
 
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
@@ -66,38 +66,42 @@ class Reading:
         """Read and write; yields the number of lines now and then."""
         path = self._made.folder / "pipeline" / f"read-{self._made.slot}.jsonl"
         with path.open("wb") as file:
-            ends = self._ends()
+            ends, deadline = self._ends(), time.monotonic() + OPEN_S
+            while ends is None:
+                if time.monotonic() > deadline:
+                    raise ClientError("_TIMED_OUT", f"transactions are open after {OPEN_S:.0f} s")
+                yield 0
+                time.sleep(0.2)
+                ends = self._ends()
             logs = self._library.logs(self._made)
             shown = {at: bytearray(end) for at, end in ends.items()}
-            for n, (at, row) in enumerate(logs.read(ends, "read_committed", IDLE_S)):
-                shown[at][row[0]] = 1
-                if n % 1000 == 999:
+            for n, found in enumerate(logs.read(ends, "read_committed", IDLE_S)):
+                if found is not None:
+                    shown[found[0]][found[1][0]] = 1
+                if found is None or n % 1000 == 999:
                     yield 0
             lines = 0
-            for at, (offset, time_ms, value) in logs.read(ends, "read_uncommitted", IDLE_S):
-                lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
-                if lines % 1000 == 0:
+            for n, found in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
+                if found is not None:
+                    at, (offset, time_ms, value) = found
+                    lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
+                if found is None or n % 1000 == 999:
                     yield lines
             said = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
             last = {"end": True, "ends": said, "caught_up": True}
             file.write(orjson.dumps(last, option=orjson.OPT_APPEND_NEWLINE))
         yield lines
 
-    def _ends(self) -> dict[TopicPartition, int]:
-        """Where the logs end, when no transaction is open any more. Raises ClientError."""
-        admin, deadline = self._library.admin(self._made), time.monotonic() + OPEN_S
+    def _ends(self) -> dict[TopicPartition, int] | None:
+        """Where the logs end; None while a transaction is open. Raises ClientError."""
+        admin = self._library.admin(self._made)
         try:
-            while True:
-                stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)
-                high = admin.offsets(list(self._side), "read_uncommitted", ADMIN_S)
-                if stable == high and len(high) == len(self._side):
-                    return {at: end for at, (_, end) in high.items()}
-                if time.monotonic() > deadline:
-                    held = [at for at in self._side if stable.get(at) != high.get(at)]
-                    raise ClientError("_TIMED_OUT", f"transactions are open after {OPEN_S:.0f} s in {held}")
-                time.sleep(0.2)
+            stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)
+            high = admin.offsets(list(self._side), "read_uncommitted", ADMIN_S)
         finally:
             admin.close()
+        ended = stable == high and len(high) == len(self._side)
+        return {at: end for at, (_, end) in high.items()} if ended else None
 
     def _write(
         self, file: IO[bytes], at: TopicPartition, offset: int, time_ms: int, value: bytes, committed: bool

@@ -81,10 +81,10 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
         "aborted transactions",
     ),
     SHARED_ID: Mistake(
-        "all instances share a transactional id, and one that was fenced makes itself a new producer and "
+        "two instances share a transactional id, and one that was fenced makes itself a new producer and "
         "goes on as if its transaction had been committed",
         "missing-output",
-        "two instances or more",
+        "two instances or more, of which one is silent at times",
     ),
     NOT_FENCED: Mistake(
         "each process has a transactional id of its own and its commits name no generation, so nobody stops "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from checker.checks import replicas
-from checker.checks.recovery import accepted, differences, due, starts
+from checker.checks.recovery import accepted, acts, differences, due, starts
 from checker.disk.replicas import Comparison, Difference
 from harness.model.options import Settings
 
@@ -121,3 +124,21 @@ def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
 )
 def test_old_sequence_numbers_must_be_refused(acts: list[dict[str, Any]], count: int) -> None:
     assert len(accepted(acts)) == count
+
+
+def test_an_act_that_failed_is_known_by_what_was_asked() -> None:
+    asked = {"do": "fill", "number": 0, "of": 2, "rule": {"lost": False, "reported": False}}
+    rows = [
+        {"f": "step", "phase": "invoke", "value": json.dumps(asked)},
+        {"f": "step", "phase": "complete", "value": '{"took_effect": false}'},
+        {"f": "heal", "phase": "invoke", "value": "null"},
+        {"f": "step", "phase": "invoke", "value": '{"do": "start", "number": 1, "of": 2}'},
+        {
+            "f": "step",
+            "phase": "complete",
+            "value": '{"do": "start", "number": 1, "of": 2, "took_effect": true}',
+        },
+    ]
+    done = acts(SimpleNamespace(small=lambda name: pa.Table.from_pylist(rows)))  # type: ignore[arg-type]
+    assert done[0] == {**asked, "took_effect": False} and done[1]["do"] == "start"
+    assert differences(done[1]) == [] and list(starts(done)) == []

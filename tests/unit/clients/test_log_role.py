@@ -9,8 +9,7 @@ import pytest
 from checker.disk.records import records
 from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import encode, whole
-from harness.clients.log_role import visible
+from harness.clients.log_batches import encode, visible, whole
 
 TRIPLES = (
     (1_700_000_000_000, "k", "v"),

@@ -76,7 +76,7 @@ def test_a_terminal_that_goes_away_ends_only_the_drawing(tmp_path: Any) -> None:
     with Terminal([sys.executable, "-c", program, str(tmp_path / "end")]) as terminal:
         terminal.until(lambda text: "ok 5" in text)
         terminal.hang_up()
-        assert terminal.process.wait(60) == 0
+        assert terminal.process.wait(120) == 0
     assert (tmp_path / "end").read_text() == "still here\n"
 
 

@@ -19,7 +19,7 @@ LINES = [
     "truncating to offset 211 (o.a.k.s.i.log.LogLoader)",
     "[10:00:00,004] INFO Completed load of Log(dir=/d/data/r-0-0, topic=r-0, partition=0, "
     "highWatermark=0, lastStableOffset=0, logStartOffset=0, logEndOffset=211) with 5 segments, "
-    "local-log-start-offset 0 and log-end-offset 211 in 54ms (1/3 completed in /d/data) (kafka.log.LogManager)",
+    "local-log-start-offset 0 and log-end-offset 211 in 54ms (1/3 completed in /d/data) (k.l.LogManager)",
     "[10:00:00,005] INFO Loaded 3 logs in 87ms (unclean log dirs = ArrayBuffer(/d/data)) "
     "(kafka.log.LogManager)",
     "[10:00:00,006] INFO [KafkaRaftServer nodeId=3] Kafka Server started (kafka.server.KafkaRaftServer)",

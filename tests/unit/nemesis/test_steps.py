@@ -17,7 +17,7 @@ from nemesis.targets import Facts
 
 CAME_UP = (
     b"INFO Recovering 1 logs from /d/data since no clean shutdown file was found (LogManager)\n"
-    b"INFO [LogLoader partition=r-0-0, dir=/d/data] Recovering unflushed segment 52. 0 recovered for r-0-0. (L)\n"
+    b"INFO [LogLoader partition=r-0-0] Recovering unflushed segment 52. 0 recovered for r-0-0. (L)\n"
     b"INFO Loaded 1 logs in 12ms (unclean log dirs = /d/data) (LogManager)\n"
 )
 STARTED = b"INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server.KafkaRaftServer)\n"

@@ -12,7 +12,7 @@ from harness.clients.pipeline.events import Clock
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import Op
-from harness.plan import TestPlan, dump, load, make
+from harness.plan import TestPlan, dump, load, load_data, make
 
 
 def plan(**options: object) -> TestPlan:
@@ -24,6 +24,8 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
     assert (made.concurrency, made.partitions_per_topic, made.sub_via) == (8, 6, ("subscribe",))
     (tmp_path / "plan.yaml").write_text(dump(made))
     assert load(tmp_path / "plan.yaml").concurrency == 8
+    again = make({**load_data(tmp_path / "plan.yaml").data, "instances": 2})
+    assert again.concurrency == 5
     assert "group.consumer.session.timeout.ms" in plan(assignor="consumer").broker_config
     assert pipeline.options(plan(pipeline_mode="files")).instance.flush_s == 30.0
     assert pipeline.options(plan(pipeline_mode="files", flush_s=2)).instance.flush_s == 2.0

@@ -18,6 +18,7 @@ from workloads.log_shrink import shrink
 
 AT_ONCE = replace(drawing.BROKERS, deadline_s=0.0, again_s=0.0)
 STEPS = 1500
+WEIGHTS = drawing.WEIGHTS | {"hold": 1}
 
 
 class Fake:
@@ -52,14 +53,14 @@ class Fake:
                 view.high_watermark,
                 view.last_stable,
                 view.end,
-                tuple(one.base for one in view.local),
+                (tuple(one.base for one in view.local),),
             )
             for view in self._log.views()
         ]
 
 
 def found(bugs: frozenset[str], seed: int = 1, steps: int = STEPS) -> Divergence | None:
-    for topic in drawing.topics(seed, steps, AT_ONCE):
+    for topic in drawing.topics(seed, steps, AT_ONCE, WEIGHTS):
         fake = Fake(topic.settings, bugs)
         if (divergence := run(topic.settings, topic.actions, fake, frozenset(), AT_ONCE)) is not None:
             return divergence
@@ -134,8 +135,8 @@ def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
 
 
 def test_a_seed_is_one_list_with_few_restarts() -> None:
-    first = list(drawing.topics(7, 500))
-    assert first == list(drawing.topics(7, 500)) != list(drawing.topics(8, 500))
+    first = list(drawing.topics(7, 500, weights=WEIGHTS))
+    assert first == list(drawing.topics(7, 500, weights=WEIGHTS)) != list(drawing.topics(8, 500))
     actions = [action for topic in first for action in topic.actions]
     assert len(actions) == 500 and 0 < sum(action.f == "restart" for action in actions) <= 9
     assert {action.f for action in actions} == {*drawing.WEIGHTS, "advance"}
