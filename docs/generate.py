@@ -168,7 +168,8 @@ def _pipelines() -> list[str]:
         "",
     ]
     for what, rows in (("outputs", pipelines.OUTPUTS), ("offsets", pipelines.OFFSETS)):
-        lines += [f"| {what} | what it is | promised not to happen | source |", "| --- | --- | --- | --- |"]
+        head = f"| {what} | what it is | promised not to happen | source |"
+        lines += [head, "| --- | --- | --- | --- |"]
         for name, row in rows.items():
             mark = "" if row.always else " *"
             lines.append(f"| {name}{mark} | {row.summary} | {_modes(row.modes)} | {row.source} |")

@@ -178,4 +178,3 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
     finally:
         for file in files.values():
             file.close()
-

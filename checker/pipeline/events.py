@@ -26,6 +26,8 @@ def by_partition(rows: Any) -> Any:
     from pyspark.sql import functions as F
 
     at = F.col("at")
+    of_one = F.col("event").isin("position", "committed")
+    offset = F.when(of_one, F.col("offset")).otherwise(F.col("first"))
     listed = (
         rows.where("event in ('assigned', 'revoked', 'lost')")
         .withColumn("at", F.explode("partitions"))
@@ -36,7 +38,7 @@ def by_partition(rows: Any) -> Any:
         .drop("at")
     )
     own = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is not null")
-    placed = listed.unionByName(own).withColumn("first", F.coalesce("first", "offset")).select(*_NAMES)
+    placed = listed.unionByName(own).withColumn("first", offset).select(*_NAMES)
     member = ["run", "instance", "incarnation"]
     whole = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
     spread = (

@@ -52,7 +52,7 @@ def batch(
         answers[run] = shown.result(
             settings[name], mine, why, {"pipeline": _figures(settings[name], figures, mine)}
         )
-    tables.forget(rows, *compared.held, *(table.rows for table in (read, sent, told)))
+    tables.forget(rows, *compared.held, *(table.held for table in (read, sent, told)))
     return answers
 
 
@@ -149,7 +149,7 @@ def offsets(
             "anomalies": {each: held.count for each, held in mine.items()},
         }
         answers[run] = shown.result(settings[name], mine, why, {"offsets": figures})
-    tables.forget(rows, placed, told.rows, read.rows)
+    tables.forget(rows, placed, told.held, read.held)
     return answers
 
 

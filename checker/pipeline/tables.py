@@ -87,9 +87,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Lines that can be used, and how many of each run cannot: (run, rejected) -> a few rows."""
+    """Lines that can be used; how many lines of each run cannot, and how many files there are.
+
+    held  what is persisted: to be forgotten, or another reading of the same paths would find it again
+    """
 
     rows: Any
+    held: Any
     rejected: Mapping[str, int]
     files: Mapping[str, int]
 
@@ -103,7 +107,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
     form = f"{kind.columns}, {_CORRUPT} string"
     if not found:
         empty = spark.createDataFrame([], f"{form}, run string, line bigint")
-        return Table(empty.drop(_CORRUPT), {}, {})
+        return Table(empty.drop(_CORRUPT), empty, {}, {})
     # A task per file would be many, of which each does little.
     few = _lines(spark, found, form).coalesce(TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     raw = few.withColumn("line", F.monotonically_increasing_id()).persist()
@@ -113,6 +117,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
     rejected = {row["run"]: row["count"] - torn.get(row["run"], 0) for row in counted}
     return Table(
         raw.where(good).drop(_CORRUPT),
+        raw,
         {run: count for run, count in rejected.items() if count > 0},
         {str(run): len(paths) for run, paths in found},
     )

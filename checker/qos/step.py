@@ -167,6 +167,7 @@ def windows(judged_ids: DataFrame) -> list[Window]:
             pending=row["pending"], ripe_ms=row["ripe"] or 0,
         )
         for row in rows
+        if row["records_in"] or row["unmatched"]  # else the time of outputs only, of inputs before
     ]  # fmt: skip
 
 

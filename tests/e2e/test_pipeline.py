@@ -68,10 +68,12 @@ def test_exactly_once(tmp_path: Path, repetition: int) -> None:
 
 @pytest.mark.timeout(500)
 def test_an_abort_without_rewind_is_found(tmp_path: Path) -> None:
-    """Half of the transactions are aborted, so the first loss comes soon."""
+    """Half of the transactions are aborted, so the first loss comes soon. What is lost last is never
+    committed, so the instances use up their time to catch up."""
     ran = run(
         tmp_path, *PIPELINE, "--time-limit", "10", "--churn-interval", "0",
-        "--pipeline-mistake", "abort-without-rewind", "--abort-p", "0.5", timeout_s=400,
+        "--pipeline-mistake", "abort-without-rewind", "--abort-p", "0.5",
+        "--final-time-limit", "40", timeout_s=400,
     )  # fmt: skip
     assert ran.code == 1, ran.out + ran.err
     assert "missing-output" in ran.anomalies
