@@ -163,8 +163,8 @@ def _pipelines() -> list[str]:
         "## Pipelines",
         "",
         "What the checks of [pipelines](pipeline-checks.md) look for: outputs against inputs, and what the",
-        "instances did with their offsets. The mode of the pipeline says what is promised. An anomaly makes a",
-        "run invalid in any mode, those marked * only where it is promised not to happen.",
+        "instances did with their offsets. The mode of the pipeline says what is promised. An anomaly makes",
+        "a run invalid in any mode, those marked * only where it is promised not to happen.",
         "",
     ]
     for what, rows in (("outputs", pipelines.OUTPUTS), ("offsets", pipelines.OFFSETS)):
