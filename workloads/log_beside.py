@@ -188,7 +188,7 @@ class Beside:
                 yield what, f"{getattr(one, name)}, the model: {getattr(want, name)}"
         bases = [span.base for span in want.local]
         if one.bases is not None and not self._compacts:
-            # A broker that loads an emptied log begins it anew at its log start, others keep the older segment.
+            # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
             for held in one.bases[:1] if self._uneven else one.bases:
                 if [max(base, want.start) for base in held] != [max(base, want.start) for base in bases]:
                     yield "segments", f"begin at {list(held)} on a replica, the model: {bases}"
