@@ -18,6 +18,7 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput
 from harness.sim.actions import CHOICES, Action
 from harness.sim.records import UNLIMITED, LogSettings
+from workloads import log_model
 from workloads.log_model import Topic, chosen, drawn_records, placed, position
 from workloads.log_turns import BROKER_TURNS, HOUR_MS
 
@@ -103,16 +104,8 @@ def wants_controller(plan: Mapping[str, Any]) -> bool:
 
 
 def parse_weights(text: str) -> dict[str, int]:
-    """The weights that "append=10,read=5" makes of the usual ones. Raises BadInput."""
-    weights = dict(WEIGHTS)
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, number = part.partition("=")
-        if name not in WEIGHTS or not number.isdecimal() or int(number) > 1000:
-            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(WEIGHTS)}")
-        weights[name] = int(number)
-    if not any(weights.values()):
-        raise BadInput(f"--weights {text}: at least one action must have a weight")
-    return weights
+    """The weights that "append=10,read=5" makes of the usual ones of brokers. Raises BadInput."""
+    return log_model.parse_weights(text, WEIGHTS)
 
 
 def topics(

@@ -61,13 +61,13 @@ class Topic:
     actions: tuple[Action, ...]
 
 
-def parse_weights(text: str) -> dict[str, int]:
+def parse_weights(text: str, usual: Mapping[str, int] = WEIGHTS) -> dict[str, int]:
     """The weights that "append=10,read=5" makes of the usual ones. Raises BadInput."""
-    weights = dict(WEIGHTS)
+    weights = dict(usual)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = part.partition("=")
-        if name not in WEIGHTS or not number.isdecimal() or int(number) > 1000:
-            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(WEIGHTS)}")
+        if name not in usual or not number.isdecimal() or int(number) > 1000:
+            raise BadInput(f"--weights {part}: NAME=0..1000, NAME any of {', '.join(usual)}")
         weights[name] = int(number)
     if not any(weights.values()):
         raise BadInput(f"--weights {text}: at least one action must have a weight")

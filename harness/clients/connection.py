@@ -6,7 +6,6 @@
     sasl.password=${KAFKA_PASSWORD}
     ssl.ca.location=/etc/ssl/certs/ca.pem
 
-One `key=value` a line; a line that begins with # is a comment; `${NAME}` is a variable of the environment.
 Values go to the clients over their sockets, and nowhere else: to no file, no log and no command line.
 Names of properties: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 """
@@ -15,14 +14,13 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from harness.clients import properties_file
 from harness.model.errors import BadInput
 
-BYTES_MAX: Final = 1 << 20
 # What says how to connect and who one is; by --producer-config it would be written into plan.yaml.
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
 _BESIDE: Final = frozenset(
@@ -45,7 +43,6 @@ _JAVAS: Final = {
     "ssl.truststore.password": "ssl.ca.location, a PEM file",
     "ssl.keystore.type": "ssl.certificate.location and ssl.key.location, PEM files",
 }
-_VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 
 
 def about_connecting(name: str) -> bool:
@@ -54,30 +51,8 @@ def about_connecting(name: str) -> bool:
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The properties in a file, variables filled in. Raises BadInput with file and line, and no value."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"--client-config {path}: cannot be read ({error.strerror})") from None
-    if len(raw) > BYTES_MAX:
-        raise BadInput(f"--client-config {path}: {len(raw)} bytes; at most {BYTES_MAX}")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        raise BadInput(f"--client-config {path}: not UTF-8 text: write key=value, one a line") from None
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        where = f"--client-config {path}:{number}"
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not name:
-            raise BadInput(f"{where}: write it as key=value")
-        if name in found:
-            raise BadInput(f"{where}: {name} stands twice")
-        _check(name, where)
-        found[name] = _filled(value, where, environment)
-    return found
+    """The properties in a file: see `properties_file.load`."""
+    return properties_file.load(path, environment, _check)
 
 
 def _check(name: str, where: str) -> None:
@@ -89,15 +64,6 @@ def _check(name: str, where: str) -> None:
         close = difflib.get_close_matches(name, [*_COMMON, *sorted(_BESIDE)], n=1)
         hint = f"did you mean {close[0]}?" if close else "use --producer-config and --consumer-config"
         raise BadInput(f"{where}: {name} does not say how to connect: {hint}")
-
-
-def _filled(value: str, where: str, environment: Mapping[str, str]) -> str:
-    def variable(match: re.Match[str]) -> str:
-        if match[1] not in environment:
-            raise BadInput(f"{where}: the environment has no {match[1]}: set it, and try again")
-        return environment[match[1]]
-
-    return _VARIABLE.sub(variable, value)
 
 
 def hidden(text: str, connection: Mapping[str, str]) -> str:
