@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
 from harness.run_options import SparkMaster
 
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
     from harness.web import qos as page
     from harness.web import server
 
+    trouble: ClusterTrouble | None = None
     held = store.opened(folder, asked)
     try:
         session = spark.streaming(master, query.SPARK, _note)
@@ -211,13 +212,20 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
                   f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it")  # fmt: skip
             if live.book.batch >= 0:
                 _note(f"going on from batch {live.book.batch} of {folder}")
-            _follow(live, until)
+            try:
+                _follow(live, until)
+            except ClusterTrouble as error:
+                trouble = error
             served.shutdown()
     finally:
         held.close()
     said, why = books.verdict(live.book)
+    if trouble is not None and said != "invalid":
+        raise trouble
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
     print(f"{said}{': ' if why else ''}{'; '.join(why)}", flush=True)
+    if trouble is not None:
+        _note(f"{trouble}; what was found until then stands")
     if stays:
         print(f"windows: {folder / store.WINDOWS}", flush=True)
     return EXITS[said]

@@ -50,7 +50,7 @@ def table(
 
 def several(scenario: str | None, plan_file: Path | None) -> bool:
     """Whether more than one scenario is asked for: some with commas, or, by naming none, all."""
-    return plan_file is None if not scenario else "," in scenario
+    return plan_file is None and (not scenario or "," in scenario)
 
 
 def run_several(options: Mapping[str, Any], runs: Path, master: str, quiet: bool) -> int:

@@ -46,8 +46,8 @@ class Inspection:
     @property
     def well(self) -> bool:
         """Whether all replicas are whole and the same, and every record is where it should be."""
-        whole = all(one.same and not one.flaws for one in self.partitions)
-        return whole and not any(self.findings.values())
+        whole = all(one.same and not one.flaws and not one.behind for one in self.partitions)
+        return whole and not self.missing and not any(self.findings.values())
 
 
 def inspect(place: Path, topic: str = "") -> Inspection:

@@ -145,7 +145,7 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
     def write(op: Any, outcome: str) -> None:
         outcomes = op.extra.get("outcomes") or [outcome] * len(op.value)
         if op.process not in files:
-            files[op.process] = (folder / "pipeline" / f"sent-{op.process}.jsonl").open("wb")
+            files[op.process] = (folder / "pipeline" / f"sent-{op.process}.part").open("wb")
         for (_, number, value), judged in zip(op.value, outcomes, strict=True):
             offset, id = value if isinstance(value, list) else (None, value)
             line = {
@@ -178,3 +178,6 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
     finally:
         for file in files.values():
             file.close()
+    for process in files:  # all or none, as far as a kill lets it
+        part = folder / "pipeline" / f"sent-{process}.part"
+        part.rename(part.with_suffix(".jsonl"))

@@ -200,7 +200,10 @@ class TestPlan(BaseModel):
         if not isinstance(data, dict) or str(data.get("scenario")) not in SCENARIOS:
             return data
         asked = scenario_settings(data["scenario"])
-        broker = {**asked["broker_config"], **(data.get("broker_config") or {})}
+        given = data.get("broker_config") or {}
+        if not isinstance(given, dict):
+            return data  # told of by the field
+        broker = {**asked["broker_config"], **given}
         return {**asked, **data, "broker_config": broker}
 
     @model_validator(mode="before")
@@ -209,7 +212,10 @@ class TestPlan(BaseModel):
         """Brokers that look soon at what there is to do, and time for all steps, unless the plan says."""
         if not isinstance(data, dict) or data.get("workload") != "log-model":
             return data
-        broker = {**log_broker_actions.BROKER, **(data.get("broker_config") or {})}
+        given = data.get("broker_config") or {}
+        if not isinstance(given, dict):
+            return data  # told of by the field
+        broker = {**log_broker_actions.BROKER, **given}
         asked = {"time_limit_s": 1200.0, "concurrency": 1}
         if log_broker_actions.wants_controller(data):
             asked["controllers"] = 1

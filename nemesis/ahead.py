@@ -56,7 +56,8 @@ class Turns:
             self.due_s = op.time_ns / 1e9 + rest_s
 
     def coming(self) -> Coming | None:
-        return None if self.due_s is None else Coming(self._next().name, self.due_s)
+        due_s = self.due_s  # another thread may change it meanwhile
+        return None if due_s is None else Coming(self._next().name, due_s)
 
     def _next(self) -> Fault:
         return self.faults[self.n % len(self.faults)]

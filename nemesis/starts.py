@@ -83,7 +83,12 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
     told = {node: read(lines[node], env.roles.topic_prefix()) for node in down}
     after = {node: look(env, node) for node in down}
     found = {"before": before, "after": after, "log": told, "started_s": took, "ended": ended}
-    return hit(down, bool(took or ended), **found, **({"unhealthy_still": still} if still else {}))
+    return hit(
+        down,
+        bool(down) and len(took) + len(ended) == len(down),
+        **found,
+        **({"unhealthy_still": still} if still else {}),
+    )
 
 
 def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:

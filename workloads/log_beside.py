@@ -89,7 +89,7 @@ class Beside:
             ledger.cleaned = settings.compacts
         self._before = self.model.views()
         self._compacts, self._reloaded = settings.compacts, False
-        self._uneven = False  # whether the leader has begun a segment that followers have not: it has to stay
+        self._uneven = False  # whether replicas begin segments at other places: the leader has to stay
         self._steps, self._previous = 0, ""
         self._held: set[int] = set()
         self.done: Action | None = None
@@ -111,7 +111,9 @@ class Beside:
         """Whether `step` does nothing: it would show what is passed over, or more than the model can know."""
         if action.f == "retry" and not self._target.late and action.arg("producer") > 1:
             return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
-        return f"outcome of {action.f}" in self._passed_over or (self._uneven and _moves_leader(action))
+        return f"outcome of {action.f}" in self._passed_over or (
+            self._uneven and action.f in ("elect", "restart")
+        )
 
     def step(self, action: Action) -> Divergence | None:
         """Do the action to both; `done` and `got` are then what was asked and what came of it.
@@ -138,6 +140,10 @@ class Beside:
             self._uneven = True
         wanted = self.model.views()
         seen = self._settled(wanted)
+        # A follower rolls by what it fetches at once, and may begin segments elsewhere than its leader.
+        pairs = list(zip(wanted, seen, strict=True))
+        if any(self._segments(*pair, followers=True) and not self._segments(*pair) for pair in pairs):
+            self._uneven = True
         views = [
             want._replace(start=one[0], high_watermark=one[1], last_stable=one[2], end=one[3])
             for want, one in zip(wanted, seen, strict=True)
@@ -171,7 +177,10 @@ class Beside:
         while True:
             seen = self._brokers.seen()
             pairs = list(zip(wanted, seen, strict=True))
-            if not any(True for want, one in pairs for _ in self._differences(want, one)):
+            if not any(
+                self._segments(want, one, followers=True) or any(True for _ in self._differences(want, one))
+                for want, one in pairs
+            ):
                 return seen
             beyond = any(
                 one.start > want.start or one.high_watermark > want.high_watermark or one.end > want.end
@@ -186,13 +195,19 @@ class Beside:
             what = name.replace("_", " ")
             if getattr(one, name) != getattr(want, name) and what not in self._passed_over:
                 yield what, f"{getattr(one, name)}, the model: {getattr(want, name)}"
+        if told := self._segments(want, one):
+            yield "segments", told
+
+    def _segments(self, want: View, one: Seen, followers: bool = False) -> str:
+        """How the leader's segments, or with `followers` any replica's, begin elsewhere than the model's."""
+        if one.bases is None or self._compacts:
+            return ""
         bases = [span.base for span in want.local]
-        if one.bases is not None and not self._compacts:
+        for held in one.bases if followers and not self._uneven else one.bases[:1]:
             # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
-            for held in one.bases[:1] if self._uneven else one.bases:
-                if [max(base, want.start) for base in held] != [max(base, want.start) for base in bases]:
-                    yield "segments", f"begin at {list(held)} on a replica, the model: {bases}"
-                    break
+            if [max(base, want.start) for base in held] != [max(base, want.start) for base in bases]:
+                return f"begin at {list(held)} on a replica, the model: {bases}"
+        return ""
 
     # --- judging ---
 
@@ -279,10 +294,6 @@ class Beside:
                     yield UNCLEANED, f"partition {partition}: {sorted(left)[:10]} are still there"
                     break
                 time.sleep(_LOOK_S)
-
-
-def _moves_leader(action: Action) -> bool:
-    return action.f == "elect" or (action.f == "restart" and action.arg("who") == "leader")
 
 
 def _said(outcome: Outcome) -> str:

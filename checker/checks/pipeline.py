@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from checker import native
-from checker.pipeline import judge
+from checker import guarantees, native
+from checker.pipeline import judge, shown
 from checker.pipeline.around import Faults
 from checker.source import Source
 from checker.version import VERSION
@@ -37,7 +37,13 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
-    return replace(found, valid=valid, reasons=why, statistics=figures)
+    # What the writers were promised is not the pipeline's to keep.
+    of_writers = guarantees.promised("lost-write", options.settings)
+    anomalies = tuple(
+        replace(one, promised=of_writers) if one.name == "lost-input" else one for one in found.anomalies
+    )
+    told = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
+    return replace(told, promised=shown.promise(anomalies))
 
 
 def faults_of(source: Source) -> Faults:

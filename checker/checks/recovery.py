@@ -67,6 +67,8 @@ def differences(act: Act) -> list[dict[str, Any]]:
         told, before = act["log"][node], act["before"][node]["logs"]
         at = {"act": act.get("number"), "node": node}
         ended = node in act.get("ended", ())
+        if not ended and node not in act.get("started_s", {}):
+            continue  # it had not made up its mind in the time that it was given
         if ended != bool(expect.get("ends")):
             what = ("refuses to start", "starts")
             found.append({**at, "expected": what[ended], "seen": what[not ended]})
@@ -159,8 +161,10 @@ def check(source: Source, options: CheckOptions) -> Result:
     disk = replicas.look(run, options.settings)
     own = AnomalyFound(NAME, SUMMARY, len(found), True, True, tuple(found[:SHOWN]))
     anomalies = (*([own] if found else []), *disk.anomalies)
-    reasons = (*_reasons(done, run), *disk.reasons)
+    undone = _reasons(done, run)
+    reasons = (*undone, *disk.reasons)
     figures = {
+        "undone": undone,
         "scenario": done[0].get("scenario") if done else None,
         "starts": list(starts(done)),
         "replicas": list(disk.figures),

@@ -35,7 +35,7 @@ def look(run: Path | None, settings: Settings) -> Compared:
     kept = run / "data" if run is not None else None
     nodes = folders.nodes(kept) if kept is not None and kept.is_dir() else {}
     if not nodes:
-        return Compared()
+        return Compared(reasons=("the replicas were not compared: the run kept no data of its brokers",))
     names = sorted({at for data in nodes.values() for at in folders.partitions(data)})
     return judged([compare(nodes, *at) for at in names], settings)
 
@@ -62,6 +62,11 @@ def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
         f"{one.high_watermark}"
         for one in compared
         for node, end in one.behind.items()
+    ]
+    behind += [
+        f"{len(one.replicas)} of {settings.replication} replicas of {one.topic}-{one.partition} were kept"
+        for one in compared
+        if one.absent and len(one.replicas) < (settings.replication or 0)
     ]
     return Compared((anomaly,) if found else (), tuple(behind), tuple(_figures(one) for one in compared))
 

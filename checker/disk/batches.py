@@ -150,6 +150,8 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
         if told is None:
             return None
         base, last, attributes, timestamp, sound = told
+        if not -(1 << 63) <= base <= last < 1 << 63:
+            return None
         return Batch(
             at, len(content), base, last, -1, content[MAGIC_AT], sound, attributes, timestamp, timestamp,
             -1, -1, -1, -1, content,
@@ -161,7 +163,7 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
         producer_epoch, base_sequence, count,
     ) = _HEAD.unpack_from(content)  # fmt: skip
     sound = google_crc32c.value(content[COVERED_AT:]) == crc
-    if sound and (delta < 0 or count < 0):
+    if (sound and (delta < 0 or count < 0)) or base + max(delta, 0) >= 1 << 63:
         return None
     return Batch(
         at, len(content), base, base + max(delta, 0), epoch, magic, sound, attributes, base_timestamp,

@@ -25,6 +25,7 @@ _FILE: Final = re.compile(r"(?P<base>\d{20})(?P<kind>\.[a-z.]+)")
 ASIDE: Final = re.compile(r"\.[0-9a-f]{32}-(delete|future|stray)")
 DELETED: Final = ".deleted"
 SMALL_MAX: Final = 64 << 20
+OFFSETS: Final = 1 << 63  # what an offset is below
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Replica:
         found = []
         for path in sorted(self.folder.iterdir()):
             match = _FILE.fullmatch(path.name)
-            if match and match["kind"] == kind:
+            if match and match["kind"] == kind and int(match["base"]) < OFFSETS:
                 found.append((int(match["base"]), path))
         return found
 
@@ -99,7 +100,8 @@ def _ascending(segments: list[Segment]) -> tuple[Segment, ...]:
 def _logs(folder: Path) -> Iterator[tuple[int, Path, bool]]:
     for path in folder.iterdir():
         match = _FILE.fullmatch(path.name)
-        if match and match["kind"] in (".log", f".log{DELETED}") and path.is_file():
+        kinds = (".log", f".log{DELETED}")
+        if match and match["kind"] in kinds and int(match["base"]) < OFFSETS and path.is_file():
             yield int(match["base"]), path, match["kind"] != ".log"
 
 
@@ -132,7 +134,7 @@ def small(path: Path) -> bytes | None:
         if path.stat().st_size > SMALL_MAX:
             return None
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return None
 
 

@@ -169,6 +169,8 @@ def unjudged(counts: Mapping[str, int]) -> list[str]:
         return ["no assignment was told, so who might work on what is not known"]
     if not {"position", "polled"} & counts.keys():
         return ["neither positions nor polls were told, so nothing is known of gaps"]
+    if not {"committed", "polled"} & counts.keys():
+        return ["neither commits nor polls were told, so positions can be compared with nothing"]
     return []
 
 

@@ -119,9 +119,11 @@ def _times(texts: Sequence[str | None], form: str) -> list[int | None]:
     import pandas as pd
 
     if form in EPOCHS:
-        return [None if (number := _number(text)) is None else number * EPOCHS[form] for text in texts]
+        numbers = (_number(text) for text in texts)
+        return [None if n is None or n * EPOCHS[form] >= 1 << 63 else n * EPOCHS[form] for n in numbers]
     found = pd.to_datetime(pd.Series(list(texts), dtype="str"), format=form, errors="coerce", utc=True)
-    return [None if pd.isna(time) else int(time.value) for time in found]
+    # Nanoseconds in 64 bits reach from 1677 to 2262.
+    return [None if pd.isna(time) or not 1678 <= time.year <= 2261 else int(time.value) for time in found]
 
 
 def _number(text: str | None) -> int | None:
@@ -135,6 +137,8 @@ def _row(held: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict
     if time_ns is None or kind not in KINDS:
         return None
     if any(held.get(name) and numbers[name] is None for name in NUMBERS):
+        return None
+    if (numbers.get("partition") or 0) >= 1 << 31:
         return None
     row: dict[str, Any] = {"time_ns": time_ns, "event": kind, "topic": held.get("topic"), **numbers}
     if kind in OF_PARTITIONS:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checker.pipeline.anomalies import AGGREGATE
+from checker.pipeline.anomalies import AGGREGATE, ONCE
 from checker.pipeline.expected import with_expected
 from checker.pipeline.tables import Setting, joined
 
@@ -50,7 +50,8 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     records = shown.where("side = 'input'")
     inputs = _inputs(records, runs, usable).persist()
     made = _made(shown.where("side = 'output'"), runs)
-    matched = _matched(made, inputs, _aborts(events)).persist()
+    transactional = [run for run, held in usable.items() if held.mode in ONCE]
+    matched = _matched(made, inputs, _aborts(events.where(F.col("run").isin(transactional)))).persist()
     findings = joined(
         [_unmatched(matched), _flagged(matched), _missing(inputs, matched), *_writers(records, sent, runs)]
     )
@@ -161,7 +162,7 @@ def _matched(made: Any, inputs: Any, aborts: Any) -> Any:
     both = made.join(source, ["run", "id"], "left")
     before = (
         Window.partitionBy("run", "in_topic", "in_partition", "one.topic", "one.partition", "one.key")
-        .orderBy("one.offset")
+        .orderBy("one.offset", "in_offset", "number")  # rows of one file share an offset
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     rank = F.struct("in_offset", "number")

@@ -84,11 +84,12 @@ def result(
         if name in found
     ]
     anomalies.sort(key=lambda one: not one.bad)
-    wrong = [one for one in anomalies if one.bad]
     why = tuple(dict.fromkeys(reasons))
-    verdict: Verdict = "invalid" if wrong else "unknown" if why else "valid"
-    promise: bool | None = None
-    if wrong:
-        told = {one.promised for one in wrong}
-        promise = True if True in told else None if None in told else False
-    return Result(verdict, promise, why, tuple(anomalies), statistics, VERSION)
+    verdict: Verdict = "invalid" if any(one.bad for one in anomalies) else "unknown" if why else "valid"
+    return Result(verdict, promise(anomalies), why, tuple(anomalies), statistics, VERSION)
+
+
+def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
+    """Whether any of what is wrong was promised not to happen; None where that is not known."""
+    told = {one.promised for one in anomalies if one.bad}
+    return True if True in told else None if None in told or not told else False

@@ -193,6 +193,8 @@ class Live:
         lost, resets = self._lost(rows, batch)
         began = old.began_ms if old.batch >= 0 else self._began(now_ms)
         before = replace(old, began_ms=began, cleared_ms=old.edge_ms)
+        if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
+            before = replace(before, read_ms=1, hold_ms=0)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
         book, told = self._judge(spark.read.schema(step.IDS).parquet(path), book)
         self._store.finish(book, [one.line(batch) for one in told])

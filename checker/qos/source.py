@@ -6,7 +6,7 @@ closed without another record.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -14,11 +14,6 @@ from pyspark.sql import functions as F
 
 from checker.qos.settings import Settings
 from harness.model.errors import BadInput
-
-KAFKA_COLUMNS: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int, headers array<struct<key: string, value: binary>>"
-)
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:

@@ -146,7 +146,7 @@ class ConfluentPipeline:
     def committed(
         self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        config = consumer_config(made.settings)
+        config = consumer_config(made.settings) | {"isolation.level": "read_committed"}
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
             asked = [ck.TopicPartition(*at) for at in partitions]

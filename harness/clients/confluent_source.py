@@ -63,6 +63,8 @@ class ConfluentSource:
             "enable.auto.commit": made.options.mode == "auto-commit",
             "auto.commit.interval.ms": int(made.options.commit_s * 1000),
             "enable.partition.eof": False,
+            # Only then are offsets waited for whose transaction has not ended (KIP-447).
+            "isolation.level": "read_committed",
         }
         if made.static_members:
             config["group.instance.id"] = f"{made.settings.run}-{made.slot}"
@@ -71,6 +73,7 @@ class ConfluentSource:
         self._on: Rebalances | None = None
         self._failed: Failed | None = None
         self._revoked = self._closing = False
+        self._gone: set[Partition] = set()  # since the last assignment
         self._consumer.subscribe(
             made.input_topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
         )
@@ -90,6 +93,7 @@ class ConfluentSource:
 
     def _assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._revoked = False
+        self._gone.clear()
         if self._closing:
             return
 
@@ -102,10 +106,12 @@ class ConfluentSource:
 
     def _revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._revoked = True
+        self._gone.update((p.topic, p.partition) for p in partitions)
         self._told(lambda on: on.revoked([(p.topic, p.partition) for p in partitions], False))
 
     def _lose(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._revoked = True
+        self._gone.update((p.topic, p.partition) for p in partitions)
         self._told(lambda on: on.revoked([(p.topic, p.partition) for p in partitions], True))
 
     def _committed(self, partitions: Sequence[Any]) -> dict[Partition, Mark | None]:
@@ -130,6 +136,8 @@ class ConfluentSource:
             if self._one_poll and self._revoked:
                 until = time.monotonic() + ONE_POLL_S
                 while self._revoked and self._failed is None and time.monotonic() < until:
+                    for at in self._gone:  # they may come back, and are then read again
+                        found.pop(at, None)
                     self._take(found, timeout_s, records_max)
         finally:
             self._on = None

@@ -43,8 +43,10 @@ def logs(data: Path, prefix: str) -> list[Path]:
 
 
 def segment(log: Path, which: int) -> Path | None:
-    """The first (0) or last (-1) segment of a log that is not empty."""
+    """The first (0) or last (-1) segment of a log that is not empty; no first where it is the last too."""
     files = [file for file in sorted(log.glob("*.log")) if file.stat().st_size]
+    if which == 0 and len(files) < 2:
+        return None  # recovery would scan it
     return files[which] if files else None
 
 

@@ -15,6 +15,7 @@ ABORTED = "records of aborted transactions are read under read_committed"
 
 @pytest.mark.cluster
 @pytest.mark.long
+@pytest.mark.timeout(1000)
 def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
     """Retention, DeleteRecords, transactions, retries, the cleaner, elections and restarts of 4.1.1."""
     done = run(tmp_path, "--workload", "log-model", "--steps", "120", "--seed", "1", timeout_s=900)
@@ -29,8 +30,20 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(800)
 def test_the_mock_cluster_is_wrong_about_transactions_and_short_programs_show_it(tmp_path: Path) -> None:
-    done = run(tmp_path, "--workload", "log-model", "--cluster", "mock", "--steps", "60", "--seed", "1")
+    done = run(
+        tmp_path,
+        "--workload",
+        "log-model",
+        "--cluster",
+        "mock",
+        "--steps",
+        "60",
+        "--seed",
+        "1",
+        timeout_s=700,
+    )
     assert done.code == 1 and done.anomalies == {"log-divergence"}, (done.out, done.err)
     witnesses = {one["over"]: one for one in done.result["anomalies"][0]["witnesses"]}
     file = done.folder / witnesses[ABORTED]["program"]

@@ -73,7 +73,7 @@ def test_an_abort_without_rewind_is_found(tmp_path: Path) -> None:
     ran = run(
         tmp_path, *PIPELINE, "--time-limit", "10", "--churn-interval", "0",
         "--pipeline-mistake", "abort-without-rewind", "--abort-p", "0.5",
-        "--final-time-limit", "40", timeout_s=400,
+        "--final-time-limit", "90", timeout_s=400,
     )  # fmt: skip
     assert ran.code == 1, ran.out + ran.err
     assert "missing-output" in ran.anomalies

@@ -114,9 +114,10 @@ def test_holes_and_copies_are_found_and_a_kill_changes_nothing(bootstrap: str, t
         first = subprocess.Popen(argv, stdout=said, stderr=subprocess.STDOUT)
     try:
         # The alarm is raised while it goes on, and its page shows it.
-        assert eventually(lambda: len(lines(checkpoint)) > 5, 400), (tmp_path / "said").read_text()
-        told = (tmp_path / "said").read_text()
-        assert "ALARM" in told
+        said_at = tmp_path / "said"
+        alarm = lambda: len(lines(checkpoint)) > 5 and "ALARM" in said_at.read_text()  # noqa: E731
+        assert eventually(alarm, 400), said_at.read_text()
+        told = said_at.read_text()
         page = told.split("http://")[1].split("/")[0]
         with urllib.request.urlopen(f"http://{page}/windows.json", timeout=30) as answer:
             shown = json.load(answer)

@@ -150,19 +150,12 @@ class PipelineClient:
             self._reading = None  # from the beginning
             return op.with_(type=FAIL, error=describe("poll", error))
 
-    def crash(self) -> None:
-        """Vanish as a killed process would."""
-        self._close(leave=False)
-
     def close(self) -> None:
         """Called when a successor takes the slot over: nothing is to be worked off any more."""
-        self._close(leave=False)
-
-    def _close(self, leave: bool) -> None:
         self.broken = True
         instance, self._instance = self._instance, None
         if instance is not None:
-            instance.close(leave)
+            instance.close(leave=False)
         if self._writer is not None:
             self._writer.close()
         if self._events is not None:

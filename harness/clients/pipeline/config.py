@@ -59,10 +59,6 @@ class Made:
     def output_topic(self) -> str:
         return self.topic(self.inputs)
 
-    def input_of(self, key: int) -> TopicPartition:
-        """Where records of a key go."""
-        return self.topic(key // self.partitions % self.inputs), key % self.partitions
-
     @property
     def inputs_all(self) -> list[TopicPartition]:
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]

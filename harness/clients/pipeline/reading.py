@@ -29,6 +29,8 @@ OPEN_S: Final = 20.0  # how long transactions that were left open may take to en
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
     """{"left": input records that the group has not committed}; writes pipeline/committed.json. Raises
     ClientError."""
+    path = made.folder / "pipeline" / "committed.json"
+    path.unlink(missing_ok=True)  # an older one would say too little
     marks = library.committed(made, made.inputs_all, ADMIN_S)
     admin = library.admin(made)
     try:
@@ -37,7 +39,6 @@ def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
         admin.close()
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
     told = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
-    path = made.folder / "pipeline" / "committed.json"
     write_json(path, {"group": made.settings.group_id, "offsets": told})
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 

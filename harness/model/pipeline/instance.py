@@ -122,9 +122,11 @@ class Instance:
         if not lost and not late:
             self._flush()
             self._commit_when_due(None)
-        for at in partitions if lost else ():
+        for at in partitions:
             self._uncommitted.pop(at, None)
         self._tell("lost" if lost else "revoked", partitions=[list(at) for at in partitions])
+        if paused := [at for at in partitions if at in self._heart.paused]:
+            self._source.resume(paused)  # a library may remember it beyond the assignment
         self._heart.revoked(partitions, lost)
         for at in partitions:
             self._seek.pop(at, None)
@@ -236,7 +238,8 @@ class Instance:
         except Failed as failed:
             if failed.kind == "fatal":
                 raise
-            # Produced and not committed: whoever gets the partition next does it again.
+            # Produced and not committed: it is tried again, or whoever gets the partition next does it again.
+            self._uncommitted = marks
             self.errors = [*self.errors[-9:], failed.why]
             return
         self._heart.committed(marks)
