@@ -131,6 +131,7 @@ def describe(folder: Path, plan: TestPlan) -> None:
         "mistake": plan.pipeline_mistake or None,
         "client": plan.client[0],
         "instances": plan.instances,
+        "readers": plan.concurrency,
     }
     write_json(folder / "pipeline" / "pipeline.json", told)
 

@@ -37,7 +37,10 @@ def batch(
     answers = {}
     for run in runs:
         name = str(run)
-        unread, figures = _unread(name, read, endings.get(name, [])), compared.figures.get(name, {})
+        unread, figures = (
+            _unread(name, settings[name], read, endings.get(name, [])),
+            compared.figures.get(name, {}),
+        )
         mute = NEED_ALL if unread else frozenset()
         mute |= frozenset() if settings[name].committed else NEED_OFFSETS
         mine = {anomaly: held for anomaly, held in found.get(name, {}).items() if anomaly not in mute}
@@ -82,12 +85,14 @@ def _rejected(name: str, table: Table, files: str) -> list[str]:
     return [f"{lines} of {files} cannot be used: no JSON, or without what each line must have"]
 
 
-def _unread(name: str, read: Table, endings: Sequence[Any]) -> list[str]:
+def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) -> list[str]:
     """Why the reading does not show all."""
     files = read.files.get(name, 0)
     if not files:
         return ["there is no pipeline/read-*.jsonl: the topics were not read in the end"]
     why = _rejected(name, read, "pipeline/read-*.jsonl")
+    if files < setting.readers:
+        why.append(f"{setting.readers - files} of {setting.readers} pipeline/read-*.jsonl are not there")
     if len(endings) < files:
         why.append(
             f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end"

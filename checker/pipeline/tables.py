@@ -75,6 +75,7 @@ class Setting:
 
     mode, transform  as in pipeline.json; empty when it cannot be used
     committed        (topic, partition) -> the group's committed offset at the end
+    readers          how many files the final reading leaves; 0 where that is not said
     wrong            why a part of it cannot be used, each a sentence
     """
 
@@ -82,6 +83,7 @@ class Setting:
     transform: str = ""
     mistake: str | None = None
     committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    readers: int = 0
     wrong: tuple[str, ...] = ()
 
 
@@ -186,12 +188,13 @@ def setting(run: Path) -> Setting:
         known = ", ".join(TRANSFORMS)
         wrong.append(f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is none of {known}")
         transform = ""
-    mistake = about.get("mistake")
+    mistake, readers = about.get("mistake"), about.get("readers")
     return Setting(
         str(mode or ""),
         str(transform or ""),
         None if mistake is None else str(mistake),
         _offsets(held.get("offsets"), wrong) if held else {},
+        readers if isinstance(readers, int) else 0,
         tuple(wrong),
     )
 
