@@ -44,7 +44,7 @@ def test_killing_leaders_with_acks_all_is_valid(tmp_path: Path) -> None:
     assert "seed: 7" in plan
 
 
-@pytest.mark.repeat(2, 10)
+@pytest.mark.repeat(1, 10)
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_isolated_leaders_lose_acks_1_records(tmp_path: Path, repetition: int) -> None:
@@ -64,7 +64,7 @@ def test_isolated_leaders_lose_acks_1_records(tmp_path: Path, repetition: int) -
     assert ran.result["promised"] is False
 
 
-@pytest.mark.repeat(2, 10)
+@pytest.mark.repeat(1, 10)
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_isolated_leaders_lose_nothing_of_idempotent_acks_all(tmp_path: Path, repetition: int) -> None:
