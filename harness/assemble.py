@@ -80,7 +80,8 @@ def load_phase(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) ->
 
 def whole_run(plan: TestPlan, workload: Workload, faults: tuple[Fault, ...]) -> Generator:
     """Load with faults, heal, final polls."""
-    parts = [load_phase(plan, workload, faults), Barrier(nemeses.healing(faults))]
+    healing = nemeses.healing(faults, plan.final_time_limit_s)
+    parts = [load_phase(plan, workload, faults), Barrier(healing)]
     if workload.final is not None:
         finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
         polls = Then((Clients(workload.final), finished))
@@ -259,7 +260,7 @@ def _record(
         def interrupted() -> None:
             events.write("interrupted", "by the user")
             live.note("interrupted: it heals and judges what there is; Ctrl-C again ends it at once")
-            interpreter.divert(nemeses.healing(faults))
+            interpreter.divert(nemeses.healing(faults, plan.final_time_limit_s))
 
         with live.showing(quiet), interruptible(interrupted) as pressed:
             try:

@@ -114,6 +114,8 @@ def options(plan: TestPlan) -> pipeline.Options:
         assignor=plan.assignor,
         static_members=plan.static_members,
         one_poll=plan.one_poll,
+        grows=any(fault.startswith("add-partitions") for fault in (*plan.nemesis, *plan.scheduled)),
+        there_before=plan.auto_offset_reset == "latest",
     )
 
 
@@ -141,7 +143,7 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
     completed is `info`."""
     open_: dict[Any, Any] = {}
     files: dict[Any, Any] = {}
-    run, partitions = plan.run, plan.partitions
+    run, inputs = plan.run, plan.input_topics
 
     def write(op: Any, outcome: str) -> None:
         outcomes = op.extra.get("outcomes") or [outcome] * len(op.value)
@@ -152,8 +154,8 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
             line = {
                 "id": id,
                 "key": id % op.extra["keys"],
-                "topic": f"{run}-{number // partitions}",
-                "partition": number % partitions,
+                "topic": f"{run}-{number % inputs}",
+                "partition": number // inputs,
                 "offset": offset,
                 "outcome": judged,
                 "time_ns": op.time_ns,

@@ -66,7 +66,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("concurrency", LOAD, "Number of clients."),
     ("clients_per_process", LOAD, "Clients in one worker process."),
     ("op_timeout_s", LOAD, "Seconds after which an op is given up as info."),
-    ("final_time_limit_s", LOAD, "Seconds that final polls may take."),
+    ("final_time_limit_s", LOAD, "Seconds that final polls may take; the wait for health before them, too."),
     ("crash_clients", LOAD, "Now and then close a client without commit."),
     ("crash_client_interval_s", LOAD, "Seconds between such crashes."),
     ("txn", LOAD, "Every op is a transaction."),

@@ -111,7 +111,7 @@ def heal(env: Env) -> tuple[str, list[str]]:
         last[0] = env.roles.unhealthy()
         return not last[0]
 
-    return "" if wait_for(healthy, HEALTHY_TIMEOUT_S) else last[0], started
+    return "" if wait_for(healthy, min(HEALTHY_TIMEOUT_S, env.healthy_s)) else last[0], started
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:

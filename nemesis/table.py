@@ -44,7 +44,7 @@ from nemesis.broken import BrokenNodes
 from nemesis.effects import heal
 from nemesis.entries import Entry
 from nemesis.rhythm import Rhythm
-from nemesis.schedule import Timing, in_turns, patience
+from nemesis.schedule import Timing, in_turns, patience, patient
 from nemesis.targets import EVERY_NODE
 from nemesis.verb import Verb
 
@@ -239,9 +239,9 @@ def teardown(chosen: Sequence[Fault], env: Env) -> None:
             fault.nemesis.teardown(env)
 
 
-def healing(chosen: Sequence[Fault]) -> Generator:
+def healing(chosen: Sequence[Fault], at_most_s: float) -> Generator:
     """Every fault's own healing, then the wait for a healthy cluster, which is always in the history."""
-    last = Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""})
+    last = patient(Op(-1, -1, NEMESIS, INFO, "heal", None, None, {"span": ""}), healthy_s=at_most_s)
     return Then((*(fault.final for fault in chosen), ForNemesis(Once(last))))
 
 
@@ -264,7 +264,7 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
     if op.f in MARKS:
         return op
     if op.f == "heal":
-        still, started = heal(env)
+        still, started = heal(patience(env, op))
         said = {"started": started} if started else {}
         return op.with_(value={**said, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:

@@ -1,7 +1,8 @@
 """The pipeline workload: writers fill input topics; instances consume, transform, produce and commit.
 
 The first slots are writers, the others instances. A writer's op sends some records: ids ascend in each
-writer, a key has one writer, and its partition follows from it. An instance's op works for about a second and
+writer, a key has one writer, and its partition follows from it; where topics grow, a writer asks now and
+then how large they are, and has keys for the new partitions. An instance's op works for about a second and
 the next goes on where it stood; when its process is killed, or replaced, the next op begins a new
 incarnation. With `churn_s`, instances take turns to leave the group cleanly and to come back.
 
@@ -24,6 +25,7 @@ Answer = tuple[Op | Pending, Generator] | None
 
 WORK_S: Final = 1.0  # how long an instance's op takes
 LAG_EVERY_NS: Final = 500_000_000
+SIZES_EVERY_NS: Final = 500_000_000
 DRAIN_SHARE: Final = 0.6  # of the final time limit, at most, for the instances to catch up
 
 
@@ -38,6 +40,8 @@ class Options:
     instance       what each instance does
     assignor       range | roundrobin | cooperative-sticky | consumer
     one_poll       a revocation and its assignment come in one poll
+    grows          input topics may get more partitions
+    there_before   the group has committed the beginning of every partition before the load
     """
 
     writers: int = 2
@@ -52,6 +56,8 @@ class Options:
     assignor: str = "range"
     static_members: bool = False
     one_poll: bool = False
+    grows: bool = False
+    there_before: bool = False
 
     @property
     def key_count(self) -> int:
@@ -59,28 +65,47 @@ class Options:
 
 
 def partition_of(options: Options, key: int) -> int:
-    """Where a key's records go; partitions are numbered through the input topics."""
-    topic = key // options.partitions % options.inputs
-    return topic * options.partitions + key % options.partitions
+    """Where a key's records go: partition p of input topic t has the number p * inputs + t. Beyond the keys
+    there are one of each writer for every number that is new."""
+    beyond = key - options.key_count
+    if beyond >= 0:
+        return options.inputs * options.partitions + beyond // options.writers
+    return key % options.partitions * options.inputs + key // options.partitions % options.inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
     """The n-th record of writer w of W has the id n * W + w, and its key is the id modulo the keys: those
-    of different writers differ."""
+    of different writers differ. An id is left out whose partition is not there.
+
+    sizes  partitions of each input topic, as last seen; empty: as in the beginning
+    """
 
     options: Options
     slot: int
     n: int = 0
+    sizes: tuple[int, ...] = ()
+    asked_ns: int | None = None
 
     def op(self, ctx: Context) -> Answer:
         options = self.options
-        ids = [(self.n + i) * options.writers + self.slot for i in range(options.batch)]
-        value = [["send", partition_of(options, id % options.key_count), id] for id in ids]
-        return op("send", value, keys=options.key_count), replace(self, n=self.n + options.batch)
+        if options.grows and (self.asked_ns is None or ctx.time_ns - self.asked_ns >= SIZES_EVERY_NS):
+            return op("sizes"), replace(self, asked_ns=ctx.time_ns)
+        largest = max(self.sizes, default=options.partitions)
+        keys = options.key_count + options.writers * options.inputs * (largest - options.partitions)
+        n, value = self.n, list[list[Any]]()
+        while len(value) < options.batch:
+            id = n * options.writers + self.slot
+            n += 1
+            number = partition_of(options, id % keys)
+            if not self.sizes or number // options.inputs < self.sizes[number % options.inputs]:
+                value.append(["send", number, id])
+        return op("send", value, keys=keys), replace(self, n=n)
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        return self
+        if event.f != "sizes" or event.type != OK:
+            return self
+        return replace(self, sizes=tuple(map(int, event.value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +182,10 @@ def load(options: Options) -> Generator:
     def part(slot: int) -> Generator:
         return Writer(options, slot) if slot < options.writers else Worker(options, slot - options.writers)
 
-    return EachSlot(part)
+    every = EachSlot(part)
+    if not options.there_before:
+        return every
+    return Then((Until(OneByOne("begin"), "begin", "committed", True), Barrier(every)))
 
 
 def final(options: Options) -> Generator:

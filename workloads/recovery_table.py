@@ -214,6 +214,30 @@ def _power() -> list[Scenario]:
     return found
 
 
+def _formats() -> list[Scenario]:
+    """A power cut soon after a node was formatted and started for the first time."""
+    begun = (Send(60), Act("kill", "follower"))
+    cut = (_start("any", who="follower"), Act("power-off", "follower"))
+    needs = frozenset({"disks"})
+    return [
+        _scenario(
+            "format-unsynced",
+            "the power of a server is cut soon after it was formatted, and bootstrap.checkpoint was not "
+            "synced: no start; formatted again, the server is whole",
+            *begun, Act("damage", "follower", "format-unsynced"), *cut,
+            _start("any", who="follower", ends=True), Act("damage", "follower", "format"),
+            _start("any", who="follower"), Send(20),
+            needs=needs, damaged=1, unsynced=1, nodes_min=3,
+        ),
+        _scenario(
+            "format-synced",
+            "the same where what formatting wrote was synced: it starts",
+            *begun, Act("damage", "follower", "format"), *cut, _start("any", who="follower"), Send(20),
+            needs=needs, damaged=1, unsynced=1, nodes_min=3,
+        ),
+    ]  # fmt: skip
+
+
 def _full() -> list[Scenario]:
     needs = frozenset({"disks"})
     return [
@@ -251,7 +275,17 @@ def _folders() -> list[Scenario]:
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     row.name: row
-    for row in (*_marks(), *_behind(), *_before(), *_aids(), *_truncation(), *_power(), *_full(), *_folders())
+    for row in (
+        *_marks(),
+        *_behind(),
+        *_before(),
+        *_aids(),
+        *_truncation(),
+        *_power(),
+        *_formats(),
+        *_full(),
+        *_folders(),
+    )
 }
 
 

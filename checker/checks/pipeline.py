@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -14,9 +14,10 @@ from checker.pipeline import judge, shown
 from checker.pipeline.around import Faults
 from checker.source import Source
 from checker.version import VERSION
-from harness.model.options import CheckOptions
-from harness.model.result import Result, Verdict
+from harness.model.options import CheckOptions, Settings
+from harness.model.result import AnomalyFound, Result, Verdict
 
+SKIPPED: Final = frozenset({"missing-output", "offset-gap"})
 Judge = Callable[..., dict[Path, Result]]
 
 
@@ -37,13 +38,17 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
-    # What the writers were promised is not the pipeline's to keep.
-    of_writers = guarantees.promised("lost-write", options.settings)
-    anomalies = tuple(
-        replace(one, promised=of_writers) if one.name == "lost-input" else one for one in found.anomalies
-    )
+    anomalies = tuple(replace(one, promised=_promised(one, options.settings)) for one in found.anomalies)
     told = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
     return replace(told, promised=shown.promise(anomalies))
+
+
+def _promised(one: AnomalyFound, settings: Settings) -> bool | None:
+    """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
+    skips what stands before it (KAFKA-12478)."""
+    if one.name == "lost-input":
+        return guarantees.promised("lost-write", settings)
+    return one.promised and (settings.auto_offset_reset != "latest" or one.name not in SKIPPED)
 
 
 def faults_of(source: Source) -> Faults:

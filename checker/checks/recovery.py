@@ -163,10 +163,12 @@ def check(source: Source, options: CheckOptions) -> Result:
     anomalies = (*([own] if found else []), *disk.anomalies)
     undone = _reasons(done, run)
     reasons = (*undone, *disk.reasons)
+    begun = list(starts(done))
     figures = {
         "undone": undone,
         "scenario": done[0].get("scenario") if done else None,
-        "starts": list(starts(done)),
+        "starts": begun,
+        "refused": sum(row["ended"] for row in begun),
         "replicas": list(disk.figures),
     }
     verdict: Verdict = "invalid" if anomalies else "unknown" if reasons else "valid"

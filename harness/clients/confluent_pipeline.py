@@ -9,10 +9,11 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.bounded import bounded
 from harness.clients.confluent import Confluent, _dropped
 from harness.clients.confluent_config import consumer_config, converted, made_with, producer_config
 from harness.clients.confluent_sink import LINGER_MS, ConfluentSink
-from harness.clients.confluent_source import ConfluentSource, found_marks
+from harness.clients.confluent_source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Row, Sent
 from harness.model.pipeline.ports import Mark, Sink, Source
@@ -59,6 +60,20 @@ class ConfluentWriter:
                 break
         silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
         return [one or silent for one in sent]
+
+    def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
+        deadline = time.monotonic() + timeout_s
+        found: dict[str, int] = {}
+        for topic in topics:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                answer = self._producer.list_topics(topic, timeout=left_s).topics[topic]
+            except ck.KafkaException as error:
+                raise converted(error) from None
+            if answer.error is not None:
+                raise converted(answer.error)
+            found[topic] = len(answer.partitions)
+        return found
 
     def close(self) -> None:
         holder, self._producer = [self._producer], None
@@ -157,6 +172,21 @@ class ConfluentPipeline:
             holder = [consumer]
             del consumer
             _dropped(holder)
+
+    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        holder: list[Any] = [made_with(ck.Consumer, consumer_config(made.settings), "consumer")]
+        offsets = marked(marks)
+        try:
+            answer = bounded(
+                lambda: holder[0].commit(offsets=offsets, asynchronous=False), timeout_s, "commit of offsets"
+            )
+        except ck.KafkaException as error:
+            raise converted(error) from None
+        finally:
+            _dropped(holder)
+        wrong = next((one.error for one in answer or () if one.error is not None), None)
+        if wrong is not None:
+            raise converted(wrong)
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

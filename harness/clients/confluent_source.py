@@ -68,6 +68,7 @@ class ConfluentSource:
         }
         if made.static_members:
             config["group.instance.id"] = f"{made.settings.run}-{made.slot}"
+        self._latest = made.settings.auto_offset_reset == "latest"
         self._incremental, self._one_poll = made.incremental, made.one_poll
         self._consumer: Any = made_with(ck.Consumer, config, "consumer")
         self._on: Rebalances | None = None
@@ -120,11 +121,21 @@ class ConfluentSource:
             return {}
         while True:
             try:
-                return found_marks(self._consumer.committed(list(partitions), timeout=TRY_S))
+                marks = found_marks(self._consumer.committed(list(partitions), timeout=TRY_S))
+                return {at: mark or self._reset(at) for at, mark in marks.items()}
             except (ck.KafkaException, ClientError) as error:
                 if time.monotonic() > deadline:
                     failed = error if isinstance(error, ClientError) else converted(error)
                     raise Failed("fatal", f"committed offsets: {failed}") from None
+
+    def _reset(self, at: Partition) -> Mark | None:
+        """Where to begin without a committed offset: at the end as it is now, under `latest`."""
+        if not self._latest:
+            return None
+        ends: tuple[int, int] = self._consumer.get_watermark_offsets(
+            ck.TopicPartition(*at), timeout=TRY_S, cached=False
+        )
+        return Mark(ends[1])
 
     # --- ports.Source ---
 

@@ -6,6 +6,8 @@
     truncate-tail      the last part of the largest segment is gone, in the middle of a batch most likely
     damage-index       the first bytes of every offset and time index are garbage
     erase              everything is gone but what formatting wrote
+    format             as erase, and bootstrap.checkpoint is written anew and synced
+    format-unsynced    the same, not synced, as Kafka's own tool leaves it: a power cut can take it back
     delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
                        shutdown are gone
 
@@ -16,10 +18,12 @@ What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +40,8 @@ CHECKPOINTS: Final = (
 )
 
 # What formatting writes, and a file system of its own for the data brings along.
-FORMATTED: Final = ("meta.properties", "bootstrap.checkpoint", "lost+found")
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 
 
 def _largest(data: Path, prefix: str) -> Path | None:
@@ -104,12 +109,31 @@ def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     return {"erased": len(gone)} if gone else {}
 
 
+def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
+    """Format anew. What was written first is kept beside the data, for when it has been lost."""
+    bootstrap, kept = data / BOOTSTRAP, data.with_name(f"kept-{BOOTSTRAP}")
+    if not kept.exists() and bootstrap.exists():
+        kept.write_bytes(bootstrap.read_bytes())
+    if not kept.exists():
+        return {}
+    done = erase(data, prefix, rng)
+    bootstrap.unlink(missing_ok=True)
+    with bootstrap.open("wb") as file:
+        file.write(kept.read_bytes())
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
+    return {**done, "written": BOOTSTRAP, "synced": synced}
+
+
 KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = {
     "flip-bits": flip_bits,
     "truncate-tail": truncate_tail,
     "damage-index": damage_index,
     "delete-checkpoint": delete_checkpoint,
     "erase": erase,
+    "format": partial(_formatted, True),
+    "format-unsynced": partial(_formatted, False),
     **damage_parts.KINDS,
 }
 

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 LOAD_S = 20
 MORE_S = 60
+FINAL_S = 18  # twice, for healing and for final polls: what may be left broken is never read to its end
 
 
 def everything() -> list[str]:
@@ -56,6 +57,7 @@ def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetitio
     ran = run(
         tmp_path / "runs", "--schedule", str(tmp_path / "schedule.yaml"), "--acks", "all", "--idempotence",
         "--txn", "--sub-via", "assign,subscribe", "--time-limit", str(LOAD_S), "--seed", str(repetition),
+        "--final-time-limit", str(FINAL_S),
     )  # fmt: skip
     took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown follow the verdict
     assert ran.code in (0, 1, 2), ran.out + ran.err

@@ -1,6 +1,8 @@
 """The client of one process of the pipeline: which part of it comes to life depends on its ops.
 
-    send   a writer: [["send", partition, id], ...]; partitions are numbered through the input topics
+    begin  the group commits the beginning of every partition, as if it had been there before
+    send   a writer: [["send", partition, id], ...]; for the numbers see workloads.pipeline.partition_of
+    sizes  how many partitions each input topic has, as this writer knows it from now on
     work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
     leave  the instance closes cleanly; the next `work` starts it anew
     lag    how many input records the group has not committed yet
@@ -12,7 +14,7 @@ After `info` the client is broken: its process is replaced, and an instance with
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -26,7 +28,10 @@ from harness.clients.pipeline.reading import Reading, lag
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.model.pipeline.instance import Instance
-from harness.model.pipeline.ports import Failed, Sink
+from harness.model.pipeline.ports import Failed, Mark, Sink
+
+BEGIN_S: Final = 5.0
+SIZES_S: Final = 3.0
 
 
 class PipelineClient:
@@ -44,7 +49,9 @@ class PipelineClient:
     def invoke(self, op: Op) -> Op:
         """The completion of `op`."""
         does = {
+            "begin": self._begin,
             "send": self._send,
+            "sizes": self._sizes,
             "work": self._work,
             "leave": self._leave,
             "lag": self._lag,
@@ -62,16 +69,34 @@ class PipelineClient:
 
     # --- writers ---
 
-    def _send(self, op: Op) -> Op:
-        made = self._made
+    def _begin(self, op: Op) -> Op:
+        try:
+            marks = {at: Mark(0) for at in self._made.inputs_first}
+            self._library.commit(self._made, marks, BEGIN_S)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("commit", error))
+        return op.with_(type=OK, value={"committed": True})
+
+    def _sizes(self, op: Op) -> Op:
+        try:
+            sizes = self._writing().sizes(self._made.input_topics, SIZES_S)
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("admin", error))
+        return op.with_(type=OK, value=[sizes[topic] for topic in self._made.input_topics])
+
+    def _writing(self) -> Writer:
         if self._writer is None:
-            self._writer = self._library.writer(made)
+            self._writer = self._library.writer(self._made)
+        return self._writer
+
+    def _send(self, op: Op) -> Op:
+        made, writer = self._made, self._writing()
         records = []
         for _, number, id in op.value:
             key = id % op.extra["keys"]
-            at = (made.topic(number // made.partitions), number % made.partitions)
+            at = (made.topic(number % made.inputs), number // made.inputs)
             records.append((at, str(key).encode(), orjson.dumps({"id": id, "key": key})))
-        sent = self._writer.send(records, made.settings.patience_s)
+        sent = writer.send(records, made.settings.patience_s)
         value = [
             [f, number, [one.offset, id] if one.error is None else id]
             for (f, number, id), one in zip(op.value, sent, strict=True)
@@ -142,9 +167,9 @@ class PipelineClient:
             return op.with_(type=FAIL, error=describe("admin", error))
 
     def _read(self, op: Op) -> Op:
-        if self._reading is None:
-            self._reading = Reading(self._made, self._library)
         try:
+            if self._reading is None:
+                self._reading = Reading(self._made, self._library)
             return op.with_(type=OK, value=self._reading.go_on())
         except ClientError as error:
             self._reading = None  # from the beginning

@@ -26,7 +26,7 @@ class Made:
     slot, slots   which of the run's clients it is
     folder        the run folder
     inputs        how many input topics; the output topic is the next one
-    partitions    of each topic
+    partitions    of each topic, in the beginning
     work_s        how long a `work` op takes
     assignor      range | roundrobin | cooperative-sticky | consumer (the broker's, KIP-848)
     """
@@ -60,12 +60,9 @@ class Made:
         return self.topic(self.inputs)
 
     @property
-    def inputs_all(self) -> list[TopicPartition]:
+    def inputs_first(self) -> list[TopicPartition]:
+        """The partitions of the input topics before they grow."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
-
-    @property
-    def outputs_all(self) -> list[TopicPartition]:
-        return [(self.output_topic, number) for number in range(self.partitions)]
 
     @property
     def transactional_id(self) -> str:

@@ -27,6 +27,10 @@ class Writer(Protocol):
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
         """Send (partition, key, value) each, in order, and wait for all reports."""
 
+    def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
+        """How many partitions each topic has, asked now; `send` takes all of them from then on. Raises
+        ClientError."""
+
     def close(self) -> None: ...
 
 
@@ -50,3 +54,6 @@ class PipelineLibrary(Protocol):
         self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
         """What the group has committed. Raises ClientError."""
+
+    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        """Commit for the group, which has no members. Raises ClientError."""

@@ -8,12 +8,12 @@ few seconds; the next goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
 import orjson
 
-from harness.clients.api import ClientError, TopicPartition
+from harness.clients.api import Admin, ClientError, TopicPartition
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
@@ -26,17 +26,24 @@ ADMIN_S: Final = 4.0
 OPEN_S: Final = 20.0  # how long transactions that were left open may take to end
 
 
+def partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
+    """Every partition of some topics, which may have grown. Raises ClientError."""
+    rows = admin.partitions(topics, ADMIN_S)
+    return sorted((row["topic"], row["partition"]) for row in rows)
+
+
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
     """{"left": input records that the group has not committed}; writes pipeline/committed.json. Raises
     ClientError."""
     path = made.folder / "pipeline" / "committed.json"
     path.unlink(missing_ok=True)  # an older one would say too little
-    marks = library.committed(made, made.inputs_all, ADMIN_S)
     admin = library.admin(made)
     try:
-        ends = {at: end for at, (_, end) in admin.offsets(made.inputs_all, "read_committed", ADMIN_S).items()}
+        inputs = partitions(admin, made.input_topics)
+        ends = {at: end for at, (_, end) in admin.offsets(inputs, "read_committed", ADMIN_S).items()}
     finally:
         admin.close()
+    marks = library.committed(made, inputs, ADMIN_S)
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
     told = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
     write_json(path, {"group": made.settings.group_id, "offsets": told})
@@ -48,8 +55,7 @@ class Reading:
 
     def __init__(self, made: Made, library: PipelineLibrary) -> None:
         self._made, self._library = made, library
-        sides = [("input", at) for at in made.inputs_all] + [("output", at) for at in made.outputs_all]
-        self._side = {at: side for n, (side, at) in enumerate(sides) if n % made.slots == made.slot}
+        self._side = self._share()
         self._clock = Clock.of(made.folder)
         self._lines = 0
         self._work = self._all()
@@ -62,6 +68,21 @@ class Reading:
             if time.monotonic() > until:
                 return {"read": lines, "done": False}
         return {"read": self._lines, "done": True}
+
+    def _share(self) -> dict[TopicPartition, str]:
+        """The partitions that fall to this slot, whoever else may see how many."""
+        made = self._made
+        topics = [*made.input_topics, made.output_topic]
+        admin = self._library.admin(made)
+        try:
+            found = partitions(admin, topics)
+        finally:
+            admin.close()
+        return {
+            (topic, number): "output" if topic == made.output_topic else "input"
+            for topic, number in found
+            if (number * len(topics) + topics.index(topic)) % made.slots == made.slot
+        }
 
     def _all(self) -> Iterator[int]:
         """Read and write; yields the number of lines now and then."""

@@ -267,7 +267,7 @@ def test_schedule_starts_stops_and_always_heals() -> None:
     events = simulate(load, concurrency=1, latency_ns=100_000_000)
     faults = [(event.f, round(event.time_ns / SECOND)) for event in events if event.process == NEMESIS][::2]
     assert faults == [("kill", 5), ("restart", 10), ("kill", 15), ("restart", 20), ("kill", 25)]
-    healing = [event.f for event in simulate(table.healing(chosen)) if event.process == NEMESIS][::2]
+    healing = [event.f for event in simulate(table.healing(chosen, 10.0)) if event.process == NEMESIS][::2]
     assert healing == ["restart", "heal"]
 
 

@@ -65,7 +65,7 @@ def test_what_the_writers_said(tmp_path: Path) -> None:
     ]
     lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
-    pipeline.write_sent(tmp_path, plan(partitions=2).model_copy(update={"run": "r"}))
+    pipeline.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
 
     def said(process: int) -> list[tuple[object, ...]]:
         text = (tmp_path / "pipeline" / f"sent-{process}.jsonl").read_text()
@@ -73,10 +73,10 @@ def test_what_the_writers_said(tmp_path: Path) -> None:
         return [(row["id"], row["topic"], row["partition"], row["offset"], row["outcome"]) for row in rows]
 
     assert said(0) == [
-        (10, "r-0", 1, 7, "ok"),
-        (11, "r-1", 0, 8, "ok"),
-        (10, "r-0", 1, None, "fail"),
-        (11, "r-1", 0, None, "info"),
+        (10, "r-1", 0, 7, "ok"),
+        (11, "r-0", 1, 8, "ok"),
+        (10, "r-1", 0, None, "fail"),
+        (11, "r-0", 1, None, "info"),
     ]
     assert [row[-1] for row in said(5)] == ["info", "info"]
 
