@@ -35,6 +35,7 @@ SAYINGS: Final = {
     "directory-refused": "Failed to create or validate data directory",
     "no-directory": "Shutdown broker because all log dirs",
     "no-metadata": "Shutdown broker because the metadata log dir",
+    "no-features": "No FeatureLevelRecord for metadata.version was found",
     "no-room": "No space left on device",
 }
 

@@ -225,7 +225,7 @@ def _formats() -> list[Scenario]:
             "the power of a server is cut soon after it was formatted, and bootstrap.checkpoint was not "
             "synced: no start; formatted again, the server is whole",
             *begun, Act("damage", "follower", "format-unsynced"), *cut,
-            _start("any", who="follower", ends=True), Act("damage", "follower", "format"),
+            _start("any", "no-features", who="follower", ends=True), Act("damage", "follower", "format"),
             _start("any", who="follower"), Send(20),
             needs=needs, damaged=1, unsynced=1, nodes_min=3,
         ),

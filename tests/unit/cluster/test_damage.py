@@ -82,3 +82,15 @@ def test_what_is_erased_is_as_empty_as_after_formatting(data: Path) -> None:
     count = len(list(data.iterdir()))
     assert damage.erase(data, "r-", random.Random(1)) == {"erased": count - 3}
     assert {path.name for path in data.iterdir()} == set(damage.FORMATTED)
+
+
+@pytest.mark.parametrize("kind", ["format", "format-unsynced"])
+def test_formatting_anew_brings_back_what_was_lost_of_the_first_time(data: Path, kind: str) -> None:
+    file = data / damage.BOOTSTRAP
+    file.write_bytes(b"levels")
+    done = damage.KINDS[kind](data, "r-", random.Random(1))
+    assert done["synced"] == (kind == "format")
+    assert {path.name for path in data.iterdir()} <= set(damage.FORMATTED)
+    file.write_bytes(b"")
+    damage.KINDS[kind](data, "r-", random.Random(1))
+    assert file.read_bytes() == b"levels"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import Env
-from nemesis import cuts, schedule, table, targets
+from nemesis import cuts, effects, schedule, table, targets
 from nemesis.schedule import Timing
 from tests.unit.harness.simulated_time import simulate
 
@@ -276,6 +277,14 @@ def test_heal_says_what_is_still_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(cut={"n1"})
     healed: Op = table.invoke((), env_of(cluster), op("heal"))
     assert healed.error == "somebody is missing"
+
+
+def test_the_wait_for_health_takes_no_longer_than_the_op_says() -> None:
+    last = [op for op in simulate(table.healing((), 0.1)) if op.process == NEMESIS][-1]
+    began = time.monotonic()
+    healed: Op = table.invoke((), env_of(FakeCluster(cut={"n1"})), last)
+    assert healed.error == "somebody is missing"
+    assert time.monotonic() - began < effects.HEALTHY_TIMEOUT_S / 2
 
 
 def test_mending_one_partition_leaves_the_other_one_that_is_on() -> None:

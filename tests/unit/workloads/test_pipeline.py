@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
-from harness.generator import Clients, TimeLimit
-from harness.model.op import INVOKE, OK, Op
+from harness.generator import Clients, Limit, TimeLimit
+from harness.model.op import FAIL, INVOKE, OK, Op
 from harness.model.protocols import Context, Generator
 from tests.unit.harness.simulated_time import simulate
-from workloads.pipeline import Options, final, partition_of, workload
+from workloads.pipeline import Options, Writer, final, partition_of, workload
 
 OPTIONS = Options(writers=2, instances=3, keys=7, partitions=4, inputs=2, batch=3, churn_s=5.0)
 SLOTS = 5
@@ -71,7 +72,7 @@ class Ends:
         return op.with_(type=OK)
 
 
-def carried_out(generator: Generator, answer: Ends) -> list[Op]:
+def carried_out(generator: Generator, answer: Callable[[Op], Op]) -> list[Op]:
     """Every op completes at once; time goes on by a tenth of a second in each turn."""
     done: list[Op] = []
     now, processes = 0, list(range(SLOTS))
@@ -101,3 +102,46 @@ def test_in_the_end_all_is_worked_off_and_read() -> None:
     assert phases.index("leave") > phases.index("lag")
     assert phases.index("read") > len(phases) - 1 - phases[::-1].index("leave")
     assert {slot for f, slot in done if f == "work"} <= {2, 3, 4}
+
+
+def grown(slot: int, sizes: list[int]) -> list[tuple[int, int]]:
+    """(key, number) of what a writer sends that has seen topics of these sizes."""
+    writer: Generator = Writer(replace(OPTIONS, grows=True), slot)
+    sent, now = list[tuple[int, int]](), 0
+    for _ in range(40):
+        now += 100_000_000
+        ctx = Context(now, [slot], [slot], True, 1)
+        answer = writer.op(ctx)
+        assert answer is not None
+        asked, writer = answer
+        assert isinstance(asked, Op)
+        if asked.f == "sizes":
+            writer = writer.update(ctx, asked.with_(type=OK, value=sizes))
+        else:
+            sent += [(id % asked.extra["keys"], number) for _, number, id in asked.value]
+    return sent
+
+
+def test_what_is_new_of_a_topic_has_keys_of_each_writer() -> None:
+    old = {number for _, number in grown(0, [4, 4])} | {number for _, number in grown(1, [4, 4])}
+    assert old <= set(range(8))
+    for slot in (0, 1):
+        sent = grown(slot, [6, 5])
+        numbers = {number for _, number in sent}
+        assert numbers - set(range(8)) == {8, 9, 10}  # 4 of both topics, and 5 of the first
+        where = dict(sent)
+        assert all(where[key] == number for key, number in sent)
+        assert all(key % 2 == slot for key, _ in sent)
+
+
+def test_a_group_that_was_there_before_has_committed_before_the_load() -> None:
+    tries = [FAIL, OK]
+
+    def done(op: Op) -> Op:
+        if op.f == "begin":
+            kind = tries.pop(0)
+            return op.with_(type=kind, value={"committed": True} if kind == OK else None)
+        return op
+
+    load = Limit(workload(replace(OPTIONS, there_before=True)).generator, 4)
+    assert [op.f for op in carried_out(load, done)][:3] == ["begin", "begin", "send"]
