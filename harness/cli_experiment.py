@@ -83,6 +83,9 @@ def run(
     kept: Annotated[
         Path | None, typer.Option("--report", help="Write the track record of what was run to this file.")
     ] = None,
+    cluster: Annotated[
+        str, typer.Option(help="A cluster that stays, local:NAME, for cases that want no other settings.")
+    ] = "",
     folder: Folder = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")
@@ -102,6 +105,8 @@ def run(
 
       harness experiment run delivery-study --case test-1 -n 1
 
+      harness experiment run acks-1 --runs 5 --cluster local:warm
+
       harness experiment run --all --runs 5 --report docs/track-record.md
     """
     from harness.experiments import record, report, spec
@@ -118,7 +123,9 @@ def run(
         if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
             raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
         began = time.gmtime()
-        tried = running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master)
+        tried = running.experiment(
+            chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster
+        )  # fmt: skip
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
         report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
         entries += record.entries(target)

@@ -74,13 +74,15 @@ def experiment(
     stop: bool = False,
     only: str = "",
     spark_master: str = "local[*]",
+    cluster: str = "",
 ) -> list[Tried]:
     """Every case (of which `only` is the name, or the variant), `runs` times or as often as the file says.
 
-    With `stop` a case ends with the first run that is not as expected.
+    With `stop` a case ends with the first run that is not as expected. `cluster`: see `Case.on`.
     """
     found = []
     cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
+    cases = [case.on(cluster) for case in cases] if cluster else cases
     for at, case in enumerate(cases):
         say(f"{_label(case)} ({at + 1} of {len(cases)}): {case.title}")
         attempts: list[Attempt] = []

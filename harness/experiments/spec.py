@@ -24,8 +24,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from harness import existing, yaml_data
 from harness import plan as plans
-from harness import yaml_data
 from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
 from harness.plan import TestPlan
@@ -129,6 +129,17 @@ class Case:
     def test_plan(self, seed: int) -> TestPlan:
         """The plan of one run. Raises BadInput."""
         return plans.make({**self.plan, "seed": seed})
+
+    def on(self, cluster: str) -> Case:
+        """The case on a cluster that stays, unless it says something of its cluster itself. Raises BadInput
+        when that is not up."""
+        if "cluster" in self.plan or any(name in self.plan for name in existing.OF_CLUSTER):
+            return self
+        kind, _, name = cluster.partition(":")
+        if kind != "local" or not name:
+            raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
+        version = existing.plan_of(name).kafka_version
+        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": version})
 
 
 @dataclass(frozen=True, slots=True)

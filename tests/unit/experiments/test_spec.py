@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import existing
+from harness import plan as plans
 from harness.experiments import spec
 from harness.model.errors import BadInput
 
@@ -75,3 +77,12 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str
 def test_unknown_names_are_told_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="did you mean delivery-study"):
         spec.named("delivery-studi")
+
+
+def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing, "plan_of", lambda name: plans.make({"kafka_version": "3.9", "seed": 1}))
+    on = [case.on("local:warm").plan for case in spec.named("no-fsync", None).cases]
+    assert [plan.get("cluster") for plan in on] == ["local:warm", None]
+    assert on[0]["kafka_version"] == plans.make({"kafka_version": "3.9", "seed": 1}).kafka_version
+    with pytest.raises(BadInput, match="give local:NAME"):
+        spec.named("acks-1", None).cases[0].on("local")
