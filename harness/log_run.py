@@ -256,5 +256,5 @@ def replay(
         stack.callback(cluster.down)
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
-        asked = dataclasses.replace(target(plan, cluster), late=True)  # a program is done as it stands
+        asked = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
         return run_beside(settings, actions, brokers.open(settings), passed_over, asked)

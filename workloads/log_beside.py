@@ -109,11 +109,22 @@ class Beside:
 
     def leaves_out(self, action: Action) -> bool:
         """Whether `step` does nothing: it would show what is passed over, or more than the model can know."""
-        if action.f == "retry" and not self._target.late and action.arg("producer") > 1:
-            return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
+        if not self._target.known and self._known(action):
+            return True
         return f"outcome of {action.f}" in self._passed_over or (
             self._uneven and action.f in ("elect", "restart")
         )
+
+    def _known(self, action: Action) -> bool:
+        """Whether the action shows one of two things that are known of brokers: a batch of a transaction that
+        has ended comes again; log start goes into a batch that open transactions hold back."""
+        if action.f == "retry" and action.arg("producer") > 1:
+            return not self.model.in_transaction(action.arg("producer"), action.arg("partition"))
+        if action.f != "delete-records":
+            return False
+        views, partition = self.model.views(), action.arg("partition")
+        at = resolve(action, views).arg("at")
+        return views[partition].last_stable < at and self.model.within_batch(partition, at)
 
     def step(self, action: Action) -> Divergence | None:
         """Do the action to both; `done` and `got` are then what was asked and what came of it.

@@ -64,7 +64,7 @@ class Target:
     retains     whether it has retention
     full        whether a fetch gives as much as its limit allows; they may give less
     alone       whether brokers have no followers
-    late        whether batches of transactions that have ended are sent again: see docs/findings.md
+    known       whether what brokers are known to do otherwise is done, too: see docs/findings.md
     deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
                 again
     """
@@ -74,7 +74,7 @@ class Target:
     retains: bool = True
     full: bool = True
     alone: bool = False
-    late: bool = False
+    known: bool = False
     deadline_s: float = 20.0
     again_s: float = 5.0
 
@@ -86,7 +86,7 @@ MOCK: Final = Target(
     ("delete",),
     retains=False,
     full=False,
-    late=True,
+    known=True,
     deadline_s=0.0,
     again_s=0.0,
 )

@@ -56,6 +56,10 @@ class SimulatedLog:
         """Whether the producer has a transaction open that wrote to the partition."""
         return producer in self._producers and partition in self._producers[producer].partitions
 
+    def within_batch(self, partition: int, offset: int) -> bool:
+        """Whether a batch of the local log begins before the offset and ends at it or behind."""
+        return any(one.base < offset <= one.last for one in self._partitions[partition].batches())
+
     @property
     def settings(self) -> LogSettings:
         return self._partitions[0].settings

@@ -144,3 +144,17 @@ def test_a_seed_is_one_list_with_few_restarts() -> None:
     assert set(mocked) <= drawing.MOCK.actions
     with pytest.raises(BadInput, match="--weights"):
         drawing.parse_weights("tick=3")
+
+
+@pytest.mark.parametrize(("known", "end", "start"), [(False, "", 0), (True, "", 2), (False, "commit", 2)])
+def test_log_start_does_not_go_into_a_batch_that_a_transaction_holds_back(
+    known: bool, end: str, start: int
+) -> None:
+    one = Action("append", {"producer": 2, "txn": True, "records": [["k", "v", 0]]})
+    ends = [Action(end, {"producer": 2})] if end else []
+    two = Action("append", {"records": [["a", "v", 0], ["b", "v", 0]]})
+    actions = [one, two, *ends, Action("delete-records", {"at": 2})]
+    settings = LogSettings()
+    beside = Beside(settings, Fake(settings), replace(AT_ONCE, known=known))
+    assert [beside.step(action) for action in actions] == [None] * len(actions)
+    assert beside.model.views()[0].start == start
