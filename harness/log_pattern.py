@@ -9,7 +9,6 @@ events:
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,12 +81,7 @@ def _time(loaded: Loaded) -> str:
     form = _text(loaded, ("time",))
     if form in logs.EPOCHS:
         return form
-    try:
-        time.strptime(time.strftime(form.replace("%f", "")), form.replace("%f", ""))
-        sound = "%" in form
-    except ValueError:
-        sound = False
-    if not sound:
+    if not logs.is_time_format(form):
         raise BadInput(
             f"{loaded.where(('time',), True)}: time {form}: no format of a time; write it as of strptime "
             f"(%Y-%m-%d %H:%M:%S,%f), or one of {', '.join(logs.EPOCHS)}"

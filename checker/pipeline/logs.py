@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -112,6 +113,15 @@ def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> l
         rows.append({"status": MATCHED, "n": 1, "file": files[place], "line": place, "instance": who, **row})
     counts = ((REJECTED, rejected), (UNMATCHED, len(left)), (CUT, cut))
     return rows + [{"status": status, "n": n} for status, n in counts if n]
+
+
+def is_time_format(form: str) -> bool:
+    """Whether times can be read by a strptime format: what it makes of a time is a time again."""
+    try:
+        written = datetime.now(UTC).strftime(form)
+        return "%" in form and _times([written], form) != [None]
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 def _times(texts: Sequence[str | None], form: str) -> list[int | None]:

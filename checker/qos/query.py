@@ -102,7 +102,7 @@ class Live:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
             asked = (*self.settings.inputs, *self.settings.outputs)
             gone = losses.absent(self._spark, self._admin, asked, ANSWER_S + 2)
-        except Py4JError as error:
+        except (Py4JError, PySparkException) as error:
             raise Missing(
                 f"--bootstrap {at}: no Kafka broker answers ({reason(error)}): check the address; if it "
                 "takes TLS or SASL, give --client-config"
@@ -116,7 +116,12 @@ class Live:
         rows = source.both(self._spark, self.settings)
         while not self.ended.is_set():
             before = self.book.batch
-            query = self._start(rows, until)
+            try:
+                query = self._start(rows, until)
+            except (Py4JError, PySparkException) as error:
+                raise BadInput(
+                    f"Spark refuses these settings: {reason(error)}; see --client-config"
+                ) from None
             try:
                 while query.isActive and not self._over(until, began):
                     self.ended.wait(LOOK_S)

@@ -102,6 +102,10 @@ def test_no_expression_takes_long() -> None:
             "p.yaml:1:7: time noon: no format of a time",
         ),
         (
+            "time: '%G %V'\nevents: [{event: aborted, match: '(?P<time>x)'}]",
+            "p.yaml:1:7: time %G %V: no format of a time",
+        ),
+        (
             "time: epoch-s\nevents:\n- event: aborted\n  match: '(?P<time>x'",
             "p.yaml:4:10: match: not a regular expression (missing ): ",
         ),
