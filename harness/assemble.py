@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness import (
     client_versions,
@@ -51,6 +51,7 @@ from nemesis.ahead import Ahead
 from nemesis.schedule import Timing
 
 Say = Callable[[str], None]
+LATER_S: Final = 10.0  # beyond the load, for a fault that waits for health between two of its steps
 log = logging.getLogger("harness")
 
 
@@ -229,7 +230,8 @@ def _record(
     def env(fault: str = "") -> Env:
         # Counted by fault: which of two comes first must not move what they draw.
         draw = Draw.of(plan.seed, f"nemesis {fault}", next(counts[fault]))
-        return Env(cluster, roles, crew, draw, admin.call)
+        left_s = plan.time_limit_s - (time.monotonic_ns() - zero_ns) / 1e9
+        return Env(cluster, roles, crew, draw, admin.call, healthy_s=max(0.0, left_s) + LATER_S)
 
     def invoke(op: Op) -> Op:
         return nemeses.invoke(faults, env(fault_of(op)), op)

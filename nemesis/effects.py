@@ -77,6 +77,11 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
     return sum(1 for at, node in before.leaders.items() if node in lost and at in now and now[at] is None)
 
 
+def health_s(env: Env) -> float:
+    """How long to wait for a healthy cluster, at most."""
+    return min(HEALTHY_TIMEOUT_S, env.healthy_s)
+
+
 def wait_healthy(env: Env) -> str:
     """Empty when every node is registered and every replica in sync; otherwise what is still wrong.
 
@@ -90,7 +95,7 @@ def wait_healthy(env: Env) -> str:
         last[0] = env.roles.unhealthy()
         return not last[0]
 
-    return "" if wait_for(healthy, min(HEALTHY_TIMEOUT_S, env.healthy_s)) else last[0]
+    return "" if wait_for(healthy, health_s(env)) else last[0]
 
 
 def heal(env: Env) -> tuple[str, list[str]]:
@@ -111,7 +116,7 @@ def heal(env: Env) -> tuple[str, list[str]]:
         last[0] = env.roles.unhealthy()
         return not last[0]
 
-    return "" if wait_for(healthy, min(HEALTHY_TIMEOUT_S, env.healthy_s)) else last[0], started
+    return "" if wait_for(healthy, health_s(env)) else last[0], started
 
 
 def hit(nodes: Sequence[str], took_effect: bool, **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from harness.model.capabilities import Brokers
 from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept
-from nemesis.effects import HEALTHY_TIMEOUT_S, hit
+from nemesis.effects import health_s, hit
 from nemesis.placement import (
     ALL,
     SOME,
@@ -59,7 +59,7 @@ def put_back(env: Env, lists: Lists) -> dict[str, Any]:
     move(env, lists)
     if env.healthy_s <= 0:
         return {}
-    missing = len(lists) - wait_moved(env, lists, HEALTHY_TIMEOUT_S)
+    missing = len(lists) - wait_moved(env, lists, health_s(env))
     return {"not_back": missing} if missing else {}
 
 

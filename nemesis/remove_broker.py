@@ -19,7 +19,7 @@ from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import HEALTHY_TIMEOUT_S, hit, wait_for
+from nemesis.effects import health_s, hit, wait_for
 from nemesis.kill import start
 from nemesis.placement import Placed, broker_of, move, placed, wait_moved
 from nemesis.reassign import put_back
@@ -42,7 +42,7 @@ def _drain(env: Env, rows: Sequence[Placed], broker: int, brokers: list[int], ke
     lists = {row.at: without(row, broker, brokers) for row in rows}
     kept.append({row.at: row.replicas for row in rows})
     move(env, lists)
-    late = len(lists) - wait_moved(env, lists, HEALTHY_TIMEOUT_S)
+    late = len(lists) - wait_moved(env, lists, health_s(env))
     return late + sum(broker in replicas for replicas in lists.values())
 
 
@@ -80,7 +80,9 @@ def _add(env: Env, kept: Any) -> dict[str, Any]:
     if not isinstance(kept, str):
         return put_back(env, kept)
     start(env, [kept])
-    registered = wait_for(lambda: _registered(env, kept), HEALTHY_TIMEOUT_S)
+    if env.healthy_s <= 0:
+        return {}
+    registered = wait_for(lambda: _registered(env, kept), health_s(env))
     return {} if registered else {"not_registered": kept}
 
 
