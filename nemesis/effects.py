@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from harness.model.capabilities import Processes, servers
+from harness.model.capabilities import STOP_S, Processes, servers
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
 from nemesis.targets import ROLES, Facts, new_leaders
 
 EFFECT_TIMEOUT_S: Final = 20.0
 HEALTHY_TIMEOUT_S: Final = 40.0
+STOP_LEAST_S: Final = 10.0
 ASK_AGAIN_S: Final = 0.2
 
 T = TypeVar("T")
@@ -80,6 +81,11 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
 def health_s(env: Env) -> float:
     """How long to wait for a healthy cluster, at most."""
     return min(HEALTHY_TIMEOUT_S, env.healthy_s)
+
+
+def stop_s(env: Env) -> float:
+    """How long a server may take to end in order, at most."""
+    return min(STOP_S, max(health_s(env), STOP_LEAST_S))
 
 
 def wait_healthy(env: Env) -> str:

@@ -19,7 +19,7 @@ from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import health_s, hit, wait_for
+from nemesis.effects import health_s, hit, stop_s, wait_for
 from nemesis.kill import start
 from nemesis.placement import Placed, broker_of, move, placed, wait_moved
 from nemesis.reassign import put_back
@@ -69,7 +69,7 @@ def _remove(target: str, env: Env, kept: Kept) -> dict[str, Any]:
     if left:
         return hit([node], False, why=f"{left} partitions could not be moved away")
     kept.append(node)
-    env.cluster.stop(node)
+    env.cluster.stop(node, stop_s(env))
     enough = len(brokers) >= max((len(row.replicas) for row in rows), default=1)
     unregistered = enough and _forget(env, broker)
     erased = env.cluster.damage(node, DATA, env.roles.topic_prefix(), 0)

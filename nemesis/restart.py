@@ -13,7 +13,7 @@ from harness.generator import NOTHING
 from harness.model.capabilities import Processes, servers
 from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
-from nemesis.effects import hit, wait_healthy
+from nemesis.effects import hit, stop_s, wait_healthy
 from nemesis.kill import start
 from nemesis.once import OnNodes
 from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
@@ -24,7 +24,7 @@ from nemesis.verb import Verb
 def _stop(env: Env, nodes: Sequence[str]) -> None:
     assert isinstance(env.cluster, Processes)
     for node in nodes:
-        env.cluster.stop(node)
+        env.cluster.stop(node, stop_s(env))
 
 
 def _restart(target: str, timing: Timing) -> Fault:
@@ -40,7 +40,7 @@ def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]
     assert isinstance(env.cluster, Processes)
     done: list[str] = []
     for node in nodes:
-        env.cluster.stop(node)
+        env.cluster.stop(node, stop_s(env))
         env.cluster.start(node)
         still = wait_healthy(env)
         if still:

@@ -31,12 +31,11 @@ from harness.cluster.docker_net import Filters
 from harness.cluster.docker_parts import Spec
 from harness.cluster.remote import RemoteChild
 from harness.cluster.views import View
-from harness.model.capabilities import CommandResult
+from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 
 _UP_TIMEOUT_S: Final = 120.0
 _KILL_TIMEOUT_S: Final = 20.0
-_STOP_TIMEOUT_S: Final = 60.0
 _VIEW_TIMEOUT_S: Final = 1.0
 _OUTPUT_BYTES: Final = 1 << 20
 
@@ -183,10 +182,10 @@ class DockerCluster:
         self._signal(node, signal.SIGKILL)
         self._wait(node, "SIGKILL", _KILL_TIMEOUT_S)
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = STOP_S) -> None:
         """SIGTERM; returns when it has ended."""
         self._signal(node, signal.SIGTERM)
-        self._wait(node, "SIGTERM", _STOP_TIMEOUT_S)
+        self._wait(node, "SIGTERM", within_s)
 
     def pause(self, node: str) -> None:
         self._signal(node, signal.SIGSTOP)

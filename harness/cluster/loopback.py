@@ -44,7 +44,7 @@ from harness.cluster.servers import Servers
 from harness.cluster.versions import Metadata
 from harness.cluster.views import View
 from harness.cluster.wireproxy import NOBODY, Proxied, WireProxy
-from harness.model.capabilities import CommandResult
+from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.model.wire import Rule, RuleCounts, Traffic
 
@@ -55,7 +55,6 @@ _NO_LOGS = (".img", ".so")  # disks, and libraries of clocks
 _LOGS = ("supervisor.log", "forward.log", _WIRE_LOG)
 _UP_TIMEOUT_S = 90.0
 _KILL_TIMEOUT_S = 10.0
-_STOP_TIMEOUT_S = 60.0
 _FILES_TIMEOUT_S = 120.0
 
 
@@ -276,9 +275,9 @@ class LoopbackCluster:
         """SIGKILL; returns when it is gone."""
         self._end(node, signal.SIGKILL, _KILL_TIMEOUT_S)
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = STOP_S) -> None:
         """SIGTERM; returns when it has ended, its leaderships handed over and its logs flushed."""
-        self._end(node, signal.SIGTERM, _STOP_TIMEOUT_S)
+        self._end(node, signal.SIGTERM, within_s)
 
     def _end(self, node: str, number: signal.Signals, timeout_s: float) -> None:
         child = self._up().children.get(self._known(node))

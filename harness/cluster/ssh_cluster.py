@@ -7,6 +7,7 @@ on this machine, under a supervisor without namespaces.
 
 from __future__ import annotations
 
+import math
 import secrets
 import shlex
 import socket
@@ -41,7 +42,7 @@ from harness.cluster.ssh_link import Link
 from harness.cluster.ssh_look import Ready, ask
 from harness.cluster.ssh_pack import Pack
 from harness.cluster.views import View
-from harness.model.capabilities import CommandResult
+from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 
 Progress = Callable[[str], None]
@@ -52,7 +53,6 @@ _RENEW_S: Final = 3.0
 _ASK_S: Final = 20.0
 _UP_S: Final = 120.0
 _KILL_S: Final = 10
-_STOP_S: Final = 60
 _REMOVE_S: Final = 120.0
 _LOGS_S: Final = 120.0
 _LOG: Final = "supervisor.log"
@@ -234,9 +234,9 @@ class SshCluster:
         """SIGKILL; returns when it is gone."""
         self._ask(node, "end", _KILL_S + _ASK_S, "KILL", str(_KILL_S))
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = STOP_S) -> None:
         """SIGTERM; returns when it has ended."""
-        self._ask(node, "end", _STOP_S + _ASK_S, "TERM", str(_STOP_S))
+        self._ask(node, "end", within_s + _ASK_S, "TERM", str(math.ceil(within_s)))
 
     def pause(self, node: str) -> None:
         self._ask(node, "signal", _ASK_S, "STOP")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.wire import Rule, RuleCounts, Traffic
+
+STOP_S: Final = 60.0  # for a server to end in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Processes(Protocol):
     def kill(self, node: str) -> None:
         """SIGKILL; returns when it is gone."""
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = STOP_S) -> None:
         """SIGTERM; returns when it has ended. Raises ClusterTrouble when it takes too long."""
 
     def pause(self, node: str) -> None: ...

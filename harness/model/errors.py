@@ -11,6 +11,7 @@ A message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 EXIT_VALID: Final = 0
@@ -19,6 +20,9 @@ EXIT_UNKNOWN: Final = 2
 EXIT_BAD_INPUT: Final = 254
 EXIT_CRASH: Final = 255
 EXIT_INTERRUPTED: Final = 130
+
+# Of OSError. A full or read-only disk, a permission: the machine's, not a bug.
+NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class HarnessError(Exception):

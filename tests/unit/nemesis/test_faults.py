@@ -46,7 +46,7 @@ class FakeCluster:
         self.done.append(("start", node))
         self.up_nodes.add(node)
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = 60.0) -> None:
         self.done.append(("stop", node))
         self.up_nodes.discard(node)
 

@@ -46,7 +46,7 @@ class Servers:
         self.done.append(("kill", node))
         self.up_.discard(node)
 
-    def stop(self, node: str) -> None:
+    def stop(self, node: str, within_s: float = 60.0) -> None:
         self.up_.discard(node)
 
     def start(self, node: str) -> None:
