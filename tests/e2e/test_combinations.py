@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 LOAD_S = 20
 MORE_S = 60
-FINAL_S = 18  # twice, for healing and for final polls: what may be left broken is never read to its end
+FINAL_S = 14  # twice, for healing and for final polls: what may be left broken is never read to its end
 
 
 def everything() -> list[str]:
