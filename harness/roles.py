@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
 
 AHEAD: Final = 2  # topics made before a key needs them
+LATELY: Final = 500  # sends
 CREATE_TIMEOUT_S: Final = 30.0
 
 # The internal topics whose leaders are the coordinators (KIP-98; Kafka documentation, Design, 4.7).
@@ -165,6 +167,7 @@ class Topics:
         self._made = 0
         self._lock = threading.Lock()
         self._ahead: threading.Thread | None = None
+        self._keys: deque[int] = deque(maxlen=LATELY)
 
     def name(self, number: int) -> str:
         return f"{self._run}-{number}"
@@ -203,11 +206,17 @@ class Topics:
         for mop in op.value:
             if isinstance(mop, list) and mop[0] == "send":
                 number = mop[1] // self._partitions
+                self._keys.append(mop[1])
                 if number >= self._made:
                     self.ensure(mop[1])
                 elif number + AHEAD >= self._made and (self._ahead is None or not self._ahead.is_alive()):
                     self._ahead = threading.Thread(target=self._make_ahead, args=(mop[1],), daemon=True)
                     self._ahead.start()
+
+    def sends(self) -> dict[tuple[str, int], int]:
+        """(topic, partition) -> how many of the last LATELY sends went there."""
+        found = Counter(self._keys.copy())
+        return {(self.name(key // self._partitions), key % self._partitions): n for key, n in found.items()}
 
     def _make_ahead(self, key: int) -> None:
         """In a thread; what fails here is tried again when it is needed."""

@@ -28,7 +28,7 @@ def facts(env: Env, target: str = "") -> Facts:
     nodes = tuple(name for name in running if name in cluster.nodes)
     beside = tuple(name for name in running if name not in cluster.nodes)
     role = env.roles.holders(target) if target in ROLES else ()
-    return Facts(nodes, env.roles.leaders(), env.workers.names(), tuple(role), beside)
+    return Facts(nodes, env.roles.leaders(), env.workers.names(), tuple(role), beside, env.sends)
 
 
 def wait_for(ask: Callable[[], T | None], timeout_s: float) -> T | None:

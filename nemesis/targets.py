@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from harness.model.draw import Draw
@@ -19,6 +19,7 @@ class Facts:
     clients  names of the worker processes
     holders  nodes that hold the role that was asked for, once for each thing they hold it of
     beside   servers that run and are no brokers; no target but `controller` and their names means them
+    sends    (topic, partition) -> how many of the last sends went there
     """
 
     nodes: tuple[str, ...]
@@ -26,6 +27,7 @@ class Facts:
     clients: tuple[str, ...]
     holders: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    sends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 Choose = Callable[[Facts, Draw], Sequence[str]]
@@ -41,8 +43,10 @@ def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads most of the run's partitions; a draw breaks ties. None when nobody leads."""
-    return _busiest(facts.leaders.values(), facts, draw)
+    """The node that leads what most of the last sends went to, or else most of the run's partitions; a draw
+    breaks ties. None when nobody leads."""
+    used = [node for at, node in facts.leaders.items() for _ in range(facts.sends.get(at, 0))]
+    return _busiest(used, facts, draw) or _busiest(facts.leaders.values(), facts, draw)
 
 
 def controller(facts: Facts, draw: Draw) -> Sequence[str]:

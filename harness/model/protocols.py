@@ -111,6 +111,7 @@ class Env:
     draw   this invocation's randomness
     admin  (name, within_s, **arguments) -> value: a request to the brokers as harness.clients.admin has them;
            raises ClusterTrouble
+    sends  (topic, partition) -> how many of the last sends went there
     effect_s, healthy_s  the most that may be spent on waiting for an effect, and for a healthy cluster
     """
 
@@ -121,6 +122,7 @@ class Env:
     admin: Callable[..., Any] | None = None
     effect_s: float = math.inf
     healthy_s: float = math.inf
+    sends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Nemesis(Protocol):

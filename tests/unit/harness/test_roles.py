@@ -171,3 +171,10 @@ def test_making_a_topic_is_tried_again() -> None:
 
     Topics(call, "r", 4, 3, {}).ensure(0)
     assert len(tries) == 3
+
+
+def test_which_partitions_are_in_use_is_what_was_sent_last() -> None:
+    topics = Topics(lambda name, within_s, **args: None, "r", 4, 3, {})
+    for key in (0, 5, 5):
+        topics.before(op("send", [["send", key, 1], ["poll"]]))
+    assert topics.sends() == {("r-0", 0): 1, ("r-1", 1): 2}

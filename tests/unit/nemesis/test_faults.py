@@ -132,6 +132,9 @@ def test_bad_names_are_refused_with_a_hint(text: str, says: str) -> None:
 
 def test_leader_is_the_node_that_leads_most() -> None:
     facts = targets.Facts(NODES, {("t", 0): "n2", ("t", 1): "n2", ("t", 2): "n1"}, ())
+    used = replace(facts, sends={("t", 0): 3, ("t", 2): 4, ("gone", 0): 9})
+    assert targets.leader(used, Draw.of(1, "x", 0)) == ["n1"]
+    assert targets.leader(replace(facts, sends={("gone", 0): 9}), Draw.of(1, "x", 0)) == ["n2"]
     assert targets.leader(facts, Draw.of(1, "x", 0)) == ["n2"]
     assert targets.follower(facts, Draw.of(1, "x", 0))[0] in ("n1", "n3")
 
