@@ -80,6 +80,7 @@ bench: setup ## speed, as ratios within one run
 	$(BIN)/python -m tests.bench.checker
 	$(BIN)/python -m tests.bench.convert
 	$(BIN)/python -m tests.bench.faults
+	$(BIN)/python -m tests.bench.page
 	$(BIN)/python -m tests.bench.wire
 
 mutants: setup ## 300 small wrong changes to the kernels, most of which tests must notice; an hour

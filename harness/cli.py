@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -38,9 +37,10 @@ from harness.model.errors import (
     EXIT_INVALID,
     EXIT_UNKNOWN,
     EXIT_VALID,
+    NOT_OURS,
     HarnessError,
 )
-from harness.model.result import Verdict, to_data, worst
+from harness.model.result import Verdict, worst
 from harness.run_options import FAULTS, RunsDir, SparkMaster, with_options
 
 app = typer.Typer(
@@ -54,8 +54,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# A full or read-only disk, a permission: the machine's, not a bug.
-NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 VERDICT_EXIT = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}
 
 
@@ -217,52 +215,8 @@ def list_(
     return EXIT_VALID
 
 
-@app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
-    from harness.report import listing, prose
-
-    folder = listing.resolve(runs, name)
-    result = listing.require_result(folder)
-    say(json.dumps(to_data(result), default=str) if as_json else prose.summary(folder, result, witnesses))
-    return EXIT_VALID
-
-
-@app.command()
-def explain(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    anomaly: Annotated[
-        str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Explain what was found: each anomaly with its first witness, or one witness in full.
-
-    [bold]Examples[/bold]
-
-      harness explain latest
-
-      harness explain latest lost-write
-
-      harness explain latest G1a#3
-    """
-    from harness.report import explain as explaining
-    from harness.report import explained, found, listing
-
-    folder = listing.judged(runs, name)
-    result = listing.require_result(folder)
-    if anomaly is None:
-        say(json.dumps(to_data(result), default=str) if as_json else explained.overview(folder, result))
-        return EXIT_VALID
-    told = explaining.explain(folder, result, found.asked(anomaly))
-    say(json.dumps(explaining.data(told), default=str) if as_json else explained.text(told))
-    return EXIT_VALID
+app.command("show")(cli_look.show)
+app.command("explain")(cli_look.explain)
 
 
 @app.command()

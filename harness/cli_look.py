@@ -1,17 +1,72 @@
-"""`harness compare`, `harness page` and `harness open`: looking at stored runs."""
+"""`harness show`, `explain`, `compare`, `page` and `open`: looking at stored runs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.model.errors import EXIT_VALID
+from harness.model.result import to_data
 from harness.run_options import RunsDir
 
 RUN = "Run folder, id, unambiguous prefix, or latest."
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, default=str)
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
+    witnesses: Annotated[int, typer.Option("--witnesses", "-w", min=0, help="How many of each anomaly.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
+    from harness.report import damaged, listing, prose
+
+    folder = listing.resolve(runs, name)
+    result = listing.require_result(folder)
+    with damaged.telling(folder):
+        said = _json(to_data(result)) if as_json else prose.summary(folder, result, witnesses)
+    print(said)
+    return EXIT_VALID
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
+    anomaly: Annotated[
+        str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Explain what was found: each anomaly with its first witness, or one witness in full.
+
+    [bold]Examples[/bold]
+
+      harness explain latest
+
+      harness explain latest lost-write
+
+      harness explain latest G1a#3
+    """
+    from harness.report import damaged, explained, found, listing
+    from harness.report import explain as explaining
+
+    folder = listing.judged(runs, name)
+    result = listing.require_result(folder)
+    with damaged.telling(folder):
+        if anomaly is None:
+            said = _json(to_data(result)) if as_json else explained.overview(folder, result)
+        else:
+            told = explaining.explain(folder, result, found.asked(anomaly))
+            said = _json(explaining.data(told)) if as_json else explained.text(told)
+    print(said)
+    return EXIT_VALID
 
 
 def compare(
@@ -22,10 +77,13 @@ def compare(
 ) -> int:
     """Show two runs side by side: settings that differ, verdicts, anomalies, rates and latencies."""
     from harness.report import compare as comparing
-    from harness.report import listing
+    from harness.report import damaged, listing
 
-    found = comparing.compare(listing.judged(runs, a), listing.judged(runs, b))
-    print(json.dumps(comparing.data(found), default=str) if as_json else comparing.text(found))
+    folders = listing.judged(runs, a), listing.judged(runs, b)
+    with damaged.telling(*folders):
+        found = comparing.compare(*folders)
+        said = _json(comparing.data(found)) if as_json else comparing.text(found)
+    print(said)
     return EXIT_VALID
 
 

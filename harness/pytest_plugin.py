@@ -7,8 +7,10 @@
 
 `harness_run(**options)` carries out a run and returns it (`harness.loaded.Run`); the options are those of
 `harness run` with `_` for `-`, and win over those of the command line. `kafka_cluster` is a cluster that
-stays for all the tests of a session: runs of a test that asks for it attach to it. `assert_valid(run)` fails
-with the run's summary and the path of its page; and so does any other failing test that has made runs.
+stays for all the tests of a session: runs of a test that asks for it attach to it. With --harness-cluster
+local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and nothing
+here starts or ends one. `assert_valid(run)` fails with the run's summary and the path of its page; and so
+does any other failing test that has made runs.
 Without a test that asks for any of it, the plugin costs nothing: what it needs is imported then.
 """
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 CLUSTERS: Final = ("local", "docker", "external", "mock", "sim")
 STAYING: Final = ("local", "docker")
+ONE_OF: Final = f"one of {', '.join(CLUSTERS)}, or local:NAME or docker:NAME, which is up already"
 SHOWN: Final = "harness run"
 _RUNS: Final = pytest.StashKey[list["Run"]]()
 
@@ -34,9 +37,7 @@ _RUNS: Final = pytest.StashKey[list["Run"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--harness-cluster, --harness-kafka-version, --harness-seed, --harness-runs."""
     group = parser.getgroup("harness", "fault-injection tests of Kafka-like logs")
-    group.addoption(
-        "--harness-cluster", default="local", help=f"where runs go: {', '.join(CLUSTERS)} [default: local]"
-    )
+    group.addoption("--harness-cluster", default="local", help=f"where runs go: {ONE_OF} [default: local]")
     group.addoption("--harness-bootstrap", default="", help="addresses, with --harness-cluster external")
     group.addoption("--harness-kafka-version", default="", help="Kafka version of the runs' brokers")
     group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: drawn]")
@@ -65,10 +66,15 @@ class KafkaCluster:
 
 def _asked(config: pytest.Config) -> dict[str, Any]:
     """Options of runs from the command line of pytest."""
-    kind = config.getoption("--harness-cluster")
-    if kind not in CLUSTERS:
-        raise pytest.UsageError(f"--harness-cluster {kind}: one of {', '.join(CLUSTERS)}")
-    found: dict[str, Any] = {"cluster": kind}
+    chosen: str = config.getoption("--harness-cluster")
+    kind, colon, name = chosen.partition(":")
+    if kind == "ssh":
+        raise pytest.UsageError(
+            f"--harness-cluster {chosen}: clusters on other hosts are not for this plugin; give {ONE_OF}"
+        )
+    if kind not in CLUSTERS or (colon and not (kind in STAYING and name)):
+        raise pytest.UsageError(f"--harness-cluster {chosen}: {ONE_OF}")
+    found: dict[str, Any] = {"cluster": chosen}
     if kind == "external":
         found["bootstrap"] = config.getoption("--harness-bootstrap")
     if version := config.getoption("--harness-kafka-version"):
@@ -82,13 +88,20 @@ def _asked(config: pytest.Config) -> dict[str, Any]:
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster that is up for the whole session; of mock and sim, of which each run has one, the kind."""
     asked = _asked(request.config)
-    kind = asked["cluster"]
+    kind, _, named = asked["cluster"].partition(":")
     if kind not in STAYING:
         yield KafkaCluster(kind, "", asked.get("bootstrap", ""))
         return
-    from harness import keeping, kept
+    from harness import keeping
     from harness.model.errors import HarnessError
 
+    if named:  # somebody else's: it stays as it is
+        try:
+            there = _told(kind, named)
+        except HarnessError as error:
+            pytest.fail(f"--harness-cluster {kind}:{named}: {error}", pytrace=False)
+        yield there
+        return
     name = f"pytest-{os.getpid()}"
     try:
         plan = _plan({**{key: asked[key] for key in asked if key != "seed"}, "outside": kind == "local"})
@@ -96,10 +109,17 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     except HarnessError as error:
         pytest.fail(f"the cluster did not start: {error}", pytrace=False)
     try:
-        told = kept.status(name, kind)
-        yield KafkaCluster(kind, name, str(told[0].get("outside_bootstrap") or "") if told else "")
+        yield _told(kind, name)
     finally:
         keeping.stop(name, True, lambda text: None)
+
+
+def _told(kind: str, name: str) -> KafkaCluster:
+    """A cluster that is up, as its keeper tells of it. Raises BadInput for one that is not."""
+    from harness import kept
+
+    told = kept.status(name, kind)
+    return KafkaCluster(kind, name, str(told[0].get("outside_bootstrap") or "") if told else "")
 
 
 @pytest.fixture
@@ -107,8 +127,9 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
     """Carries out runs: `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
     asked = _asked(request.config)
     if "kafka_cluster" in request.fixturenames:
+        if ":" not in asked["cluster"]:
+            asked.pop("kafka_version", None)  # the cluster was started with it
         asked |= request.getfixturevalue("kafka_cluster").options
-        asked.pop("kafka_version", None)  # the cluster's own
     runs = Path(request.config.getoption("--harness-runs") or tmp_path / "runs")
     made: list[Run] = request.node.stash.setdefault(_RUNS, [])
 

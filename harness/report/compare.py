@@ -73,7 +73,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         for name, field in TestPlan.model_fields.items()
     }
     flat: dict[str, Any] = {}
-    for name, value in {**defaults, **plan}.items():
+    for name, value in {**defaults, **{str(name): held for name, held in plan.items()}}.items():
         if name in DETAILS and isinstance(value, Mapping):
             flat |= {f"{name} {part}": held for part, held in value.items()}
         elif name not in OWN:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from harness.model.op import INVOKE
 from harness.model.result import AnomalyFound, Result
-from harness.report import brokerlogs, cycles, found, listing, lookup, spans
+from harness.report import brokerlogs, cycles, found, listing, lookup, piped, spans
 from harness.report.involved import Involved, of_witness
 from harness.report.lookup import Lookup, OpFact
 from harness.report.oplog import OpLog
@@ -23,6 +23,7 @@ from harness.report.teller import Teller, plain
 from harness.report.witnesses import text as witness_text
 
 OPS_MAX: Final = 12
+Moment = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One witness with all that is known around it."""
+    """One witness with all that is known around it.
+
+    moments  (begin, end) in nanoseconds: of its ops, and those that it names itself
+    beside   of what happened around it, as a pipeline's witness tells
+    """
 
     run: Path
     anomaly: AnomalyFound
@@ -51,6 +56,8 @@ class Explanation:
     text: str
     involved: Involved
     ops: tuple[Told, ...]
+    moments: tuple[Moment, ...]
+    beside: tuple[Moment, ...]
     chain: tuple[str, ...]
     spans: tuple[Span, ...]
     before: Span | None
@@ -60,14 +67,21 @@ class Explanation:
 def explain(run: Path, result: Result, asked: found.Asked) -> Explanation:
     """Gather what is known around one witness. Raises BadInput for one that is not there."""
     held = found.anomaly(result, asked.name)
-    witness = found.one(run, held, asked.number)
+    return about(run, held, asked.number, found.one(run, held, asked.number))
+
+
+def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
+    """Gather what is known around a witness of a number."""
     facts, log = lookup.of_run(run), OpLog(run)
     tell = Teller(facts)
     involved = of_witness(held.name, witness, facts, log)
     chain = _chain(witness, tell)
     names = cycles.let(witness) if chain else {}
     ops = tuple(_told(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
-    moments = [op.moment for op in ops if op.moment is not None]
+    own = [op.moment for op in ops if op.moment is not None]
+    own += [(at, at) for at in piped.moments(held.name, witness)]
+    beside = [(one["time_ns"], one["time_ns"]) for one in piped.around(held.name, witness)]
+    moments = [*own, *beside]
     known = facts.spans if facts is not None else []
     during = [s for s in known if any(spans.during([s], begin, end) for begin, end in moments)]
     first = min((begin for begin, _ in moments), default=0)
@@ -75,15 +89,17 @@ def explain(run: Path, result: Result, asked: found.Asked) -> Explanation:
     return Explanation(
         run,
         held,
-        asked.number,
+        number,
         witness,
         witness_text(held.name, witness, facts),
         involved,
         ops,
+        tuple(own),
+        tuple(beside),
         chain,
         tuple(during),
         max(ended, key=lambda s: s.end_ns or 0, default=None),
-        tuple(_logs(run, facts, log, involved, moments)),
+        tuple(_logs(run, facts, log, _partitions(run, log, held.name, witness, involved), moments)),
     )
 
 
@@ -118,20 +134,27 @@ def _text(error: Any) -> str | None:
     return None if error is None else plain(error)
 
 
+def _partitions(
+    run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved
+) -> list[str]:
+    """The partitions that it is about, by their names in the logs of brokers."""
+    if piped.is_one(name):
+        return [named] if (named := piped.partition_of(witness)) else []
+    per_topic = listing.plan_of(run).get("partitions_per_topic")
+    if log.header is None or type(per_topic) is not int:
+        return []
+    of_run = log.header.run
+    return [named for key in involved.keys if (named := brokerlogs.partition(of_run, key, per_topic))]
+
+
 def _logs(
-    run: Path, facts: Lookup | None, log: OpLog, involved: Involved, moments: Sequence[tuple[int, int]]
+    run: Path, facts: Lookup | None, log: OpLog, partitions: Sequence[str], moments: Sequence[Moment]
 ) -> list[brokerlogs.LogLine]:
     """What the servers logged; nothing where the history has no header, so that clocks cannot be matched."""
     if log.header is None or not moments:
         return []
-    per_topic = listing.plan_of(run).get("partitions_per_topic")
-    named = [
-        name
-        for key in involved.keys
-        if type(per_topic) is int and (name := brokerlogs.partition(log.header.run, key, per_topic))
-    ]
     end_ns = max(facts.end_ns if facts is not None else 0, *(end for _, end in moments))
-    return brokerlogs.around(run / "logs", log.header.wall_ns, end_ns, brokerlogs.Wanted(moments, named))
+    return brokerlogs.around(run / "logs", log.header.wall_ns, end_ns, brokerlogs.Wanted(moments, partitions))
 
 
 def data(told: Explanation) -> dict[str, Any]:

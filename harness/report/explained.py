@@ -127,23 +127,36 @@ def _reasoning(told: Explanation) -> list[str]:
 
 
 def _faults(told: Explanation) -> list[str]:
-    if not told.ops:
-        return []
     lines = ["faults that were on"]
+    if not (told.moments or told.beside):
+        return [*lines, "  not known: nothing says when this was"]
     for span in told.spans[:FAULTS_MAX]:
         end = "the end" if span.end_ns is None else seconds(span.end_ns)
-        hit = [op.name for op in told.ops if op.moment is not None and spans.during([span], *op.moment)]
         doubt = " (no effect)" if span.took_effect is False else ""
         lines.append(
-            _fill(f"{span.label}{doubt}, {span.begin_ns / 1e9:.3f} s to {end}: during {', '.join(hit)}")
+            _fill(f"{span.label}{doubt}, {span.begin_ns / 1e9:.3f} s to {end}: during {_during(told, span)}")
         )
     if len(told.spans) > FAULTS_MAX:
         lines.append(f"  ... and {len(told.spans) - FAULTS_MAX} more")
     if not told.spans:
         last = told.before
         past = f"; the last one before, {last.label}, ended at {seconds(last.end_ns or 0)}" if last else ""
-        lines.append(_fill(f"none while these operations ran{past}"))
+        lines.append(_fill(f"{nothing_on(told)}{past}"))
     return lines
+
+
+def _during(told: Explanation, span: spans.Span) -> str:
+    """What a fault that was on met."""
+    hit = [op.name for op in told.ops if op.moment is not None and spans.during([span], *op.moment)]
+    if not hit and any(spans.during([span], *moment) for moment in told.moments):
+        hit = ["it"]
+    return ", ".join(hit) or "what happened around it"
+
+
+def nothing_on(told: Explanation) -> str:
+    """That no fault was on, and when."""
+    timed = any(op.moment is not None for op in told.ops) and not told.beside
+    return "none while these operations ran" if timed else "none at the times that it names"
 
 
 def _servers(told: Explanation) -> list[str]:

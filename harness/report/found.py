@@ -74,25 +74,6 @@ def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
         return
 
 
-def sampled(run: Path, held: AnomalyFound, most: int) -> Iterator[Mapping[str, Any]]:
-    """At most `most` witnesses, evenly among all of them, without their numbers; only these are parsed."""
-    path = run / "results" / "witnesses" / f"{held.name}.parquet"
-    if held.name in JOINED or len(held.witnesses) >= held.count or not path.is_file():
-        yield from held.witnesses[:most]
-        return
-    step, at = -(-held.count // most), 0
-    try:
-        for batch in pq.ParquetFile(path).iter_batches(1 << 16, columns=["witness"]):
-            rows = pa.array(range(-at % step, batch.num_rows, step), pa.int64())
-            for text in batch.column(0).take(rows).to_pylist():
-                witness = orjson.loads(text)
-                if isinstance(witness, dict):
-                    yield witness
-            at += batch.num_rows
-    except (OSError, ValueError, KeyError, pa.ArrowException):  # damaged: what has been read stands
-        return
-
-
 def one(run: Path, held: AnomalyFound, number: int) -> Mapping[str, Any]:
     """The witness of a number. Raises BadInput when there are not as many."""
     last = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.op import sends
+from harness.report import piped
 from harness.report.lookup import Facts
 from harness.report.oplog import OpLog
 from harness.report.optext import Focus, focus_of
@@ -76,6 +77,8 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     """Where a witness names values alone, their writers and first readers are looked up."""
+    if piped.is_one(name):
+        return _of_pipeline(witness, facts, log)
     by_text = {(repr(key), repr(value)): (key, value) for key, value in pairs(witness)}
     named, ops = list(by_text.values()), named_ops(witness)
     if name == "torn-transaction" and not named and ops:
@@ -89,6 +92,17 @@ def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) ->
     return Involved(
         tuple(dict.fromkeys(ops)), tuple(keys), tuple(_places(witness, named, facts)), focus_of(named)
     )
+
+
+def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
+    """The op that sent the record, and the place in the history's log; the record's own key is none of it."""
+    number = piped.log_of(log.run, witness)
+    if number is None:
+        return Involved((), (), (), {})
+    places = piped.places(number, witness)
+    values = [(number, value) for _, _, value in places if value is not None]
+    ops = tuple(dict.fromkeys(piped.senders(number, witness, facts)))
+    return Involved(ops, (number,), tuple(places), focus_of(values))
 
 
 # Their witnesses name no op, or not those that wrote and read.

@@ -16,6 +16,7 @@ import yaml
 
 from harness.model.errors import BadInput
 from harness.model.result import Result, from_data
+from harness.report import damaged
 
 LATEST: Final = "latest"
 OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
@@ -98,25 +99,13 @@ def result_of(folder: Path) -> Result | None:
             raise BadInput(
                 f"{path}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness, or {again}"
             )
-        return _well_formed(from_data(data))
+        return damaged.well_formed(from_data(data))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); {again}") from None
     except orjson.JSONDecodeError as error:
         raise BadInput(f"{path}: not JSON ({error}); {again}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path}: not the result of a check (missing or wrong: {error}); {again}") from None
-
-
-def _well_formed(result: Result) -> Result:
-    """The result, whose parts are of their types, so that showing it cannot fail. Raises TypeError."""
-    for found in result.anomalies:
-        if not (isinstance(found.name, str) and isinstance(found.summary, str) and type(found.count) is int):
-            raise TypeError(f"the anomaly {found.name!r}")
-        if not all(isinstance(witness, dict) for witness in found.witnesses):
-            raise TypeError(f"the witnesses of {found.name}")
-    if not isinstance(result.statistics, dict) or not all(isinstance(one, str) for one in result.reasons):
-        raise TypeError("statistics or reasons")
-    return result
 
 
 def rows(runs: Path) -> list[RunRow]:

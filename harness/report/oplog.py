@@ -77,6 +77,7 @@ class OpLog:
     """The ops of a run folder, by index."""
 
     def __init__(self, run: Path) -> None:
+        self.run = run
         self._segments = segments(run)
         self.at = lru_cache(maxsize=1024)(self._at)
 

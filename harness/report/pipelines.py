@@ -45,7 +45,8 @@ def _range(one: Mapping[str, Any]) -> str:
     return f" {first}" if last is None or last == first else f" {first} to {last}"
 
 
-def _event(one: Mapping[str, Any]) -> str:
+def event(one: Mapping[str, Any]) -> str:
+    """An event around a witness: when, what, of which offsets, by whom."""
     if one.get("instance") is None:
         return f"{at(one['time_ns'])} {one['event']}"
     return f"{at(one['time_ns'])} {one['event']}{_range(one)} by {who(one)}"
@@ -56,7 +57,7 @@ def _around(witness: Witness) -> str:
     if not events:
         return ""
     more = f"; {len(events) - AROUND} more" if len(events) > AROUND else ""
-    return f"around it: {'; '.join(_event(one) for one in events[-AROUND:])}{more}"
+    return f"around it: {'; '.join(event(one) for one in events[-AROUND:])}{more}"
 
 
 def _copies(witness: Witness) -> str:

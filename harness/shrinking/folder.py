@@ -22,7 +22,7 @@ from harness.model.errors import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.result import Result
-from harness.report import oplog, optext, spans
+from harness.report import oplog, optext, piped, spans
 from harness.report.teller import plain, seconds
 from harness.shrinking import history, oracle, part, target
 from harness.shrinking.history import Shrunk
@@ -57,6 +57,12 @@ def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, 
         if program := chosen.witness.get("program"):  # of the log model
             raise BadInput(
                 f"{run / program} is as short as it gets; next: harness model replay {run / program}"
+            )
+        if piped.is_one(chosen.anomaly.name):
+            raise BadInput(
+                f"{run}: {chosen.anomaly.name} is of a pipeline: it is judged from what instances noted and "
+                "readers read, of which a part of the operations is no smaller run; make its faults fewer "
+                f"instead: harness shrink {run} --anomaly {chosen.anomaly.name} --schedule"
             )
         keys = target.keys_of(run, chosen)
         whole, aimed = target.aim(run, result, chosen, keys, options)

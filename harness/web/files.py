@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput
-from harness.report import listing
+from harness.report import damaged, listing
 from harness.report.order import folder as orders
 from harness.report.order import page as order_page
 from harness.report.page import document, draw
@@ -115,7 +115,7 @@ def report(folder: Path) -> str:
         return text
     try:
         return draw.page(folder)
-    except draw.DAMAGED as error:
+    except damaged.DAMAGED as error:
         raise BadInput(f"{folder}: its page cannot be made ({type(error).__name__}: {error})") from None
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput
 from harness.report import compare as comparing
-from harness.report import listing, prose
-from harness.report.page import draw
+from harness.report import damaged, listing, prose
 from harness.report.page import settings as settings_of
 from harness.web import documents, files, past, pictures, places, select
 from harness.web.live import Reading, Watches
@@ -87,7 +86,7 @@ class Views:
             return prose.summary(folder, result).splitlines()
         except BadInput as error:
             return [str(error)]
-        except draw.DAMAGED as error:
+        except damaged.DAMAGED as error:
             return [f"The results cannot be told ({type(error).__name__}: {error})."]
 
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
@@ -127,7 +126,7 @@ class Views:
         folders = [self.folder(name) for name in names]
         try:
             found = comparing.compare(*folders)
-        except draw.DAMAGED as error:
+        except damaged.DAMAGED as error:
             raise BadInput(
                 f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})"
             ) from None
@@ -189,7 +188,7 @@ class Views:
 def _settings(plan: Any) -> list[Any]:
     try:
         return list(settings_of.changed(plan))
-    except draw.DAMAGED:  # an edited plan
+    except damaged.DAMAGED:  # an edited plan
         return []
 
 

@@ -243,6 +243,7 @@ def test_a_damaged_plan(ask: Callable[..., Answer], tmp_path: Path, content: str
 
 
 ANOMALY = '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": %s, "bad": true, %s}]}'
+STATISTICS = '{"valid": true, "statistics": {"ops": 1, "sent": 1, %s}}'
 
 
 @pytest.mark.parametrize(
@@ -251,6 +252,10 @@ ANOMALY = '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": 
         "", "{", "[]", "null", '{"valid": 7}', '{"valid": true, "statistics": "x"}',
         '{"valid": true, "reasons": [1]}', ANOMALY % ('"x"', '"witnesses": []'),
         ANOMALY % (1, '"witnesses": [1]'),
+        ANOMALY % (1, '"promised": "perhaps"'), ANOMALY % (1, '"promised": []'),
+        '{"valid": false, "promised": "perhaps"}', '{"valid": false, "promised": []}',
+        STATISTICS % '"acknowledged": "x"', STATISTICS % '"seen": "x"', STATISTICS % '"by_f": {"send": 7}',
+        STATISTICS % '"pipeline": {"inputs": "x"}', STATISTICS % '"offsets": {"events": {"commit": "x"}}',
     ],
 )  # fmt: skip
 def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: str) -> None:

@@ -47,7 +47,7 @@ def test_what_the_mock_cluster_does_wrong_is_explained(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_brokers_tell_why_a_record_was_lost(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--nemesis", "leader-isolate", "--acks", "1", "--time-limit", "40", "--seed", "1")
+    ran = run(tmp_path, "--nemesis", "leader-isolate", "--acks", "1", "--time-limit", "60", "--seed", "1")
     assert "lost-write" in ran.anomalies, ran.out + ran.err
     one = harness("explain", str(ran.folder), "lost-write", "--json")
     assert one.returncode == 0, one.stderr

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own, on the simulated log."""
+"""The pytest plugin, in a pytest of its own: on the simulated log, and on a cluster for two tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import load
+from harness.cluster import cache, named
 from harness.pytest_plugin import assert_valid
 from harness.sim.run import simulate
 from tests.unit.report.folders import judged, recorded
@@ -27,6 +28,27 @@ def test_something_else(harness_run):
 
 def test_a_mistake(harness_run):
     harness_run(nemesis="kill:leader")
+"""
+
+
+LOAD = "time_limit=5, rate=100, concurrency=3, key_count=3"
+ON_ONE_CLUSTER = f"""
+from harness.report import spans
+
+seen = []
+
+def test_first(harness_run, kafka_cluster, assert_valid):
+    run = harness_run({LOAD}, acks="all")
+    seen.append((kafka_cluster, run.plan["run"]))
+    assert (run.plan["cluster"], run.plan["cluster_name"]) == ("local", kafka_cluster.name)
+    assert kafka_cluster.bootstrap
+    assert_valid(run)
+
+def test_second(harness_run, kafka_cluster, assert_valid):
+    run = harness_run({LOAD}, acks="all", nemesis="leader-kill", nemesis_first=1, nemesis_interval=4)
+    assert [held for held, _ in seen] == [kafka_cluster] and seen[0][1] != run.plan["run"]
+    assert any(span.took_effect for span in spans.of_run(run.path))
+    assert_valid(run)
 """
 
 
@@ -65,3 +87,20 @@ def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: p
     assert "--harness-cluster cloud: one of local, docker" in ended.stdout.str() + ended.stderr.str()
     told = _run(pytester, "--help").stdout.str()
     assert all(f"--harness-{name}" in told for name in ("cluster", "kafka-version", "seed", "runs"))
+
+
+@pytest.mark.cluster
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_two_tests_use_one_cluster_which_is_gone_afterwards(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(cache.root()))  # pytester gives the tests another home
+    before = set(named.names())
+    pytester.makepyfile(ON_ONE_CLUSTER)
+    ended = pytester.runpytest_subprocess(
+        "-p", "harness.pytest_plugin", "-p", "no:cacheprovider", "--harness-cluster", "local",
+        "--harness-seed", "7", timeout=380,
+    )  # fmt: skip
+    ended.assert_outcomes(passed=2)
+    assert set(named.names()) <= before

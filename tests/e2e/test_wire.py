@@ -170,16 +170,15 @@ def test_a_proxy_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_a_late_end_of_a_transaction_is_found(tmp_path: Path) -> None:
-    """KAFKA-17754, with the current client and broker and the ordinary workload."""
+    """KAFKA-17754, with the current client and broker; the plan is the experiment's."""
     ran = run(
-        tmp_path, "--txn", "--acks", "all", "--nemesis", "wire:late-endtxn", "--time-limit", "15",
-        "--nemesis-first", "1", "--nemesis-interval", "26", "--seed", "5",
+        tmp_path, "--txn", "--acks", "all", "--abort-p", "0.3", "--nemesis", "wire:late-endtxn",
+        "--nemesis-first", "2", "--time-limit", "20", "--seed", "5",
     )  # fmt: skip
     assert ran.code == 1, ran.out + ran.err
-    assert ran.anomalies & {"G1a", "lost-write", "torn-transaction"}
+    assert "torn-transaction" in ran.anomalies, ran.out + ran.err
     cleared = [
         op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})
     ]
-    assert cleared[0]["took_effect"]
-    assert cleared[0]["rules"][0]["released"] > 0
-    quickly_shown_by_few(ran.folder, max(ran.anomalies & {"G1a", "lost-write", "torn-transaction"}), 8)
+    assert any(one["took_effect"] and one["rules"][0]["released"] > 0 for one in cleared), cleared
+    quickly_shown_by_few(ran.folder, "torn-transaction", 8)

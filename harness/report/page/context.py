@@ -1,34 +1,33 @@
 """Witnesses with all that is known around each: what the page opens.
 
-Which are shown is settled here: the first ones of every anomaly, those that count against the verdict first,
-at most SHOWN_MAX in all. The rest are told by `harness explain`.
+How many are shown is settled here: some of every anomaly, those that count against the verdict first, at most
+SHOWN_MAX in all; which ones, in `chosen`. LISTED_MAX more are a line each; `harness explain` tells the rest.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import BadInput
 from harness.model.result import AnomalyFound, Result
-from harness.report import cycles, explain, explained, found, lookup, optext
+from harness.report import cycles, explain, explained, found, lookup, optext, piped
 from harness.report.explain import Explanation, Told
-from harness.report.involved import named_ops, pairs
 from harness.report.lookup import Lookup
 from harness.report.order import folder as orders
-from harness.report.page import lanes, strip
+from harness.report.page import chosen, lanes, strip
+from harness.report.page.chosen import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
 from harness.report.teller import plain
 
 SHOWN_MAX: Final = 30
-OF_EACH: Final = 6
+OF_EACH: Final = 10
 OF_EACH_FINE: Final = 2  # of those that do not count
-TIMES_MAX: Final = 6_000  # witnesses of an anomaly whose times are looked up, evenly among them
-KEYS_MAX: Final = 24  # in which the records of witnesses are looked up that name no operation
+LISTED_MAX: Final = 1500
 DURATIONS: Final = 5  # of its longest operation, at most, are shown on either side
 TEXT_MAX: Final = 3000  # characters of a sentence, a line of a log
 SLUG: Final = re.compile(r"[^A-Za-z0-9-]+")
@@ -48,7 +47,10 @@ class Shown:
     """One witness.
 
     slug    the id of its place on the page
-    begin_s, end_s   when its operations ran; None where that is not known
+    begin_s, end_s   when its operations ran, or when it says that it was; None where that is not known
+    at_s     when it happened, of one of a pipeline; None: at its begin or end
+    timed    whether anything says when it was, and so which faults were on
+    nothing  that no fault was on, in words
     data    for the drawings: {lanes, strips, graph, ops}
     pages   order pages of its keys that there are, relative to the run
     """
@@ -61,9 +63,12 @@ class Shown:
     more_ops: int
     faults: tuple[str, ...]
     before: str
+    timed: bool
+    nothing: str
     logs: tuple[tuple[str, str, str], ...]
     begin_s: float | None
     end_s: float | None
+    at_s: float | None
     data: Mapping[str, Any]
     pages: tuple[tuple[str, str], ...]
 
@@ -72,8 +77,9 @@ class Shown:
 class Group:
     """One type of anomaly with its witnesses.
 
-    more   whether `harness explain` has those that are not shown
-    times  seconds, of many witnesses, ascending
+    more    whether `harness explain` has those that are not shown
+    times   seconds, of many witnesses, ascending; of the messages of one that joins them
+    listed  (number, seconds, text) of others
     """
 
     slug: str
@@ -83,13 +89,37 @@ class Group:
     shown: tuple[Shown, ...]
     more: bool
     times: tuple[float, ...]
+    listed: tuple[tuple[int, float, str], ...]
+
+    @property
+    def joined(self) -> bool:
+        return self.found.name in found.JOINED
+
+    @property
+    def verb(self) -> str:
+        """What `times` are of its witnesses."""
+        return "were sent" if self.joined else "happened" if piped.is_one(self.found.name) else "began"
+
+    @property
+    def rest(self) -> int:
+        """The number of the first one that is not shown."""
+        numbers = {one.number for one in self.shown}
+        return next(number for number in itertools.count(1) if number not in numbers)
 
 
 def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
     facts = lookup.of_run(run)
     slugs = _slugs([held.name for held in result.anomalies])
-    told = {held.name: _explained(run, result, held, room) for held, room in _rooms(result)}
+    known = {held.name: chosen.timed(run, held, facts) for held in result.anomalies}
+    faults = facts.spans if facts is not None else []
+    told = {
+        held.name: [
+            explain.about(run, held, one.number, one.witness)
+            for one in chosen.shown(known[held.name], room, faults)
+        ]
+        for held, room in _rooms(result)
+    }
     every = [one for mine in told.values() for one in mine]
     margin = lanes.margin_ns(ops, end_s)
     wanted = [_around(one, margin) for one in every]
@@ -99,6 +129,7 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
         (one.anomaly.name, one.number): (held, mine)
         for one, held, mine in zip(every, wanted, strips, strict=True)
     }
+    lines = LISTED_MAX // max(1, len(result.anomalies))
     return [
         Group(
             slugs[held.name],
@@ -107,7 +138,18 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
             explained.PROMISED[held.promised],
             tuple(_shown(slugs[held.name], one, *around[held.name, one.number]) for one in told[held.name]),
             held.name not in found.JOINED and bool(held.witnesses),
-            _times(run, held, facts),
+            _times(run, held, known[held.name], facts),
+            ()
+            if held.name in found.JOINED
+            else tuple(
+                chosen.listed(
+                    held.name,
+                    known[held.name],
+                    frozenset(one.number for one in told[held.name]),
+                    lines,
+                    end_s,
+                )
+            ),
         )
         for held in result.anomalies
     ]
@@ -125,28 +167,16 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
     return rooms
 
 
-def _explained(run: Path, result: Result, held: AnomalyFound, room: int) -> list[Explanation]:
-    many: list[Explanation] = []
-    for number in range(1, room + 1):
-        try:
-            many.append(explain.explain(run, result, found.Asked(held.name, number)))
-        except BadInput:  # there are no more to show
-            break
-    return many
-
-
 def _around(one: Explanation, margin: int) -> Around:
     """What is wanted around a witness: less of what is around operations that were quick."""
-    moments = _moments(one)
-    longest = max((end - begin for begin, end in moments), default=0)
+    longest = max((end - begin for begin, end in one.moments), default=0)
+    if not piped.is_one(one.anomaly.name):  # its moments have no length
+        margin = min(margin, max(DURATIONS * longest, lanes.MARGINS_NS[0]))
     return Around(
-        lanes.windows_of(moments, min(margin, max(DURATIONS * longest, lanes.MARGINS_NS[0]))),
+        lanes.windows_of([*one.moments, *one.beside], margin),
         frozenset(one.involved.ops),
+        events=lanes.events_of(one.anomaly.name, one.witness),
     )
-
-
-def _moments(one: Explanation) -> list[lanes.Moment]:
-    return [moment for op in one.ops if (moment := op.moment) is not None]
 
 
 def _sentence(text: str) -> str:
@@ -165,38 +195,22 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
     return slugs
 
 
-def _times(run: Path, held: AnomalyFound, facts: Lookup | None) -> tuple[float, ...]:
-    """When the first operations of many witnesses ended, or the records that they name were sent.
-
-    Seconds, ascending; of what names neither, nothing.
-    """
-    if facts is None or held.name in found.JOINED:
-        return ()
-    first: list[int] = []
-    named: dict[str, tuple[Any, list[Any]]] = {}
-    for witness in found.sampled(run, held, TIMES_MAX):
-        ops = [op for op in named_ops(witness) if op >= 0]
-        if ops:
-            first.append(ops[0])
-        elif pair := next(pairs(witness), None):
-            named.setdefault(repr(pair[0]), (pair[0], []))[1].append(pair[1])
-    known = facts.ops(first)
-    times = [known[op].at_ns for op in first if op in known]
-    for key, values in sorted(named.values(), key=lambda one: -len(one[1]))[:KEYS_MAX]:
-        sent = {repr(row.value): row for row in facts.rows("sends", key, TIMES_MAX, values=values)}
-        rows = [row for value in values if (row := sent.get(repr(value))) is not None]
-        times += [row.invoke_ns if row.complete_ns is None else row.complete_ns for row in rows]
-    return tuple(sorted(round(time / 1e9, 4) for time in times))
+def _times(run: Path, held: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
+    """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
+    if held.name in found.JOINED:
+        return tuple(sorted(chosen.of_messages(run, held, facts)))
+    return tuple(sorted(one.at_s for one in known if one.at_s is not None))
 
 
 def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown:
-    moments = _moments(one)
+    moments = one.moments
     size = one.witness.get("scc-size")
     whole = size if type(size) is int and "cycle" not in one.witness else len(one.involved.ops)
     data = {
-        "lanes": lanes.data(around, strips.touched) if moments else None,
+        "lanes": lanes.data(around, strips.touched) if moments or one.beside else None,
         "names": {str(op.id): op.name for op in one.ops},
         "strips": list(strips.strips),
+        "polls": not piped.is_one(one.anomaly.name),  # whether the history says who polled
         "graph": _graph(one),
     }
     past = f"{one.before.label}, until {(one.before.end_ns or 0) / 1e9:.3f} s" if one.before else ""
@@ -209,9 +223,12 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         more_ops=max(0, whole - len(one.ops)),
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
+        timed=bool(moments or one.beside),
+        nothing=explained.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", line.node, _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
+        at_s=max(at) / 1e9 if (at := piped.moments(one.anomaly.name, one.witness)) else None,
         data=data,
         pages=tuple(
             (f"key {plain(key)}", f"{orders.NAME}/{page.name}")

@@ -11,11 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
 from harness.model.errors import BadInput, Missing
 from harness.model.result import Result
-from harness.report import listing, prose, readings, spans
+from harness.report import damaged, listing, prose, readings, spans
 from harness.report.page import context, document, series, settings
 from harness.report.page.context import Group
 from harness.report.readings import Readings
@@ -23,13 +21,10 @@ from harness.report.spans import Span
 from harness.report.teller import plain
 
 BYTES_MAX: Final = 3_000_000
-SHOWN: Final = (context.OF_EACH, 3, 1, 0)  # of an anomaly, tried in turn until the page is small enough
+# Witnesses and lines of an anomaly, tried in turn until the page is small enough.
+SHOWN: Final = ((context.OF_EACH, context.LISTED_MAX), (5, 100), (3, 30), (1, 0), (0, 0))
 FAULTS_MAX: Final = 300
 GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
-# What files of another version, or edited ones, make of code that reads them.
-DAMAGED: Final = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, pa.ArrowException,
-)  # fmt: skip
 FIGURES: Final = ("sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
 OUTCOMES: Final = ("ok", "info", "fail")
 
@@ -63,18 +58,26 @@ def page(run: Path) -> str:
     groups = _groups(run, result, data, notes)
     charts = series.of_run(run, data, faults)
     text = ""
-    for most in SHOWN:
-        kept = [replace(group, shown=group.shown[:most]) for group in groups]
+    for most, lines in SHOWN:
+        kept = [
+            replace(group, shown=group.shown[:most], listed=_thinned(group.listed, lines)) for group in groups
+        ]
         values = _values(run, plan, result, notes, faults, kept, data)
-        text = document.render("report.html.j2", {**charts, **_found(kept, data.end_s)}, values)
+        text = document.render("report.html.j2", {**charts, **_found(run, kept, data.end_s)}, values)
         if len(text.encode(errors="backslashreplace")) <= BYTES_MAX:
             break
     return text
 
 
-def _found(groups: Sequence[Group], end_s: float) -> dict[str, Any]:
+def _thinned(listed: Sequence[Any], most: int) -> tuple[Any, ...]:
+    """At most so many, evenly among them."""
+    return tuple(listed[:: -(-len(listed) // most)]) if most and listed else ()
+
+
+def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
     """Witnesses for the drawings, and when those of each anomaly were."""
     return {
+        "explain": f"harness explain {plain(run)}",
         "witnesses": {one.slug: one.data for group in groups for one in group.shown},
         "anomalies": [
             {
@@ -82,6 +85,9 @@ def _found(groups: Sequence[Group], end_s: float) -> dict[str, Any]:
                 "slug": group.slug,
                 "bad": group.found.bad,
                 "count": group.found.count,
+                "joined": group.joined,
+                "verb": group.verb,
+                "listed": [list(row) for row in group.listed],
                 **series.moments(group.times, end_s),
             }
             for group in groups
@@ -103,20 +109,15 @@ def _result(run: Path) -> tuple[Result | None, list[str]]:
 
 
 def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
-    """The verdict in words; the bare one where the results were edited so that they say no more."""
-    if result is None:
-        return "Not judged."
-    try:
-        return plain(prose.verdict(result, plan))
-    except DAMAGED:
-        return f"{result.valid.upper()}."
+    """The verdict in words."""
+    return "Not judged." if result is None else plain(prose.verdict(result, plan))
 
 
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
     """What the charts need; nothing where tables are damaged or missing."""
     try:
         data, faults = readings.read(run), spans.of_run(run)
-    except DAMAGED as error:
+    except damaged.DAMAGED as error:
         notes.append(
             f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})"
         )
@@ -132,7 +133,7 @@ def _groups(run: Path, result: Result | None, data: Readings, notes: list[str]) 
     ops = sum(reading.count for reading in data.by_f.values())
     try:
         return context.of_run(run, result, ops, data.end_s)
-    except DAMAGED as error:
+    except damaged.DAMAGED as error:
         notes.append(
             f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})"
         )

@@ -17,6 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.report import piped, pipelines
+from harness.report.teller import plain
+
 WINDOWS_MAX: Final = 4
 LANES_MAX: Final = 14
 BARS_MAX: Final = 260
@@ -27,6 +30,7 @@ OPEN_NS: Final = 1_000_000_000  # how long before a window an op may have begun 
 COLUMNS: Final = ("index", "process", "type", "f", "invoke_ns", "complete_ns")
 
 Moment = tuple[int, int]
+Event = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,14 @@ class Around:
 
     windows  (begin, end) in nanoseconds, ascending, apart
     ops      of the witness
+    events   of the processes of a pipeline's instances: (process, nanoseconds, text)
     bars     of each window
     more     ops beyond READ_MAX, by window
     """
 
     windows: Sequence[Moment]
     ops: frozenset[int]
+    events: Sequence[Event] = ()
     bars: list[dict[int, Bar]] = field(default_factory=list)
     more: list[int] = field(default_factory=list)
 
@@ -113,6 +119,15 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
                 )
 
 
+def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
+    """What instances did around a witness of a pipeline, each by the number of its process."""
+    return [
+        (one["incarnation"], one["time_ns"], plain(pipelines.event(one)))
+        for one in piped.around(name, witness)
+        if type(one.get("incarnation")) is int and one.get("event") is not None
+    ]
+
+
 def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     """The lanes as plain data: those of the witness first, then who touched its keys, then the others.
 
@@ -121,6 +136,7 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     windows  [begin, end] in seconds
     lanes    processes, from above
     bars     per window: [lane, begin, end or None, type, f, op, 1 of the witness, what it did]
+    events   [lane, time, text] of instances
     left     [lanes, ops] for which there was no room
     """
     every = [bar for held in around.bars for bar in held.values()]
@@ -128,6 +144,8 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     for bar in every:
         rank = (0 if bar.op in around.ops else 1 if bar.op in touched else 2, bar.begin_ns)
         ranks[bar.process] = min(rank, ranks.get(bar.process, rank))
+    for process, time_ns, _ in around.events:
+        ranks[process] = min((0, time_ns), ranks.get(process, (0, time_ns)))
     chosen = sorted(ranks, key=lambda process: (*ranks[process], process))[:LANES_MAX]
     lanes = {process: lane for lane, process in enumerate(chosen)}
     shown, left = [], sum(around.more)
@@ -140,6 +158,11 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
         "windows": [[begin / 1e9, end / 1e9] for begin, end in around.windows],
         "lanes": chosen,
         "bars": shown,
+        "events": [
+            [lanes[process], round(time_ns / 1e9, 6), text]
+            for process, time_ns, text in around.events
+            if process in lanes
+        ],
         "left": [len(ranks) - len(chosen), left],
     }
 

@@ -50,3 +50,14 @@ def test_keys_and_values_of_any_type_are_told(tmp_path: Path) -> None:
     for table in ("sends", "polls"):
         assert run.arrow(table).column("key").to_pylist() == ['"a"']
         assert run.arrow(table).column("value").to_pylist() == ['{"b":1}']
+
+
+def test_a_frame_of_polars_is_the_table(tmp_path: Path) -> None:
+    recorded(tmp_path, "one", simulate(1, ops=100))
+    run = harness.load("one", tmp_path)
+    for table in ("ops", "sends", "nemesis"):
+        frame, arrow = run.polars(table), run.arrow(table)
+        assert frame.columns == arrow.column_names
+        assert frame.height == arrow.num_rows
+        assert frame.to_dicts() == arrow.to_pylist()
+    assert run.polars("sends").height > 0

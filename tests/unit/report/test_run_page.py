@@ -138,7 +138,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "older": (edited(lambda data: data.update(schema=0)), "lost-write"),
     "not JSON": (lambda folder: _write(folder / "results.json", b"{"), "not JSON"),
     "no verdict": (edited(lambda data: data.pop("valid")), "not the result of a check"),
-    "edited promise": (edited(lambda data: data.update(promised="perhaps")), "INVALID."),
+    "edited promise": (edited(lambda data: data.update(promised="perhaps")), "cannot be used"),
     "edited witnesses": (
         edited(lambda data: data["anomalies"][0].update(witnesses=[{"key": [], "ops": {"a": 1}}])),
         "lost-write",

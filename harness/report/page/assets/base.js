@@ -16,8 +16,16 @@ function svg(name, attributes, ...children) {
   for (const [key, value] of Object.entries(attributes || {})) {
     made.setAttribute(key, typeof value === "number" ? String(Math.round(value * 10) / 10) : value);
   }
+  // What is made smaller, on paper, is drawn smaller as a whole.
+  if (name === "svg" && attributes.width && !attributes.viewBox) made.setAttribute("viewBox", `0 0 ${made.getAttribute("width")} ${made.getAttribute("height")}`);
   made.append(...children);
   return made;
+}
+
+// How wide something may be that is drawn in an element: as wide as it, or as what is printed.
+const Paper = { width: 0 };
+function roomIn(element) {
+  return Paper.width ? Math.min(Paper.width, element.clientWidth || Paper.width) : element.clientWidth;
 }
 
 function titled(text, made) {

@@ -117,7 +117,7 @@ const Charts = (() => {
     const bubble = tip ? tooltip(tip) : { init: () => 0, setCursor: () => 0 };
     const [from, to] = Range.get();
     const u = new uPlot({
-      width: Math.max(280, host.clientWidth - 6), height, series: [{}, ...series], legend: { show: false },
+      width: Math.max(280, roomIn(host) - 6), height, series: [{}, ...series], legend: { show: false },
       padding: [6, RIGHT, 0, 0],
       scales: { x: { time: false, min: from, max: to, range: () => Range.get() }, y },
       axes: [

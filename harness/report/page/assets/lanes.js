@@ -57,8 +57,8 @@ const Lanes = (() => {
     if (!held || !held.lanes.length) return;
     const left = held.left.map((count, n) => (count ? `${number(count)} more ${n ? "operations" : "processes"}` : "")).filter(Boolean);
     into.append(el("h4", {}, "Operations around it ", el("small", {},
-      `named: of the witness; dark: at the same place of the log; pale: others${left.length ? "; no room for " + left.join(" and ") : ""}`)));
-    const outer = Math.max(640, into.clientWidth - 3);
+      `named: of the witness; dark: at the same place of the log; pale: others${held.events.length ? "; triangles: what instances did" : ""}${left.length ? "; no room for " + left.join(" and ") : ""}`)));
+    const outer = Math.max(640, roomIn(into) - 3);
     const size = widths(held.windows, outer - SIDE - 16 - GAP * (held.windows.length - 1));
     const bottom = TOP + held.lanes.length * ROW + 4;
     const made = svg("svg", { width: outer, height: bottom + 26, role: "img", "aria-label": "operations around the witness, a lane for each process" });
@@ -75,6 +75,11 @@ const Lanes = (() => {
         made.append(group);
         if (own) labels.push(place);
       }
+      for (const [lane, time, text] of held.events) {
+        if (time < window_[0] || time > window_[1]) continue;
+        const y = TOP + lane * ROW + ROW / 2;
+        made.append(titled(text, svg("path", { d: markPath("event", x(time), y, 4.2), class: "event" })));
+      }
       start += width + GAP;
       if (n + 1 < held.windows.length) {
         const gap = held.windows[n + 1][0] - window_[1];
@@ -82,7 +87,7 @@ const Lanes = (() => {
         made.append(svg("path", { d: `M${start - GAP / 2 - 3} ${TOP - 4}V${bottom}M${start - GAP / 2 + 3} ${TOP - 4}V${bottom}`, class: "axis", "stroke-dasharray": "3 3" }));
       }
     });
-    const own = new Set(held.bars.flat().filter((one) => one[6]).map((one) => one[0]));
+    const own = new Set([...held.bars.flat().filter((one) => one[6]), ...held.events].map((one) => one[0]));
     held.lanes.forEach((process, lane) => {
       made.append(svg("text", { x: 10, y: TOP + lane * ROW + 16, class: own.has(lane) ? "" : "f" }, "process " + process));
     });

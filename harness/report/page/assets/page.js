@@ -7,7 +7,7 @@
   const all = (selector, within) => [...(within || document).querySelectorAll(selector)];
 
   // --- theme ---
-  let printing = false;
+  let printing = "";  // the theme that comes back after
 
   function redraw() {
     if (byId("charts")) Charts.draw();
@@ -70,11 +70,28 @@
   }
 
   // --- the range ---
-  // A fault is in a range while it is on; a witness where its first operation began or its last one ended.
+  // A fault is in a range while it is on; a witness where its first operation began or its last one ended,
+  // or, of a pipeline, where it happened.
   function inside(one) {
     const [begin, end] = [Number(one.dataset.begin), Number(one.dataset.end)];
     if (one.matches("tr")) return Range.touches(begin, end);
+    if (one.dataset.at !== undefined) return Range.touches(Number(one.dataset.at), Number(one.dataset.at));
     return Range.touches(begin, begin) || Range.touches(end, end);
+  }
+
+  // The witnesses of a group that are a line each, those in the range; some, where they are many.
+  const LINES = 60;
+  function lines(group, held, whole) {
+    const place = group.querySelector(".lines");
+    const found = whole || !held ? [] : held.listed.filter(([, at]) => Range.touches(at, at));
+    place.replaceChildren();
+    place.hidden = !found.length;
+    if (!found.length) return 0;
+    const few = found.filter((_, n) => found.length <= LINES || Math.floor((n * LINES) / found.length) !== Math.floor(((n - 1) * LINES) / found.length));
+    const rows = few.map(([n, at, text]) => el("li", {}, el("b", {}, "#" + n), " ", el("span", { class: "when" }, seconds(at)), " ", text, " ",
+      el("code", {}, `${Run.explain} '${held.name}#${n}'`)));
+    place.append(el("p", { class: "faint" }, `${few.length < found.length ? `${number(few.length)} of ${number(found.length)}` : number(found.length)} more in the range, to read in a terminal:`), el("ul", {}, ...rows));
+    return found.length;
   }
 
   function show(from, to, whole) {
@@ -95,9 +112,11 @@
       const per = Run.cells / Run.windows;
       const count = held ? held.cells.reduce((sum, cell, n) => sum + (cell >= first * per && cell < last * per ? held.counts[n] : 0), 0) : 0;
       const shown = all("details.witness", group);
+      if (held && held.joined && held.known) for (const one of shown) one.hidden = !whole && !count;  // of records of many times
+      const more = lines(group, held, whole);
       group.querySelector(".inrange").textContent = whole ? "" : held && held.known
-        ? `${number(count)} of ${number(held.known)}${held.known < held.count ? " whose time is known here" : ""} began in the range` : "its time is not known";
-      group.querySelector(".nothing").hidden = whole || !shown.length || shown.some((one) => !one.hidden);
+        ? `${number(count)} of ${number(held.known)}${held.known < held.count ? " whose time is known here" : ""} ${held.verb} in the range` : "its time is not known";
+      group.querySelector(".nothing").hidden = whole || more > 0 || !shown.length || shown.some((one) => !one.hidden);
     }
     const faults = byId("faults");
     if (faults) faults.querySelector(".nothing").hidden = all("tbody tr", faults).some((row) => !row.hidden);
@@ -171,16 +190,23 @@
   let width = innerWidth;
   let waiting = 0;
   addEventListener("resize", () => {
-    if (innerWidth === width) return;
+    if (innerWidth === width || printing) return;
     width = innerWidth;
     clearTimeout(waiting);
     waiting = setTimeout(redraw, 120);
   });
+  // On paper everything is light, and as wide as paper; it is drawn again when that is over.
   addEventListener("beforeprint", () => {
-    printing = isDark();
-    if (printing) theme("light");
+    printing = isDark() ? "dark" : "light";
+    Paper.width = 1000;
+    theme("light");
   });
-  addEventListener("afterprint", () => printing && theme("dark"));
+  addEventListener("afterprint", () => {
+    if (!printing) return;
+    Paper.width = 0;
+    theme(printing);
+    printing = "";
+  });
   addEventListener("hashchange", follow);
   // Once more when all is laid out: the browser goes to the fragment by itself, and takes the focus away.
   addEventListener("load", () => setTimeout(() => {

@@ -25,7 +25,7 @@ const Strip = (() => {
     made.append(svg("text", { x: x + width / 2, y: 48, "text-anchor": "middle", class: "f", "font-size": "11" }, "none"));
   }
 
-  function cellOf(made, cell, [x, width]) {
+  function cellOf(made, cell, [x, width], polled) {
     const [offset, value, writer, polls, own] = cell;
     const middle = x + width / 2;
     const group = svg("g", {});
@@ -39,9 +39,9 @@ const Strip = (() => {
       group.append(svg("path", { d: markPath(type, x + 12, 55, 3.6), class: type }));
       group.append(svg("text", { x: x + 20, y: 59, class: "f", "font-size": "11" }, "p" + process));
     } else group.append(svg("text", { x: middle, y: 59, "text-anchor": "middle", class: "lost", "font-size": "11" }, "nobody"));
-    const wrong = writer && (polls ? writer[0] === "fail" : writer[0] === "ok");
-    told += polls ? `; polled ${polls} times` : "; never polled";
-    group.append(svg("text", { x: middle, y: 81, "text-anchor": "middle", class: wrong ? "lost" : "f num", "font-size": "11" }, polls ? `${number(polls)} ×` : "never"));
+    const wrong = polled && writer && (polls ? writer[0] === "fail" : writer[0] === "ok");
+    if (polled) told += polls ? `; polled ${polls} times` : "; never polled";
+    if (polled) group.append(svg("text", { x: middle, y: 81, "text-anchor": "middle", class: wrong ? "lost" : "f num", "font-size": "11" }, polls ? `${number(polls)} ×` : "never"));
     if (own) group.append(svg("rect", { x: x + 1, y: 21, width: width - 2, height: 46, rx: 5, class: "mark" }));
     made.append(titled(told, group));
   }
@@ -57,14 +57,15 @@ const Strip = (() => {
     made.append(svg("text", { x: 10, y: y + 4, class: polled.some((one) => names[one[2]]) ? "" : "f", "font-size": "11" }, `p${process}, ${Number(begin.toFixed(2))} s`));
   }
 
-  function section(held, names) {
+  // polled: whether the history says who polled; of a pipeline it does not.
+  function section(held, names, polled) {
     const [places, width] = layout(held.cells, SIDE);
-    const height = 96 + held.passes.length * PASS + 4;
+    const height = (polled ? 96 : 74) + held.passes.length * PASS + 4;
     const made = svg("svg", { width: width + 12, height, role: "img", "aria-label": "the log of the key, offset by offset" });
-    for (const [y, text] of [[15, "offset"], [39, "value"], [59, "written by"], [81, "polled"]]) {
+    for (const [y, text] of [[15, "offset"], [39, "value"], [59, "written by"], ...(polled ? [[81, "polled"]] : [])]) {
       made.append(svg("text", { x: 10, y, class: "f", "font-size": "11" }, text));
     }
-    held.cells.forEach((cell, n) => (cell.length === 2 ? hole : cellOf)(made, cell, places[n]));
+    held.cells.forEach((cell, n) => (cell.length === 2 ? hole : cellOf)(made, cell, places[n], polled));
     held.passes.forEach((one, n) => {
       const y = 102 + n * PASS;
       made.append(svg("path", { d: `M${SIDE} ${y}H${width}`, class: "grid" }));
@@ -78,8 +79,8 @@ const Strip = (() => {
       if (!strip.sections.length) continue;
       const left = strip.sections.reduce((sum, one) => sum + one.left, 0);
       into.append(el("h4", {}, `The log of key ${strip.key} `, el("small", {},
-        `framed: of the witness; below: who read through it, a row for each pass${strip.cut ? ", of many more polls than were read" : ""}${left ? `, and ${number(left)} more` : ""}`)));
-      for (const one of strip.sections) into.append(el("div", { class: "scroll" }, section(one, witness.names)));
+        !witness.polls ? "so the history numbers that input partition; framed: of the witness" : `framed: of the witness; below: who read through it, a row for each pass${strip.cut ? ", of many more polls than were read" : ""}${left ? `, and ${number(left)} more` : ""}`)));
+      for (const one of strip.sections) into.append(el("div", { class: "scroll" }, section(one, witness.names, witness.polls)));
     }
   }
 

@@ -60,7 +60,7 @@ const Tracks = (() => {
   }
 
   function picture() {
-    const width = Math.max(280, host.clientWidth - 6) - LEFT - RIGHT;
+    const width = Math.max(280, roomIn(host) - 6) - LEFT - RIGHT;
     const timed = Run.anomalies.filter((one) => one.cells.length).slice(0, 12);
     const height = 4 + Run.faults.length * 24 + timed.length * 27;
     const made = svg("svg", { width: LEFT + width + RIGHT, height, role: "img", "aria-label": "faults and anomalies over time" });

@@ -1,0 +1,95 @@
+"""Results, plans and tables that someone edited, or that are damaged: refused with one message.
+
+`well_formed` looks at what every reader of results.json relies on. What witnesses hold is as varied as the
+anomalies, so a mistake in there shows only when it is told: `telling` turns what then goes wrong into the
+message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from harness.model.errors import NOT_OURS, BadInput
+from harness.model.result import Result
+
+# What files of another version, or edited ones, make of code that reads them.
+DAMAGED: Final = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError,
+    pa.ArrowException,
+)  # fmt: skip
+COUNTS: Final = ("ops", "sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
+OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborted")
+
+
+@contextmanager
+def telling(*runs: Path) -> Iterator[None]:
+    """For what tells of the results of runs: raises BadInput where they cannot be told.
+
+    A full disk or a missing permission is not their fault, and stays the OSError that it is.
+    """
+    try:
+        yield
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.errno in NOT_OURS:
+            raise
+        named = " or ".join(str(run / "results.json") for run in runs)
+        first = (str(error).splitlines() or [""])[0]
+        again = " ".join(map(str, runs))
+        raise BadInput(
+            f"{named}: edited or damaged, so that it cannot be told ({type(error).__name__}: {first}); "
+            f"judge it again: harness check {again}"
+        ) from None
+
+
+def well_formed(result: Result) -> Result:
+    """The result, whose parts are of the types that all readers rely on. Raises TypeError."""
+    for found in result.anomalies:
+        if not (isinstance(found.name, str) and isinstance(found.summary, str) and _count(found.count)):
+            raise TypeError(f"the anomaly {found.name!r}")
+        if not all(isinstance(witness, dict) for witness in found.witnesses):
+            raise TypeError(f"the witnesses of {found.name}")
+        if not (_promise(found.promised) and isinstance(found.bad, bool)):
+            raise TypeError(f"promised or bad of {found.name}")
+    if not _promise(result.promised):
+        raise TypeError("promised")
+    if not isinstance(result.statistics, dict) or not all(isinstance(one, str) for one in result.reasons):
+        raise TypeError("statistics or reasons")
+    if wrong := _wrong(result.statistics):
+        raise TypeError(f"statistics: {wrong}")
+    return result
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int
+
+
+def _promise(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(_count, value.values()))
+
+
+def _wrong(figures: Mapping[str, Any]) -> str:
+    """Which of the figures is not of its type; empty: none. One that is not there is no mistake."""
+    for name in COUNTS:
+        if name in figures and not _count(figures[name]):
+            return name
+    by_f = figures.get("by_f", {})
+    if not isinstance(by_f, Mapping) or not all(map(_counts, by_f.values())):
+        return "by_f"
+    through = figures.get("pipeline", {})
+    if not isinstance(through, Mapping):
+        return "pipeline"
+    if "inputs" in through and not all(_count(through.get(name)) for name in OF_PIPELINES):
+        return "pipeline"
+    told = figures.get("offsets", {})
+    if not isinstance(told, Mapping) or not _counts(told.get("events", {})):
+        return "offsets"
+    return ""

@@ -1,0 +1,158 @@
+"""Which witnesses a page shows, and which it lists in a line each: the worst, and some of all its time.
+
+A range of time that somebody chooses then has witnesses to open, or at least lines that say how to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.model.result import AnomalyFound
+from harness.report import found, piped
+from harness.report.involved import named_ops, pairs
+from harness.report.lookup import Lookup
+from harness.report.spans import Span
+from harness.report.teller import plain
+from harness.report.witnesses import text as witness_text
+
+WORST: Final = 3  # shown whenever they were
+CELLS: Final = 120  # of the run's time, which are to have lines alike
+TIMES_MAX: Final = 6_000  # witnesses of an anomaly whose times are looked up, evenly among them
+KEYS_MAX: Final = 24  # in which the records of witnesses are looked up that name no operation
+TEXT_MAX: Final = 160  # characters of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A witness by its number, and when it began, in seconds; None where that is not known."""
+
+    number: int
+    witness: Mapping[str, Any]
+    at_s: float | None
+
+
+def timed(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[Timed]:
+    """Witnesses of an anomaly, evenly among all of them and the worst for sure, with their times.
+
+    The time of one is when its first operation ended, or the record that it names was sent; of one of a
+    pipeline when it happened.
+    """
+    step = max(1, -(-held.count // TIMES_MAX))
+    kept = [
+        (number, witness)
+        for number, witness in enumerate(found.numbered(run, held), 1)
+        if number <= len(held.witnesses) or number % step == 0
+    ]
+    times = _times(held.name, [witness for _, witness in kept], facts)
+    return [Timed(number, witness, at) for (number, witness), at in zip(kept, times, strict=True)]
+
+
+def _times(name: str, witnesses: Sequence[Mapping[str, Any]], facts: Lookup | None) -> list[float | None]:
+    if piped.is_one(name):
+        return [_seconds(max(piped.moments(name, one), default=None)) for one in witnesses]
+    if facts is None:
+        return [None] * len(witnesses)
+    first = [next((op for op in named_ops(one) if op >= 0), None) for one in witnesses]
+    known = facts.ops(op for op in first if op is not None)
+    ends: list[int | None] = [known[op].at_ns if op in known else None for op in first]
+    named = [
+        None if op is not None else next(pairs(one), None) for op, one in zip(first, witnesses, strict=True)
+    ]
+    sent = sends_ns(facts, [pair for pair in named if pair is not None])
+    return [
+        _seconds(end if pair is None else sent.get((repr(pair[0]), repr(pair[1]))))
+        for end, pair in zip(ends, named, strict=True)
+    ]
+
+
+def _seconds(time_ns: int | None) -> float | None:
+    return None if time_ns is None else round(time_ns / 1e9, 4)
+
+
+def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str, str], int]:
+    """When records, (key, value), were sent, by their texts; of the keys with the most of them."""
+    by_key: dict[str, tuple[Any, dict[str, Any]]] = {}
+    for key, value in named:
+        by_key.setdefault(repr(key), (key, {}))[1][repr(value)] = value
+    times: dict[tuple[str, str], int] = {}
+    for key, values in sorted(by_key.values(), key=lambda one: -len(one[1]))[:KEYS_MAX]:
+        for row in facts.rows("sends", key, TIMES_MAX, values=list(values.values())):
+            end = row.invoke_ns if row.complete_ns is None else row.complete_ns
+            times.setdefault((repr(key), repr(row.value)), end)
+    return times
+
+
+def of_messages(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[float]:
+    """When the messages were sent that `unseen` joins; seconds. Its file has all of them, a row a key."""
+    if facts is None:
+        return []
+    rows = [one for one in found.stored(run, held.name) if one.get("messages")]
+    named = [(one["key"], value) for one in rows for value in one["messages"]]
+    if not rows and held.witnesses:
+        named = [pair for pair in pairs(held.witnesses[0]) if pair[1] is not None]
+    step = max(1, -(-len(named) // TIMES_MAX))
+    return [time / 1e9 for time in sends_ns(facts, named[::step]).values()]
+
+
+def shown(every: Sequence[Timed], room: int, faults: Sequence[Span]) -> list[Timed]:
+    """At most `room` of them: the worst, then one of each fault's time, then those farthest in time from all
+    that are chosen."""
+    chosen = list(every[: min(room, WORST)])
+    rest = [one for one in every[len(chosen) :] if one.at_s is not None]
+    for span in faults:
+        if len(chosen) < room and not any(_on(span, one) for one in chosen):
+            met = next((one for one in rest if _on(span, one)), None)
+            if met is not None:
+                chosen.append(met)
+    taken = {one.number for one in chosen}
+    rest = [one for one in rest if one.number not in taken]
+    times = [one.at_s for one in chosen if one.at_s is not None]
+    while len(chosen) < room and rest:
+        far = max(rest, key=lambda one: (_apart(one, times), -one.number))
+        rest.remove(far)
+        chosen.append(far)
+        times.append(far.at_s or 0.0)
+    known = {one.number for one in chosen}
+    chosen += [one for one in every if one.number not in known][: room - len(chosen)]
+    return chosen
+
+
+def _on(span: Span, one: Timed) -> bool:
+    if one.at_s is None:
+        return False
+    return span.begin_ns <= one.at_s * 1e9 and (span.end_ns is None or one.at_s * 1e9 <= span.end_ns)
+
+
+def _apart(one: Timed, times: Sequence[float]) -> float:
+    """How far it is from the nearest of some times."""
+    at = one.at_s or 0.0
+    return min((abs(at - time) for time in times), default=0.0)
+
+
+def listed(
+    name: str, every: Sequence[Timed], apart: frozenset[int], room: int, end_s: float
+) -> list[tuple[int, float, str]]:
+    """(number, seconds, text) of at most `room` others, ascending in time: of each cell of time one, then a
+    second one of each, and so on. `apart`: numbers of those that are shown."""
+    cells: dict[int, int] = {}
+    ranked = []
+    for one in every:
+        if one.at_s is None or one.number in apart:
+            continue
+        cell = int(one.at_s / end_s * CELLS) if end_s > 0 else 0
+        cells[cell] = cells.get(cell, 0) + 1
+        ranked.append((cells[cell], one.number, one))
+    kept = [one for _, _, one in sorted(ranked, key=lambda row: row[:2])[: max(0, room)]]
+    return sorted(
+        ((one.number, one.at_s or 0.0, _line(name, one.witness)) for one in kept),
+        key=lambda row: (row[1], row[0]),
+    )
+
+
+def _line(name: str, witness: Mapping[str, Any]) -> str:
+    """A witness in a line, of what it says itself: nothing is looked up."""
+    text = plain(witness_text(name, witness, None))
+    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

@@ -1,0 +1,83 @@
+"""Where a witness of a pipeline is in the history: its log, the op that sent its record, and its moments.
+
+Such a witness says the record's own key, the input topic and the partition; the history has a number for
+each log instead, and no op of it reads: what instances did stands in their events, of which the witness
+quotes those around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.report.lookup import Facts
+from harness.report.pipelines import EPOCH, FORMS
+
+Witness = Mapping[str, Any]
+FILE: Final = Path("pipeline") / "pipeline.json"
+OFFSETS_MAX: Final = 12  # of a range that was passed over
+
+
+def is_one(name: str) -> bool:
+    """Whether an anomaly is one of pipelines."""
+    return name in FORMS
+
+
+def log_of(run: Path, witness: Witness) -> int | None:
+    """The number that the history has for the log of a witness: partition p of input topic t of n is
+    p * n + t. None for another topic, and where the run does not say which its inputs are."""
+    try:
+        inputs = orjson.loads((run / FILE).read_bytes())["input"]
+        topic, partition = inputs.index(witness["topic"]), witness["partition"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return partition * len(inputs) + topic if type(partition) is int and partition >= 0 else None
+
+
+def partition_of(witness: Witness) -> str | None:
+    """Its partition as brokers name it in their logs."""
+    topic, partition = witness.get("topic"), witness.get("partition")
+    return f"{topic}-{partition}" if isinstance(topic, str) and type(partition) is int else None
+
+
+def places(log: int, witness: Witness) -> list[tuple[int, int | None, Any]]:
+    """(log, offset or None, id or None) of the records that it is about."""
+    id_ = witness["id"] if type(witness.get("id")) is int else None
+    offset, first, until = (witness.get(name) for name in ("offset", "first", "until"))
+    if type(offset) is int and offset >= 0:
+        return [(log, offset, id_)]
+    if type(first) is int and first >= 0:
+        last = until if type(until) is int else first + 1
+        return [(log, at, None) for at in range(first, max(last, first + 1))[:OFFSETS_MAX]]
+    return [] if id_ is None else [(log, None, id_)]
+
+
+def senders(log: int, witness: Witness, facts: Facts | None) -> list[int]:
+    """The ops that sent its record."""
+    if facts is None or type(witness.get("id")) is not int:
+        return []
+    return [record.op for record in facts.sends(log, witness["id"])[:2]]
+
+
+def moments(name: str, witness: Witness) -> list[int]:
+    """Nanoseconds: when it happened, and its outputs were written."""
+    if not is_one(name):
+        return []
+    outputs = witness.get("outputs") or ()
+    held = [witness, *(one for one in outputs if isinstance(one, Mapping))]
+    return sorted({at for one in held if (at := _time(one)) is not None})
+
+
+def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:
+    """What instances and faults did around it, as far as times are those of the run."""
+    events = (witness.get("around") or ()) if is_one(name) else ()
+    return [one for one in events if isinstance(one, Mapping) and _time(one) is not None]
+
+
+def _time(one: Mapping[str, Any]) -> int | None:
+    """Its time since the run began; None for a time of day."""
+    at = one.get("time_ns")
+    return at if type(at) is int and 0 <= at < EPOCH else None

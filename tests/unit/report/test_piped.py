@@ -1,0 +1,90 @@
+"""Witnesses of pipelines in `explain`, on the page and in `shrink`: their logs, ops, moments and faults."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.model.errors import BadInput
+from harness.model.options import CheckOptions
+from harness.report import around, explain, explained, found, listing, onward, piped
+from harness.report.page import draw
+from harness.shrinking import folder as shrinking
+from tests.unit.report.piped_run import GAP, LOG, MISSING, NAME, RECORD
+from tests.unit.report.piped_run import piped as piped_run
+from tests.unit.report.test_prose import flat
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return piped_run(tmp_path_factory.mktemp("runs"))
+
+
+def told(run: Path, asked: str) -> explain.Explanation:
+    return explain.explain(run, listing.require_result(run), found.asked(asked))
+
+
+def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
+    assert piped.log_of(run, MISSING) == LOG
+    assert piped.log_of(run, {**RECORD, "topic": f"{NAME}-0"}) == LOG - 1
+    for odd in ({"topic": f"{NAME}-2"}, {"topic": None}, {"partition": None}, {"partition": "2"}):
+        assert piped.log_of(run, {**RECORD, **odd}) is None
+    assert piped.log_of(run / "nowhere", MISSING) is None
+
+
+def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(run: Path) -> None:
+    one = told(run, "missing-output")
+    assert one.involved.places == ((LOG, 1, 43),) and one.involved.keys == (LOG,)
+    (sender,) = one.ops
+    assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
+    assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
+    assert [span.label for span in one.spans] == ["kill:leader n2"]
+    said = flat(explained.text(one))
+    assert "sent 43 to key 5 at offset 1" in said
+    assert "kill:leader n2, 5.000 s to 15.000 s: during it" in said
+    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explained.text(one))
+    assert command and command.groups() == (str(LOG), "1")
+    seen = around.Seen()
+    assert list(around.find(run, around.Place(LOG, 1, None, 1), seen)) and seen.key
+
+
+def test_a_range_of_offsets_has_its_places(run: Path) -> None:
+    one = told(run, "offset-gap")
+    assert one.involved.places == ((LOG, 0, None), (LOG, 1, None))
+    assert not one.ops and [span.label for span in one.spans] == ["kill:leader n2"]
+
+
+def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
+    held = listing.require_result(run).anomalies[0]
+    later = 1_800_000_000_000_000_000  # a time of day is none of the run
+    bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
+    one = explain.about(run, held, 1, bare)
+    assert not one.moments and "not known: nothing says when this was" in explained.text(one)
+    assert "none" not in explained.text(one).partition("faults that were on")[2]
+
+
+def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
+    text = draw.page(run)
+    found_ = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found_
+    data = json.loads(found_.group(1))
+    assert [one["known"] for one in data["anomalies"]] == [1, 1]
+    witness = data["witnesses"]["missing-output-1"]
+    lanes, (strip,) = witness["lanes"], witness["strips"]
+    assert [event[1] for event in lanes["events"]] == [8.0] and 4 in lanes["lanes"]
+    assert strip["key"] == str(LOG) and witness["polls"] is False
+    marked = [cell for one in strip["sections"] for cell in one["cells"] if len(cell) == 5 and cell[4]]
+    assert [cell[:2] for cell in marked] == [[1, "43"]]
+    assert re.search(r'id="missing-output-1" data-begin="1.0" data-end="9.0" data-at="9.0"', text)
+    assert "kill:leader n2, 5.000 s to 15.000 s" in text and "None while these operations ran" not in text
+
+
+def test_shrink_refuses_and_points_to_the_plan(run: Path) -> None:
+    result = listing.require_result(run)
+    with pytest.raises(BadInput, match=r"is of a pipeline.*--anomaly missing-output --schedule"):
+        shrinking.of_run(run, result, None, CheckOptions())
+    assert not any(" shrink " in command for command, _ in onward.steps(run, result))
