@@ -31,6 +31,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "damaged": "where it was, the file cannot be read",
     "above-high-watermark": "on disk, and not yet on enough replicas to be served",
     "on-disk-but-not-served": "on disk, below the high watermark, and nobody read it",
+    "taken-for-another": "never written: the offset that was acknowledged holds another record, as if that "
+    "one had been sent again",
     "beyond-log-end": "the log ends before the offset that was acknowledged",
     "written-though-refused": "on disk, though its send was told to have failed",
     "aborted-but-served": "on disk as aborted, and read all the same",
@@ -197,7 +199,9 @@ def _not_there(one: _Asked, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
         return "beyond-log-end", f"the log ends at {log.end}"
     if offset < 0:
         return "never-written", "no acknowledgement named an offset, and no replica holds it"
-    return "not-explained", _instead(offset, held, log).removeprefix("; ") or "no replica holds it"
+    if held is not None:
+        return "taken-for-another", _instead(offset, held, log).removeprefix("; ")
+    return "not-explained", "no replica holds it"
 
 
 def _where(one: Seen) -> str:
