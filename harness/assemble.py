@@ -285,7 +285,8 @@ def _ahead(plan: TestPlan, faults: tuple[Fault, ...]) -> Ahead:
     """When which fault will come, for whoever watches."""
     schedule = timetable.entries(plan.schedule)
     timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
-    return Ahead(nemeses.rotations(faults, schedule), schedule, timing, plan.time_limit_s)
+    in_turns = () if loads.make(plan).drives_faults else nemeses.rotations(faults, schedule)
+    return Ahead(in_turns, schedule, timing, plan.time_limit_s)
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:

@@ -108,7 +108,7 @@ def run(
 
     asked = given(ctx)
     if asked.get("workload") == "recovery" and cli_recovery.several(asked.get("scenario"), plan):
-        return cli_recovery.run_several(asked, runs, spark_master, quiet)
+        return cli_recovery.run_several(asked, schedule, runs, spark_master, quiet)
     chosen, where = sources.gather(asked, plan, schedule)
     outcome = assemble.run(chosen, runs, say, spark_master, quiet, where)
     say("")

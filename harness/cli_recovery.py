@@ -53,7 +53,9 @@ def several(scenario: str | None, plan_file: Path | None) -> bool:
     return plan_file is None and (not scenario or "," in scenario)
 
 
-def run_several(options: Mapping[str, Any], runs: Path, master: str, quiet: bool) -> int:
+def run_several(
+    options: Mapping[str, Any], schedule: Path | None, runs: Path, master: str, quiet: bool
+) -> int:
     """Every scenario, or those that --scenario names with commas, each on a cluster of its own.
 
     Exit code 0: each did what is expected of it; 1: one did not; 2: some could not be run. Raises BadInput.
@@ -65,7 +67,7 @@ def run_several(options: Mapping[str, Any], runs: Path, master: str, quiet: bool
 
     rows, interrupted = recovery.run_each(
         recovery.names(options.get("scenario") or ""),
-        lambda name: sources.gather({**options, "scenario": name}, None, None)[0],
+        lambda name: sources.gather({**options, "scenario": name}, None, schedule)[0],
         lambda plan: assemble.run(plan, runs, say, master, quiet),
         say,
     )
