@@ -230,10 +230,8 @@ def _record(
     def env(fault: str = "") -> Env:
         # Counted by fault: which of two comes first must not move what they draw.
         draw = Draw.of(plan.seed, f"nemesis {fault}", next(counts[fault]))
-        left_s = plan.time_limit_s - (time.monotonic_ns() - zero_ns) / 1e9
-        return Env(
-            cluster, roles, crew, draw, admin.call, healthy_s=max(0.0, left_s) + LATER_S, sends=topics.sends()
-        )
+        until_s = zero_ns / 1e9 + plan.time_limit_s + LATER_S
+        return Env(cluster, roles, crew, draw, admin.call, until_s=until_s, sends=topics.sends())
 
     def invoke(op: Op) -> Op:
         return nemeses.invoke(faults, env(fault_of(op)), op)

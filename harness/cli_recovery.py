@@ -61,13 +61,17 @@ def run_several(
     Exit code 0: each did what is expected of it; 1: one did not; 2: some could not be run. Raises BadInput.
     """
     from harness import assemble, recovery, sources
+    from harness.model.errors import BadInput
+
+    if schedule is not None:
+        raise BadInput("--workload recovery has its own faults: leave --schedule out")
 
     def say(text: str) -> None:
         print(text, flush=True)
 
     rows, interrupted = recovery.run_each(
         recovery.names(options.get("scenario") or ""),
-        lambda name: sources.gather({**options, "scenario": name}, None, schedule)[0],
+        lambda name: sources.gather({**options, "scenario": name}, None, None)[0],
         lambda plan: assemble.run(plan, runs, say, master, quiet),
         say,
     )

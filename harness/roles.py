@@ -156,13 +156,20 @@ def _unhealthy(brokers: int, nodes: int, replicas: list[tuple[int | None, int]],
 class Topics:
     """Makes the topic of a key before the key is first used, a few ahead so that nobody waits.
 
-    Key k is partition k mod P of the topic `<run>-<k div P>`.
+    Key k is partition k mod P of the topic `<run>-<k div P>`. Where there are `inputs`, sends name partitions
+    of so many topics: number n is partition n div inputs of the topic n mod inputs; all are made ahead.
     """
 
     def __init__(
-        self, call: Call, run: str, partitions: int, replication: int, config: Mapping[str, str]
+        self,
+        call: Call,
+        run: str,
+        partitions: int,
+        replication: int,
+        config: Mapping[str, str],
+        inputs: int = 0,
     ) -> None:
-        self._call, self._run = call, run
+        self._call, self._run, self._inputs = call, run, inputs
         self._partitions, self._replication, self._config = partitions, replication, config
         self._made = 0
         self._lock = threading.Lock()
@@ -207,6 +214,8 @@ class Topics:
             if isinstance(mop, list) and mop[0] == "send":
                 number = mop[1] // self._partitions
                 self._keys.append(mop[1])
+                if self._inputs:
+                    continue
                 if number >= self._made:
                     self.ensure(mop[1])
                 elif number + AHEAD >= self._made and (self._ahead is None or not self._ahead.is_alive()):
@@ -216,7 +225,12 @@ class Topics:
     def sends(self) -> dict[tuple[str, int], int]:
         """(topic, partition) -> how many of the last LATELY sends went there."""
         found = Counter(self._keys.copy())
-        return {(self.name(key // self._partitions), key % self._partitions): n for key, n in found.items()}
+        return {self._place(key): n for key, n in found.items()}
+
+    def _place(self, key: int) -> tuple[str, int]:
+        if self._inputs:
+            return self.name(key % self._inputs), key // self._inputs
+        return self.name(key // self._partitions), key % self._partitions
 
     def _make_ahead(self, key: int) -> None:
         """In a thread; what fails here is tried again when it is needed."""

@@ -98,8 +98,9 @@ def hire(
     stack.callback(crew.stop)
     config_of_topics = existing.topic_config(plan)
     topics = Topics(
-        admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics
-    )
+        admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics,
+        inputs=plan.input_topics if plan.workload == "pipeline" else 0,
+    )  # fmt: skip
     topics.ensure(plan.partition_count - 1)
     existing.check_allowed(plan, admin.call)
     existing.remove_left(cluster, admin.call)

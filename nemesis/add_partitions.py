@@ -1,6 +1,7 @@
 """add-partitions: topics grow by a partition each, while clients use them.
 
-Keys belong to partitions, so nobody sends to a new one; those who subscribe are given it, with a rebalance.
+Keys belong to partitions, so only writers of a pipeline send to a new one; those who subscribe are given it,
+with a rebalance.
 Topics do not shrink again. Source: KIP-195.
 """
 

@@ -80,12 +80,23 @@ def leaderless(env: Env, before: Facts, lost: Sequence[str]) -> int:
 
 def health_s(env: Env) -> float:
     """How long to wait for a healthy cluster, at most."""
-    return min(HEALTHY_TIMEOUT_S, env.healthy_s)
+    return min(HEALTHY_TIMEOUT_S, env.healthy_s, max(0.0, env.until_s - time.monotonic()))
 
 
 def stop_s(env: Env) -> float:
     """How long a server may take to end in order, at most."""
-    return min(STOP_S, max(health_s(env), STOP_LEAST_S))
+    return min(STOP_S, max(env.until_s - time.monotonic(), STOP_LEAST_S))
+
+
+def stopped(env: Env, node: str) -> bool:
+    """End a server in order; killed, and False, when it does not in time, as init systems do."""
+    assert isinstance(env.cluster, Processes)
+    try:
+        env.cluster.stop(node, stop_s(env))
+    except ClusterTrouble:
+        env.cluster.kill(node)
+        return False
+    return True
 
 
 def wait_healthy(env: Env) -> str:

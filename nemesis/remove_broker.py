@@ -19,7 +19,7 @@ from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env, Fault
 from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import health_s, hit, stop_s, wait_for
+from nemesis.effects import HEALTHY_TIMEOUT_S, health_s, hit, stop_s, wait_for
 from nemesis.kill import start
 from nemesis.placement import Placed, broker_of, move, placed, wait_moved
 from nemesis.reassign import put_back
@@ -80,9 +80,8 @@ def _add(env: Env, kept: Any) -> dict[str, Any]:
     if not isinstance(kept, str):
         return put_back(env, kept)
     start(env, [kept])
-    if env.healthy_s <= 0:
-        return {}
-    registered = wait_for(lambda: _registered(env, kept), health_s(env))
+    # Whatever the patience: its partitions can be put back only when it is there again.
+    registered = wait_for(lambda: _registered(env, kept), HEALTHY_TIMEOUT_S)
     return {} if registered else {"not_registered": kept}
 
 

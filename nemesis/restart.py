@@ -1,4 +1,5 @@
-"""Clean restarts: SIGTERM, on which a server hands its leaderships over and flushes, and a start.
+"""Clean restarts: SIGTERM, on which a server hands its leaderships over and flushes, and a start. Who has not
+ended a minute later, or ten seconds after the load, is killed.
 
 `restart` leaves a server down for the span; `rolling-restart` takes the targets one after another, each only
 when the cluster is whole again, as an operator would upgrade them.
@@ -13,7 +14,7 @@ from harness.generator import NOTHING
 from harness.model.capabilities import Processes, servers
 from harness.model.protocols import Env, Fault
 from nemesis.broken import BrokenNodes
-from nemesis.effects import hit, stop_s, wait_healthy
+from nemesis.effects import hit, stopped, wait_healthy
 from nemesis.kill import start
 from nemesis.once import OnNodes
 from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
@@ -22,9 +23,8 @@ from nemesis.verb import Verb
 
 
 def _stop(env: Env, nodes: Sequence[str]) -> None:
-    assert isinstance(env.cluster, Processes)
     for node in nodes:
-        env.cluster.stop(node, stop_s(env))
+        stopped(env, node)
 
 
 def _restart(target: str, timing: Timing) -> Fault:
@@ -38,15 +38,15 @@ def _restart(target: str, timing: Timing) -> Fault:
 def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
     """Every node stopped and started; the next only when all are healthy."""
     assert isinstance(env.cluster, Processes)
-    done: list[str] = []
+    done, killed = list[str](), list[str]()
     for node in nodes:
-        env.cluster.stop(node, stop_s(env))
+        killed += [] if stopped(env, node) else [node]
         env.cluster.start(node)
+        done.append(node)
         still = wait_healthy(env)
         if still:
-            return hit(done, bool(done), unhealthy=still)
-        done.append(node)
-    return hit(done, True)
+            return hit(done, True, unhealthy=still, killed=killed)
+    return hit(done, True, **({"killed": killed} if killed else {}))
 
 
 def _mend(env: Env, nodes: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ effect has been seen, so a fault is always on for `hold_s` after it took effect.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -90,4 +91,5 @@ def patience(env: Env, op: Op) -> Env:
         env,
         effect_s=float(op.extra.get("effect_s", env.effect_s)),
         healthy_s=float(op.extra.get("healthy_s", env.healthy_s)),
+        until_s=math.inf if "healthy_s" in op.extra else env.until_s,
     )

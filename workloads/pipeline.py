@@ -167,10 +167,12 @@ class OneByOne:
     """`f` over and over; the next when the last has completed."""
 
     f: str
+    final: bool = True
     open: bool = False
 
     def op(self, ctx: Context) -> Answer:
-        return (PENDING, self) if self.open else (op(self.f, final=True), replace(self, open=True))
+        extra = {"final": True} if self.final else {}
+        return (PENDING, self) if self.open else (op(self.f, **extra), replace(self, open=True))
 
     def update(self, ctx: Context, event: Op) -> Generator:
         return self if event.f != self.f else replace(self, open=event.type == INVOKE)
@@ -185,7 +187,7 @@ def load(options: Options) -> Generator:
     every = EachSlot(part)
     if not options.there_before:
         return every
-    return Then((Until(OneByOne("begin"), "begin", "committed", True), Barrier(every)))
+    return Then((Until(OneByOne("begin", final=False), "begin", "committed", True), Barrier(every)))
 
 
 def final(options: Options) -> Generator:

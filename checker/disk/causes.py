@@ -199,9 +199,9 @@ def _not_there(one: _Asked, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
         return "beyond-log-end", f"the log ends at {log.end}"
     if offset < 0:
         return "never-written", "no acknowledgement named an offset, and no replica holds it"
-    if held is not None:
+    if held is not None and held[1] in log.began and not log.truncations:
         return "taken-for-another", _instead(offset, held, log).removeprefix("; ")
-    return "not-explained", "no replica holds it"
+    return "not-explained", _instead(offset, held, log).removeprefix("; ") or "no replica holds it"
 
 
 def _where(one: Seen) -> str:

@@ -113,6 +113,7 @@ class Env:
            raises ClusterTrouble
     sends  (topic, partition) -> how many of the last sends went there
     effect_s, healthy_s  the most that may be spent on waiting for an effect, and for a healthy cluster
+    until_s  when that is over in any case, as time.monotonic() has it
     """
 
     cluster: Cluster
@@ -122,6 +123,7 @@ class Env:
     admin: Callable[..., Any] | None = None
     effect_s: float = math.inf
     healthy_s: float = math.inf
+    until_s: float = math.inf
     sends: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 

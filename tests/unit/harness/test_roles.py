@@ -178,3 +178,12 @@ def test_which_partitions_are_in_use_is_what_was_sent_last() -> None:
     for key in (0, 5, 5):
         topics.before(op("send", [["send", key, 1], ["poll"]]))
     assert topics.sends() == {("r-0", 0): 1, ("r-1", 1): 2}
+
+
+def test_a_pipeline_s_sends_name_partitions_and_make_no_topic() -> None:
+    calls: list[dict[str, Any]] = []
+    topics = Topics(lambda name, within_s, **args: calls.append(args), "r", 4, 3, {}, inputs=2)
+    topics.ensure(7)
+    topics.before(op("send", [["send", 9, 1], ["send", 40, 2]]))
+    assert len(calls) == 1
+    assert topics.sends() == {("r-1", 4): 1, ("r-0", 20): 1}

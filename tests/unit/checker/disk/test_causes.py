@@ -57,7 +57,7 @@ ELSEWHERE = {900: [Seen("n3", "r-1-3/00000000000000000000.log", 12, 1, False)]}
         (sent(900, 12), log(), {}, "written-and-truncated"),  # a later epoch has its place
         (sent(900, 5), log(), {}, "written-and-truncated"),
         (sent(900, 5), log(began={0: 0}), {}, "taken-for-another"),  # nothing was cut off, by what is there
-        (sent(900, 10), log(truncations=[CUT], began={2: 0}), {}, "taken-for-another"),
+        (sent(900, 10), log(truncations=[CUT], began={2: 0}), {}, "not-explained"),
         (sent(900, 30), log(), {}, "beyond-log-end"),
         (sent(900, -1), log(), {}, "never-written"),
         (sent(900, 4), log(), {}, "not-explained"),
