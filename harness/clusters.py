@@ -59,6 +59,12 @@ def prepared(plan: TestPlan) -> frozenset[type]:
     return needed | {Wire} if _proxied(plan, needed) != "nobody" else needed
 
 
+def lacking(plan: TestPlan, there: TestPlan) -> frozenset[type]:
+    """What the faults of a plan, and of its schedule, need that a cluster was not started with."""
+    names = nemeses.canonical(",".join((*plan.nemesis, *plan.scheduled)), server_names(plan))
+    return (nemeses.needed(nemeses.faults(names, Timing())) & AT_START) - prepared(there)
+
+
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
     """Whose requests are to pass a wire proxy."""
     if plan.proxy != "auto":

@@ -134,6 +134,7 @@ def describe(folder: Path, plan: TestPlan) -> None:
         "client": plan.client[0],
         "instances": plan.instances,
         "readers": plan.concurrency,
+        "partitions": plan.partitions,
     }
     write_json(folder / "pipeline" / "pipeline.json", told)
 

@@ -17,6 +17,7 @@ from checker.version import VERSION
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, Verdict
 
+EVERY: Final = 1 << 31
 SKIPPED: Final = frozenset({"missing-output", "offset-gap"})
 Judge = Callable[..., dict[Path, Result]]
 
@@ -38,17 +39,32 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
-    anomalies = tuple(replace(one, promised=_promised(one, options.settings)) for one in found.anomalies)
+    at_first = _at_first(folder)
+    anomalies = tuple(
+        replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies
+    )
     told = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
     return replace(told, promised=shown.promise(anomalies))
 
 
-def _promised(one: AnomalyFound, settings: Settings) -> bool | None:
+def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
     """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
-    skips what stands before it (KAFKA-12478)."""
+    skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
+    had committed before the load."""
     if one.name == "lost-input":
         return guarantees.promised("lost-write", settings)
-    return one.promised and (settings.auto_offset_reset != "latest" or one.name not in SKIPPED)
+    if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
+        return one.promised
+    return one.promised and any(int(each.get("partition", 0)) < at_first for each in one.witnesses)
+
+
+def _at_first(folder: Path) -> int:
+    """How many partitions each topic had in the beginning; more than there can be where that is not said."""
+    try:
+        found = orjson.loads((folder / "pipeline" / "pipeline.json").read_bytes())["partitions"]
+        return int(found)
+    except (OSError, ValueError, KeyError, TypeError):
+        return EVERY
 
 
 def faults_of(source: Source) -> Faults:

@@ -99,6 +99,9 @@ def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) ->
         )
     if any(not ending["caught_up"] for ending in endings):
         why.append("the reading did not come to the end of the topics")
+    there = {at for ending in endings for at in ending["ends"]}
+    if lacking := sorted(f"{topic}/{n}" for topic, n in setting.committed if f"{topic}/{n}" not in there):
+        why.append(f"the reading left out partitions that the group has committed: {', '.join(lacking)}")
     return why
 
 

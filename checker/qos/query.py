@@ -118,7 +118,7 @@ class Live:
             before = self.book.batch
             try:
                 query = self._start(rows, until)
-            except (Py4JError, PySparkException) as error:
+            except PySparkException as error:
                 raise BadInput(
                     f"Spark refuses these settings: {reason(error)}; see --client-config"
                 ) from None

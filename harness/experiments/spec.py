@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from harness import existing, yaml_data
+from harness import clusters, existing, yaml_data
 from harness import plan as plans
 from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
@@ -131,15 +131,16 @@ class Case:
         return plans.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
-        """The case on a cluster that stays, unless it says something of its cluster itself. Raises BadInput
-        when that is not up."""
-        if "cluster" in self.plan or any(name in self.plan for name in existing.OF_CLUSTER):
-            return self
+        """The case on a cluster that stays, unless it wants another than that. Raises BadInput when it is
+        not up."""
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
-        version = existing.plan_of(name).kafka_version
-        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": version})
+        there, wanted = existing.plan_of(name), self.test_plan(0)
+        says = "cluster" in self.plan or any(field in self.plan for field in existing.OF_CLUSTER)
+        if says or wanted.broker_config or clusters.lacking(wanted, there):
+            return self
+        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": there.kafka_version})
 
 
 @dataclass(frozen=True, slots=True)

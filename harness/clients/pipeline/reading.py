@@ -8,6 +8,7 @@ few seconds; the next goes on.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
@@ -26,10 +27,18 @@ ADMIN_S: Final = 4.0
 OPEN_S: Final = 20.0  # how long transactions that were left open may take to end
 
 
-def partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    """Every partition of some topics, which may have grown. Raises ClientError."""
+def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPartition]:
+    """Every partition of some topics, which may have grown from `least`. Raises ClientError, also where a
+    broker does not know them all."""
     rows = admin.partitions(topics, ADMIN_S)
-    return sorted((row["topic"], row["partition"]) for row in rows)
+    found = sorted((row["topic"], row["partition"]) for row in rows)
+    known = Counter(topic for topic, _ in found)
+    for topic in topics:
+        if known[topic] < least:
+            raise ClientError(
+                "LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known"
+            )
+    return found
 
 
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
@@ -39,7 +48,7 @@ def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
     path.unlink(missing_ok=True)  # an older one would say too little
     admin = library.admin(made)
     try:
-        inputs = partitions(admin, made.input_topics)
+        inputs = partitions(admin, made.input_topics, made.partitions)
         ends = {at: end for at, (_, end) in admin.offsets(inputs, "read_committed", ADMIN_S).items()}
     finally:
         admin.close()
@@ -75,7 +84,7 @@ class Reading:
         topics = [*made.input_topics, made.output_topic]
         admin = self._library.admin(made)
         try:
-            found = partitions(admin, topics)
+            found = partitions(admin, topics, made.partitions)
         finally:
             admin.close()
         return {
