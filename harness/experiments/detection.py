@@ -20,7 +20,7 @@ from harness.report.involved import named_ops
 from harness.report.oplog import OpLog, segments
 
 WITNESSES_MAX: Final = 20_000  # of each anomaly
-NEVER_SEEN: Final = frozenset({"lost-write", "unseen", "torn-transaction"})
+NEVER_SEEN: Final = frozenset({"lost-write", "unseen", "torn-transaction", "missing-output", "lost-input"})
 TAIL_BYTES: Final = 1 << 20
 
 
