@@ -399,3 +399,27 @@ def test_older_halves_of_logs_are_deleted_and_recorded() -> None:
 
 def test_lost_acknowledgements_are_of_one_direction() -> None:
     assert _cuts("lose-acks", NODES, ["n1"]) == {"w0": {"n1"}, "w1": {"n1"}}
+
+
+class Slow(FakeCluster):
+    """A cluster whose servers do not end of SIGTERM."""
+
+    def stop(self, node: str, within_s: float = 60.0) -> None:
+        self.done.append(("stop", node))
+        raise ClusterTrouble(f"{node} did not end in {within_s:.0f} s")
+
+
+def test_who_does_not_end_in_order_is_killed_and_that_is_told() -> None:
+    cluster = Slow()
+    (fault,) = table.faults(["rolling-restart:n2"], Timing())
+    value = fault.nemesis.invoke(env_of(cluster), op("rolling-restart")).value
+    assert value["nodes"] == ["n2"] and value["took_effect"] and value["killed"] == ["n2"]
+    assert cluster.done == [("stop", "n2"), ("kill", "n2"), ("start", "n2")]
+
+
+def test_waits_end_with_the_time_that_is_left() -> None:
+    env = replace(env_of(FakeCluster()), until_s=time.monotonic() - 1)
+    assert effects.health_s(env) == 0.0
+    assert effects.stop_s(env) == effects.STOP_LEAST_S
+    patient = schedule.patience(env, schedule.patient(op("heal"), healthy_s=12.0))
+    assert effects.health_s(patient) == 12.0
