@@ -191,11 +191,11 @@ def _run_in(
         result = check_run(folder, judged_by(plan), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _tell(folder, result, say, time.monotonic() - began)
-        try:
-            draw(folder, say)
-        except Exception as error:  # the verdict stands, whatever becomes of its pictures
-            log.exception("the plots were not drawn")
-            say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
+    try:  # now that what the servers logged is in the folder
+        draw(folder, say)
+    except Exception as error:  # the verdict stands, whatever becomes of its pictures
+        log.exception("the plots were not drawn")
+        say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
     return Outcome(folder, result, interrupted)
 
 

@@ -225,7 +225,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         before=past,
         timed=bool(moments or one.beside),
         nothing=explained.nothing_on(one),
-        logs=tuple((f"{line.time_ns / 1e9:.3f} s", line.node, _cut(line.text)) for line in one.logs),
+        logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
         at_s=max(at) / 1e9 if (at := piped.moments(one.anomaly.name, one.witness)) else None,
