@@ -14,6 +14,7 @@ from tests.unit.report.folders import judged, recorded
 
 pytest_plugins = ["pytester"]
 
+CACHE = str(cache.root())  # before pytester gives the tests another home
 OPTIONS = "time_limit=2, final_time_limit=30, rate=100, concurrency=3, key_count=3"
 TESTS = f"""
 def test_an_honest_log(harness_run, kafka_cluster, assert_valid):
@@ -95,7 +96,7 @@ def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: p
 def test_two_tests_use_one_cluster_which_is_gone_afterwards(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(cache.root()))  # pytester gives the tests another home
+    monkeypatch.setenv("HARNESS_CACHE", CACHE)
     before = set(named.names())
     pytester.makepyfile(ON_ONE_CLUSTER)
     ended = pytester.runpytest_subprocess(
