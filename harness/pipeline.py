@@ -12,6 +12,7 @@ import orjson
 from harness.model import codec
 from harness.model.op import FAIL, INFO, INVOKE, OK
 from harness.model.pipeline.mistakes import MISTAKES
+from harness.model.pipeline.numbers import place_of
 from harness.model.pipeline.ports import Options as InstanceOptions
 from harness.store import write_json
 from workloads import pipeline
@@ -152,11 +153,12 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
             files[op.process] = (folder / "pipeline" / f"sent-{op.process}.part").open("wb")
         for (_, number, value), judged in zip(op.value, outcomes, strict=True):
             offset, id = value if isinstance(value, list) else (None, value)
+            topic, partition = place_of(number, inputs)
             line = {
                 "id": id,
                 "key": id % op.extra["keys"],
-                "topic": f"{run}-{number % inputs}",
-                "partition": number // inputs,
+                "topic": f"{run}-{topic}",
+                "partition": partition,
                 "offset": offset,
                 "outcome": judged,
                 "time_ns": op.time_ns,

@@ -12,6 +12,7 @@ from harness.cluster.views import View, newest
 from harness.model.capabilities import MetadataServers
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
+from harness.model.pipeline.numbers import place_of
 
 AHEAD: Final = 2  # topics made before a key needs them
 LATELY: Final = 500  # sends
@@ -157,7 +158,7 @@ class Topics:
     """Makes the topic of a key before the key is first used, a few ahead so that nobody waits.
 
     Key k is partition k mod P of the topic `<run>-<k div P>`. Where there are `inputs`, sends name partitions
-    of so many topics: number n is partition n div inputs of the topic n mod inputs; all are made ahead.
+    of so many topics by their numbers (harness.model.pipeline.numbers), and all are made ahead.
     """
 
     def __init__(
@@ -229,7 +230,8 @@ class Topics:
 
     def _place(self, key: int) -> tuple[str, int]:
         if self._inputs:
-            return self.name(key % self._inputs), key // self._inputs
+            topic, partition = place_of(key, self._inputs)
+            return self.name(topic), partition
         return self.name(key // self._partitions), key % self._partitions
 
     def _make_ahead(self, key: int) -> None:

@@ -45,8 +45,12 @@ def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]
         done.append(node)
         still = wait_healthy(env)
         if still:
-            return hit(done, True, unhealthy=still, killed=killed)
-    return hit(done, True, **({"killed": killed} if killed else {}))
+            return hit(done, True, unhealthy=still, **_told(killed))
+    return hit(done, True, **_told(killed))
+
+
+def _told(killed: list[str]) -> dict[str, Any]:
+    return {"killed": killed} if killed else {}
 
 
 def _mend(env: Env, nodes: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
 from harness.model.op import INVOKE, OK, Op
+from harness.model.pipeline.numbers import number_of, place_of
 from harness.model.pipeline.ports import Options as InstanceOptions
 from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
 
@@ -65,12 +66,13 @@ class Options:
 
 
 def partition_of(options: Options, key: int) -> int:
-    """Where a key's records go: partition p of input topic t has the number p * inputs + t. Beyond the keys
-    there are one of each writer for every number that is new."""
+    """The number of the partition where a key's records go. Beyond the keys there is one of each writer for
+    every number that is new."""
     beyond = key - options.key_count
     if beyond >= 0:
         return options.inputs * options.partitions + beyond // options.writers
-    return key % options.partitions * options.inputs + key // options.partitions % options.inputs
+    topic = key // options.partitions % options.inputs
+    return number_of(topic, key % options.partitions, options.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class Writer:
             id = n * options.writers + self.slot
             n += 1
             number = partition_of(options, id % keys)
-            if not self.sizes or number // options.inputs < self.sizes[number % options.inputs]:
+            topic, partition = place_of(number, options.inputs)
+            if not self.sizes or partition < self.sizes[topic]:
                 value.append(["send", number, id])
         return op("send", value, keys=keys), replace(self, n=n)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from harness.model.pipeline.numbers import number_of
 from harness.report.lookup import Facts
 from harness.report.pipelines import EPOCH, FORMS
 
@@ -27,14 +28,15 @@ def is_one(name: str) -> bool:
 
 
 def log_of(run: Path, witness: Witness) -> int | None:
-    """The number that the history has for the log of a witness: partition p of input topic t of n is
-    p * n + t. None for another topic, and where the run does not say which its inputs are."""
+    """The number that the history has for the log of a witness. None for another topic, and where the run
+    does not say which its inputs are."""
     try:
         inputs = orjson.loads((run / FILE).read_bytes())["input"]
         topic, partition = inputs.index(witness["topic"]), witness["partition"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return partition * len(inputs) + topic if type(partition) is int and partition >= 0 else None
+    known = type(partition) is int and partition >= 0
+    return number_of(topic, partition, len(inputs)) if known else None
 
 
 def partition_of(witness: Witness) -> str | None:

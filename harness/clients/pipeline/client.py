@@ -1,7 +1,7 @@
 """The client of one process of the pipeline: which part of it comes to life depends on its ops.
 
     begin  the group commits the beginning of every partition, as if it had been there before
-    send   a writer: [["send", partition, id], ...]; for the numbers see workloads.pipeline.partition_of
+    send   a writer: [["send", partition, id], ...]; for the numbers see harness.model.pipeline.numbers
     sizes  how many partitions each input topic has, as this writer knows it from now on
     work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
     leave  the instance closes cleanly; the next `work` starts it anew
@@ -28,6 +28,7 @@ from harness.clients.pipeline.reading import Reading, lag
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.model.pipeline.instance import Instance
+from harness.model.pipeline.numbers import place_of
 from harness.model.pipeline.ports import Failed, Mark, Sink
 
 BEGIN_S: Final = 5.0
@@ -94,8 +95,10 @@ class PipelineClient:
         records = []
         for _, number, id in op.value:
             key = id % op.extra["keys"]
-            at = (made.topic(number % made.inputs), number // made.inputs)
-            records.append((at, str(key).encode(), orjson.dumps({"id": id, "key": key})))
+            topic, partition = place_of(number, made.inputs)
+            records.append(
+                ((made.topic(topic), partition), str(key).encode(), orjson.dumps({"id": id, "key": key}))
+            )
         sent = writer.send(records, made.settings.patience_s)
         value = [
             [f, number, [one.offset, id] if one.error is None else id]
