@@ -123,11 +123,13 @@ def run(
         if case and case not in {word for one in chosen.cases for word in (one.name, one.variant)}:
             raise BadInput(f"--case {case}: {chosen.name} has {', '.join(one.name for one in chosen.cases)}")
         began = time.gmtime()
-        tried = running.experiment(
-            chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster
-        )  # fmt: skip
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
-        report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
+        tried: list[running.Tried] = []
+        for one in running.experiment(
+            chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster
+        ):  # fmt: skip
+            tried.append(one)
+            report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
         entries += record.entries(target)
         if chosen.kind == "study":
             rows = report.text(report.rows(tried))

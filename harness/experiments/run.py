@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,12 @@ def experiment(
     only: str = "",
     spark_master: str = "local[*]",
     cluster: str = "",
-) -> list[Tried]:
+) -> Iterator[Tried]:
     """Every case (of which `only` is the name, or the variant), `runs` times or as often as the file says.
 
-    With `stop` a case ends with the first run that is not as expected. `cluster`: see `Case.on`.
+    Given case by case, so that what was run is kept when a later one is interrupted. With `stop` a case ends
+    with the first run that is not as expected. `cluster`: see `Case.on`.
     """
-    found = []
     cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
     cases = [case.on(cluster) for case in cases] if cluster else cases
     for at, case in enumerate(cases):
@@ -93,10 +93,10 @@ def experiment(
             say(f"  run {n + 1} of {count}, {told(one)}")
             if stop and not one.met:
                 break
-        found.append(Tried(case, attempts))
-        for line in summary(found[-1]):
+        tried = Tried(case, attempts)
+        for line in summary(tried):
             say(f"  {line}")
-    return found
+        yield tried
 
 
 def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> Attempt:
