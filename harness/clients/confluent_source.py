@@ -75,6 +75,7 @@ class ConfluentSource:
         self._failed: Failed | None = None
         self._revoked = self._closing = False
         self._gone: set[Partition] = set()  # since the last assignment
+        self._given: list[Partition] = []  # by the last assignment, unless revoked
         self._consumer.subscribe(
             made.input_topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
         )
@@ -97,23 +98,31 @@ class ConfluentSource:
         self._gone.clear()
         if self._closing:
             return
+        if self._given and not self._incremental:
+            # librdkafka: when the metadata of a topic changes within this callback, the member joins again
+            # without a revocation. Others may have had the partitions meanwhile.
+            given = self._given
+            self._told(lambda on: on.revoked(given, True))
+        self._given = [(p.topic, p.partition) for p in partitions]
 
         def assign(on: Rebalances) -> None:
             starts = on.assigned(self._committed(partitions))
-            given = [ck.TopicPartition(*at, offset) for at, offset in starts.items()]
-            (consumer.incremental_assign if self._incremental else consumer.assign)(given)
+            offsets = [ck.TopicPartition(*at, offset) for at, offset in starts.items()]
+            (consumer.incremental_assign if self._incremental else consumer.assign)(offsets)
 
         self._told(assign)
 
     def _revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        self._revoked = True
-        self._gone.update((p.topic, p.partition) for p in partitions)
-        self._told(lambda on: on.revoked([(p.topic, p.partition) for p in partitions], False))
+        self._taken(partitions, lost=False)
 
     def _lose(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        self._revoked = True
-        self._gone.update((p.topic, p.partition) for p in partitions)
-        self._told(lambda on: on.revoked([(p.topic, p.partition) for p in partitions], True))
+        self._taken(partitions, lost=True)
+
+    def _taken(self, partitions: Sequence[Any], lost: bool) -> None:
+        gone = [(p.topic, p.partition) for p in partitions]
+        self._revoked, self._given = True, []
+        self._gone.update(gone)
+        self._told(lambda on: on.revoked(gone, lost))
 
     def _committed(self, partitions: Sequence[Any]) -> dict[Partition, Mark | None]:
         deadline = time.monotonic() + COMMITTED_S
