@@ -34,14 +34,16 @@ def text(witness: Mapping[str, Any], tell: Teller) -> str:
     if "cycle" not in witness:
         return component(witness)
     cycle, names = witness["cycle"], _ops(witness["cycle"])
-    steps = _reasons(witness, tell, names)
+    steps, left_out = _reasons(witness, tell, names)
     shown = [f"{steps[0][0]} came before {steps[0][1]}, because {steps[0][2]}"]
-    shown += [f"{one} before {two}, because {why}" for one, two, why in steps[1:-1][:SHOWN_MAX]]
+    shown += [f"{one} before {two}, because {why}" for one, two, why in steps[1:-1]]
+    if left_out:
+        shown.append(f"and so on, {many(left_out, 'more step')} up to {steps[-1][0]}")
     if len(steps) > 1:
         one, two, why = steps[-1]
         shown.append(f"however, {one} came before {two}, because {why}: a contradiction")
     involved = "; ".join(tell.who(op) for op in cycle[:-1][:LISTED])
-    faults = tell.faults(*cycle[:-1])
+    faults = tell.faults(*cycle[:-1][:SHOWN_MAX])
     told = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
     return f"{told[0].upper()}{told[1:]}. They are {involved}{faults}.{sure}"
@@ -58,12 +60,10 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
 
 def then(witness: Mapping[str, Any], tell: Teller) -> list[str]:
     """The chain of reasons, a sentence each; the last one contradicts the others."""
-    steps = _reasons(witness, tell, let(witness))
+    steps, left_out = _reasons(witness, tell, let(witness))
     said = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
-    if len(said) > SHOWN_MAX:
-        said[SHOWN_MAX:] = [
-            f"... and so on, {many(len(said) - SHOWN_MAX, 'more step')} up to {steps[-1][0]}."
-        ]
+    if left_out:
+        said.append(f"... and so on, {many(left_out, 'more step')} up to {steps[-1][0]}.")
     if steps:
         one, two, why = steps[-1]
         head = "However, " if said else ""
@@ -73,15 +73,21 @@ def then(witness: Mapping[str, Any], tell: Teller) -> list[str]:
 
 def _reasons(
     witness: Mapping[str, Any], tell: Teller, names: Mapping[int, str]
-) -> list[tuple[str, str, str]]:
-    """(before, after, why) of each edge."""
-    cycle = witness["cycle"]
+) -> tuple[list[tuple[str, str, str]], int]:
+    """(before, after, why) of the first edges and the last one, and how many are left out between them.
+
+    A cycle may have thousands of edges, and each why is a look into the tables.
+    """
+    cycle, steps = witness["cycle"], witness["steps"]
+    left_out = max(0, len(steps) - SHOWN_MAX - 1)
     found = []
-    for number, step in enumerate(witness["steps"]):
+    for number, step in enumerate(steps):
+        if SHOWN_MAX <= number < SHOWN_MAX + left_out:
+            continue
         a, b = cycle[number], cycle[number + 1]
         reason = REASONS.get(str(step.get("type")), _fields)
         found.append((names[a], names[b], reason(step, a, b, names, tell)))
-    return found
+    return found, left_out
 
 
 def _ww(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:

@@ -10,7 +10,7 @@ import pytest
 from harness.model import op as ops_
 from harness.model.op import Op
 from harness.report import cycles, witnesses
-from harness.report.lookup import of_run
+from harness.report.lookup import Record, of_run
 from harness.report.teller import Teller
 from tests.unit.report.folders import S, judged, recorded, woven
 
@@ -89,6 +89,21 @@ def test_long_cycles_are_cut_and_the_contradiction_stays() -> None:
     told = cycles.then(cycle(*[PROCESS] * count, ops=list(range(count))), Teller(None))
     assert len(told) == cycles.SHOWN_MAX + 2
     assert "175 more steps" in told[-2] and told[-1].startswith("However, T200 < T1")
+
+
+def test_only_the_edges_that_are_told_are_looked_up() -> None:
+    asked = []
+
+    class Counting(Teller):
+        def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
+            asked.append(value)
+            return ()
+
+    witness = cycle(*[WW] * 200, ops=list(range(200)))
+    cycles.then(witness, Counting(None))
+    text = cycles.text(witness, Counting(None))
+    assert len(asked) == 2 * 2 * (cycles.SHOWN_MAX + 1)
+    assert "and so on, 175 more steps up to op 199; however, op 199 came before op 0" in text
 
 
 @pytest.mark.parametrize("model", ["read-committed", "strict-serializable", None])
