@@ -173,6 +173,7 @@ def _run_in(
     needed = nemeses.needed(faults)
     cluster = clusters.make(plan, folder / "cluster", say, needed)
     nemeses.refuse_unsupported(faults, cluster, clusters.cannot(plan), clusters.refusals(plan, needed))
+    clusters.refuse_load(plan, cluster)
     triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, clusters.cannot(plan))
     client_versions.fetch(plan, say)
     interrupted = False

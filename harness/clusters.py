@@ -9,15 +9,18 @@ from typing import Final, Literal
 from harness import existing
 from harness.cluster.refusals import reasons
 from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire
+from harness.model.errors import BadInput
 from harness.plan import TestPlan
 from nemesis import table as nemeses
 from nemesis.schedule import Timing
+from workloads.log_broker_actions import wants_disks
 
 Say = Callable[[str], None]
 
 
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
     """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
+    needed |= by_load(plan)
     if plan.cluster_name:
         from harness.cluster import named
 
@@ -36,16 +39,24 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
         return _ssh_cluster(plan, work, needed)
     if plan.cluster == "external":
         return _external_cluster(plan, work)
-    from harness.cluster import local, room
+    from harness.cluster import local, room, tiered
 
     room.require(len(server_names(plan)), work)
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    if plan.tiered:
+        jar = tiered.jar(plan.kafka_version, say)
+        config |= tiered.settings(jar, tiered.folder(work), plan.nodes)
     return local.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
         outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
         metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
         log_dirs=plan.log_dirs,
     )  # fmt: skip
+
+
+def by_load(plan: TestPlan) -> frozenset[type]:
+    """What a plan's workload needs of the cluster by itself."""
+    return frozenset({Disks} if plan.workload == "log-model" and wants_disks(plan.weights) else ())
 
 
 # What a cluster has only if it was started with it.
@@ -126,6 +137,14 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
 
         refused[Network] = docker_net.why_not()
     return refused
+
+
+def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
+    """Raises BadInput where the workload needs what the cluster, or this machine, does not offer."""
+    for need, why in refusals(plan, by_load(plan)).items():
+        if why or not isinstance(cluster, need):
+            told = why or "the cluster has none; use --cluster local with network namespaces"
+            raise BadInput(f"--weights {plan.weights}: power needs disks of the brokers' own: {told}")
 
 
 def cannot(plan: TestPlan) -> str:

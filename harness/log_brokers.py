@@ -12,16 +12,17 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from harness.cluster import tiered
+from harness.cluster.batches import extent
 from harness.cluster.loopback import LoopbackCluster
 from harness.cluster.versions import parse_version
-from harness.model.capabilities import Cluster, Network, Processes
+from harness.model.capabilities import Cluster, Disks, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.sim.actions import Action, Outcome
 from harness.sim.records import LogSettings
-from workloads.log_beside import Seen
+from workloads.log_beside import Remote, Seen
 from workloads.log_turns import HOUR_MS
 
 Call = Callable[..., Any]
@@ -30,14 +31,18 @@ REQUEST_S: Final = 30.0
 ASKED_MAX: Final = 3
 HEALTHY_S: Final = 90.0
 LOOK_S: Final = 0.05
+TELLS_TIERED: Final = (3, 9, 0)  # KIP-1005
 MOCK_PARTITIONS: Final = 4  # what librdkafka's mock cluster makes of every topic
 NAMES: Final = {
     "retention_ms": "retention.ms",
     "retention_bytes": "retention.bytes",
     "segment_ms": "segment.ms",
+    "local_retention_ms": "local.retention.ms",
+    "local_retention_bytes": "local.retention.bytes",
     "delete_retention_ms": "delete.retention.ms",
     "cleanup": "cleanup.policy",
 }
+_LOCAL: Final = ("local_retention_ms", "local_retention_bytes")
 _MARK: Final = "flush.ms"  # a setting that changes nothing here: its default is as long
 _MARK_FROM: Final = 1 << 60
 
@@ -49,9 +54,9 @@ def segment_name(version: str) -> str:
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
     """A topic's settings, and such as make brokers clean soon and take records from the future."""
-    if settings.tiered:
-        raise BadInput("tiered=true: tiered storage is of the simulated log only; leave it out")
-    found = {name: str(getattr(settings, field)) for field, name in NAMES.items()}
+    names = {field: name for field, name in NAMES.items() if settings.tiered or field not in _LOCAL}
+    found = {name: str(getattr(settings, field)) for field, name in names.items()}
+    found |= {"remote.storage.enable": "true"} if settings.tiered else {}
     found |= {segment_name(version): str(settings.segment_bytes), "min.cleanable.dirty.ratio": "0.01"}
     if parse_version(version) >= (3, 6, 0):
         found["message.timestamp.after.max.ms"] = str(1000 * HOUR_MS)
@@ -73,12 +78,17 @@ class BrokerLog:
         self._name, self._version, self._replication = name, version, replication
         self._numbers, self._marks = itertools.count(), itertools.count(_MARK_FROM)
         self._topic, self._partitions, self._held = "", 1, False
+        self._tiered = False
+        self.copied: set[tuple[str, int, int]] = (
+            set()
+        )  # (topic, partition, base offset) seen in the remote tier
         self.effect: dict[str, Any] = {}  # of the last restart or election: whom it hit, and what came of it
 
     def open(self, settings: LogSettings) -> BrokerLog:
         """A fresh topic. Raises ClusterTrouble, BadInput."""
         self._advance(Action("advance"))
         self._topic, self._partitions = f"{self._name}-{next(self._numbers)}", settings.partitions
+        self._tiered = settings.tiered
         self._ask(
             "create_topics",
             names=[self._topic],
@@ -99,12 +109,34 @@ class BrokerLog:
         return Outcome(answer["error"], answer["value"]), answer["size"]
 
     def seen(self) -> list[Seen]:
-        offsets = self._log("seen", CALL_S)
+        asked = self._tiers() if self._tiered else []
+        offsets = self._log("seen", CALL_S, tiers=asked)
         bases = self._bases() if isinstance(self._cluster, LoopbackCluster) else [None] * len(offsets)
-        return [
-            Seen(start, high, stable, end, held)
-            for (start, high, stable, end), held in zip(offsets, bases, strict=True)
-        ]
+        found = []
+        for partition, (told, held) in enumerate(zip(offsets, bases, strict=True)):
+            start, high, stable, end, *tiers = told
+            remote = self._remote(partition, dict(zip(asked, tiers, strict=True)))
+            found.append(Seen(start, high, stable, end, held, remote))
+        return found
+
+    def _tiers(self) -> list[str]:
+        """The offsets of tiers that this version tells."""
+        tells = parse_version(self._version) >= TELLS_TIERED
+        return ["earliest-local", "latest-tiered"] if tells else ["earliest-local"]
+
+    def _remote(self, partition: int, offsets: Mapping[str, int]) -> Remote | None:
+        """What the remote tier holds, read from its files."""
+        if not self._tiered:
+            return None
+        assert isinstance(self._cluster, LoopbackCluster)
+        spans = []
+        for path in tiered.segments(tiered.folder(self._cluster.work_dir), self._topic, partition):
+            with contextlib.suppress(OSError, ValueError):  # it is being written, or deleted
+                content = path.read_bytes()
+                end, largest = extent(content)
+                spans.append((int(path.name[:20]), end, len(content), largest))
+        self.copied.update((self._topic, partition, base) for base, *_ in spans)
+        return Remote(offsets["earliest-local"], offsets.get("latest-tiered"), tuple(spans))
 
     def _bases(self) -> list[tuple[tuple[int, ...], ...] | None]:
         """Where the segments of each partition begin, on the disk of each replica, its leader's first."""
@@ -113,7 +145,7 @@ class BrokerLog:
         for partition, (leader, _, replicas, _) in enumerate(self._where()):
             held = []
             for broker in sorted(replicas, key=lambda one: one != leader):
-                data = Path(self._cluster.files.data(self._cluster.nodes[broker - 1]))
+                data = self._cluster.files.here(self._cluster.nodes[broker - 1])
                 files = (data / f"{self._topic}-{partition}").glob("*.log")
                 held.append(tuple(sorted(int(file.stem) for file in files)))
             found.append(tuple(held) if leader > 0 else None)
@@ -188,16 +220,16 @@ class BrokerLog:
         }
 
     def _restart(self, action: Action) -> None:
-        """Stop or kill a broker, start it, and return when every replica is in sync again."""
+        """End a broker, or cut its power, start it, and return when every replica is in sync again."""
         if not isinstance(self._cluster, Processes):
             raise BadInput("restart: this cluster's brokers are not ours to restart; use --cluster local")
-        if action.arg("how") == "power":
-            raise BadInput("restart how=power: real brokers are asked for clean and kill")
         leader, epoch, replicas, _ = self._where()[0]
         followers = [one for one in replicas if one != leader]
         broker = followers[0] if action.arg("who") == "follower" and followers else leader
         node = self._cluster.nodes[broker - 1]
-        if action.arg("how") == "kill":
+        if action.arg("how") == "power":
+            self._cut(node)
+        elif action.arg("how") == "kill":
             self._cluster.kill(node)
         else:
             self._cluster.stop(node)
@@ -209,6 +241,14 @@ class BrokerLog:
         self._await(f"{node} to be back in sync", self._whole)
         self._changed([broker], 0, epoch)
         self.effect["took_effect"] = down
+
+    def _cut(self, node: str) -> None:
+        if not isinstance(self._cluster, Disks):
+            raise BadInput(
+                "restart how=power: this cluster's brokers have no disks of their own; as root, use "
+                "--cluster local with namespaces and --weights power=1"
+            )
+        self._cluster.power_off([node])
 
     def _hold(self, action: Action) -> None:
         """Let the partition's leader hear none of its followers, so that the high watermark stays.

@@ -35,7 +35,15 @@ from harness.sim.programs import program
 from harness.sim.records import LogSettings
 from workloads.log_beside import Beside
 from workloads.log_beside import run as run_beside
-from workloads.log_broker_actions import BROKERS, MOCK, Target, parse_weights, topics
+from workloads.log_broker_actions import (
+    BROKERS,
+    KINDS,
+    MOCK,
+    TIERED_KINDS,
+    Target,
+    parse_weights,
+    topics,
+)
 from workloads.log_model import Topic
 from workloads.log_session import Divergence
 from workloads.log_shrink import shrink
@@ -65,13 +73,15 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     """What the cluster can be asked to do."""
     if plan.cluster == "mock":
         return MOCK
-    lacking = set() if isinstance(cluster, Processes) else {"restart"}
+    lacking = set() if isinstance(cluster, Processes) else {"restart", "power"}
     lacking |= set() if isinstance(cluster, Network) and plan.controllers else {"hold"}
     if parse_version(plan.kafka_version) < (3, 6, 0):
         lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
-    lacking |= {"elect", "hold"} if plan.replication_factor == 1 else set()
+    # What a lone broker had not flushed, nobody knows.
+    lacking |= {"elect", "hold", "power"} if plan.replication_factor == 1 else set()
     alone = plan.replication_factor == 1
-    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, alone=alone)
+    kinds = TIERED_KINDS if plan.tiered else KINDS
+    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, kinds=kinds, alone=alone)
 
 
 @dataclass(slots=True)
@@ -238,8 +248,12 @@ def record(
     seconds = (time.monotonic_ns() - zero_ns) / 1e9
     done = search.steps + search.left_out
     detail = f"{done} of {plan.steps}, {search.left_out} of them left out"
-    events.write("steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds)
-    say(f"steps: {detail}, in {seconds:.0f} s")
+    tier = {"copied": len(brokers.copied)} if plan.tiered else {}
+    events.write(
+        "steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds, **tier
+    )
+    copied = f", {len(brokers.copied)} segments copied to the remote tier" if plan.tiered else ""
+    say(f"steps: {detail}, in {seconds:.0f} s{copied}")
 
 
 def replay(

@@ -56,6 +56,7 @@ class TestPlan(BaseModel):
     metadata: kafka.Metadata | None = None  # None: what suits the version
     controllers: int = Field(0, ge=0, le=5)
     log_dirs: int = Field(1, ge=1, le=4)
+    tiered: bool = False
     nodes: int = Field(3, ge=1, le=1000)
     network: Literal["auto", "namespaces", "loopback"] = "auto"
     outside: bool = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness import pipeline
 from harness.clients.connection import about_connecting
+from harness.cluster import tiered
 from harness.cluster import versions as kafka
 from harness.model.errors import BadInput
 from harness.sim.bugs import BUGS
@@ -180,6 +181,10 @@ def scenario(plan: TestPlan) -> None:
 
 def log_model(plan: TestPlan) -> None:
     """The log model asks brokers that the run starts, and has its own faults."""
+    if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
+        raise ValueError("--tiered goes with --workload log-model and --cluster local")
+    if plan.tiered and kafka.parse_version(plan.kafka_version) < tiered.SINCE:
+        raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; 3.6 and later have")
     if plan.workload != "log-model":
         # By its value: a plan.yaml names every option.
         if plan.steps != type(plan).model_fields["steps"].default or plan.weights:

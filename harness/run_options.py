@@ -46,6 +46,7 @@ OPTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("controllers", CLUSTER, "Nodes that only control, with KRaft; 0: the first brokers do that too."),
     ("nodes", CLUSTER, "Number of brokers."),
     ("log_dirs", CLUSTER, "With --cluster local: log directories of each broker."),
+    ("tiered", CLUSTER, "log-model: brokers have a remote tier (Kafka 3.6 on), and half the topics use it."),
     ("network", CLUSTER, "namespaces, loopback, or auto: namespaces where they are allowed."),
     ("outside", CLUSTER, "Brokers also listen on ports of 127.0.0.1, for your own tools during the run."),
     ("proxy", CLUSTER, "Whose requests pass a wire proxy: nobody, clients, everybody, or auto: clients "

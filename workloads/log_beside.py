@@ -9,6 +9,7 @@ told at once. Where Kafka allows several answers, each is allowed, and why is sa
 from __future__ import annotations
 
 import copy
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -43,6 +44,19 @@ _HELD: Final = (
 UNCLEANED: Final = "what the cleaner must take goes"
 
 
+class Remote(NamedTuple):
+    """What is seen of a partition's tiers.
+
+    local_start  the offset at which the local log begins
+    last         the last offset that counts as copied; None where brokers do not tell it
+    copies       each (base, end, bytes, largest timestamp in ms; None where nobody can know that)
+    """
+
+    local_start: int
+    last: int | None
+    copies: tuple[tuple[int, int, int, int | None], ...]
+
+
 class Seen(NamedTuple):
     """What requests show of a partition; and disks: where each replica's segments begin, the leader's first.
 
@@ -55,6 +69,7 @@ class Seen(NamedTuple):
     last_stable: int
     end: int
     bases: tuple[tuple[int, ...], ...] | None = None
+    remote: Remote | None = None
 
 
 class Brokers(Protocol):
@@ -83,6 +98,7 @@ class Beside:
     ) -> None:
         self.model, self._brokers, self._now_ms = SimulatedLog(settings), brokers, now_ms
         self._passed_over, self._target = passed_over, target
+        self._full = target.full and not settings.tiered  # a fetch gives what one segment of a tier has
         self._tick()
         self._ledgers = Ledgers(settings, self.model.now)
         for ledger in self._ledgers.partitions:
@@ -180,6 +196,8 @@ class Beside:
         for partition in set(range(len(self._before))) - self._held:
             self.model.apply(Action("advance", {"partition": partition, "at": _BEYOND}))
         self.model.apply(Action("check"))
+        if self.model.settings.tiered:
+            tier(self.model)
         return expected
 
     def _settled(self, wanted: Sequence[View]) -> Sequence[Seen]:
@@ -188,10 +206,7 @@ class Beside:
         while True:
             seen = self._brokers.seen()
             pairs = list(zip(wanted, seen, strict=True))
-            if not any(
-                self._segments(want, one, followers=True) or any(True for _ in self._differences(want, one))
-                for want, one in pairs
-            ):
+            if not any(self._unsettled(want, one) for want, one in pairs):
                 return seen
             beyond = any(
                 one.start > want.start or one.high_watermark > want.high_watermark or one.end > want.end
@@ -201,13 +216,23 @@ class Beside:
                 return seen
             time.sleep(_LOOK_S)
 
+    def _unsettled(self, want: View, one: Seen) -> bool:
+        if "segments" not in self._passed_over and self._segments(want, one, followers=True):
+            return True
+        return any(True for _ in self._differences(want, one))
+
     def _differences(self, want: View, one: Seen) -> Iterator[tuple[str, str]]:
-        for name in ("start", "high_watermark", "end", "last_stable"):
-            what = name.replace("_", " ")
-            if getattr(one, name) != getattr(want, name) and what not in self._passed_over:
-                yield what, f"{getattr(one, name)}, the model: {getattr(want, name)}"
+        """(over what, what was seen) of all that is not passed over."""
+        found = [
+            (name.replace("_", " "), f"{getattr(one, name)}, the model: {getattr(want, name)}")
+            for name in ("start", "high_watermark", "end", "last_stable")
+            if getattr(one, name) != getattr(want, name)
+        ]
         if told := self._segments(want, one):
-            yield "segments", told
+            found.append(("segments", told))
+        if one.remote is not None:
+            found += _tiers(want, one.remote)
+        yield from (difference for difference in found if difference[0] not in self._passed_over)
 
     def _segments(self, want: View, one: Seen, followers: bool = False) -> str:
         """How the leader's segments, or with `followers` any replica's, begin elsewhere than the model's."""
@@ -216,7 +241,8 @@ class Beside:
         bases = [span.base for span in want.local]
         for held in one.bases if followers and not self._uneven else one.bases[:1]:
             # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
-            if [max(base, want.start) for base in held] != [max(base, want.start) for base in bases]:
+            begin = want.local_start
+            if [max(base, begin) for base in held] != [max(base, begin) for base in bases]:
                 return f"begin at {list(held)} on a replica, the model: {bases}"
         return ""
 
@@ -269,7 +295,7 @@ class Beside:
             return got.error == expected.error or (expected.error == NO_TXN and not got.error)
         if action.f == "retry":
             return got == expected or self._retry(action, expected, got)
-        if action.f == "read" and not self._target.full and not got.error and not expected.error:
+        if action.f == "read" and not self._full and not got.error and not expected.error:
             fewer = got.value[0]
             return fewer == expected.value[0][: len(fewer)] and bool(fewer) == bool(expected.value[0])
         if action.f in _NO_VALUE or action.f == "zombie":
@@ -305,6 +331,34 @@ class Beside:
                     yield UNCLEANED, f"partition {partition}: {sorted(left)[:10]} are still there"
                     break
                 time.sleep(_LOOK_S)
+
+
+def tier(log: SimulatedLog) -> None:
+    """What a tiered topic's brokers do by themselves, until nothing changes: copy what may be copied, and let
+    retention have what is due of both tiers."""
+    before: Sequence[View] = ()
+    while before != (before := log.views()):
+        for partition in range(len(before)):
+            while log.apply(Action("upload", {"partition": partition})).value is not None:
+                pass
+            log.apply(Action("commit-tier", {"partition": partition}))
+        log.apply(Action("check"))
+        log.apply(Action("check-tier"))
+
+
+def _tiers(want: View, one: Remote) -> Iterator[tuple[str, str]]:
+    if one.local_start != want.local_start:
+        yield "local log start", f"{one.local_start}, the model: {want.local_start}"
+    wanted = [(span.base, span.end, span.size, span.max_timestamp) for span in want.remote]
+    told = [
+        (*copy[:3], wish[3] if copy[3] is None else copy[3])
+        for copy, wish in itertools.zip_longest(one.copies, wanted, fillvalue=(-1, -1, -1, -1))
+        if copy[0] >= 0
+    ]
+    if told != wanted:
+        yield "copied segments", f"{told}, the model: {wanted}"
+    if one.last is not None and wanted and one.last != wanted[-1][1] - 1:
+        yield "the last copied offset", f"{one.last}, the model: {wanted[-1][1] - 1}"
 
 
 def _said(outcome: Outcome) -> str:

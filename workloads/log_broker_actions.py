@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from harness.model.draw import Draw
 from harness.sim.actions import CHOICES, Action
-from harness.sim.records import UNLIMITED, LogSettings
+from harness.sim.records import AS_ALL, UNLIMITED, LogSettings
 from workloads import log_model
 from workloads.log_model import Topic, chosen, drawn_records, placed, position
-from workloads.log_turns import BROKER_TURNS, HOUR_MS
+from workloads.log_turns import BROKER_TURNS, HOUR_MS, TIERED_TURNS
 
 TOPIC_STEPS: Final = 30
 STEPS_A_RESTART: Final = 63  # 8 restarts in 500 steps
@@ -40,8 +40,10 @@ WEIGHTS: Final[dict[str, int]] = {
     "hold": 0,  # in turns only
     "elect": 2,
     "restart": 3,
+    "power": 0,  # a restart after a loss of power, which wants disks of the brokers' own
 }
 KINDS: Final = ("delete", "delete", "compact")
+TIERED_KINDS: Final = ("tiered", "delete", "tiered", "compact")
 # What a broker does by itself, it does soon; what it would do by itself to leaders, it leaves.
 BROKER: Final[dict[str, str]] = {
     "log.retention.check.interval.ms": "300",
@@ -60,7 +62,7 @@ class Target:
     """What a cluster can be asked to do.
 
     actions     those it knows
-    kinds       of topics, of KINDS
+    kinds       of topics: KINDS, or TIERED_KINDS
     retains     whether it has retention
     full        whether a fetch gives as much as its limit allows; they may give less
     alone       whether brokers have no followers
@@ -102,6 +104,11 @@ def wants_controller(plan: Mapping[str, Any]) -> bool:
     return told is not None and str(plan.get("cluster", "local")) == "local"
 
 
+def wants_disks(weights: str) -> bool:
+    """Whether the power of brokers is cut."""
+    return bool(parse_weights(weights)["power"])
+
+
 def parse_weights(text: str) -> dict[str, int]:
     """The weights that "append=10,read=5" makes of the usual ones of brokers. Raises BadInput."""
     return log_model.parse_weights(text, WEIGHTS)
@@ -140,8 +147,23 @@ def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int])
 
 
 def draw_settings(draw: Draw, kind: str) -> LogSettings:
-    """A topic's settings. Times lie between whole hours."""
+    """A topic's settings. Times lie between whole hours.
+
+    What a tiered one keeps locally is never more than what it keeps: brokers refuse that.
+    """
     half = HOUR_MS // 2
+    if kind == "tiered":
+        return LogSettings(
+            partitions=draw.choice((1, 1, 1, 2)),
+            segment_bytes=draw.choice((300, 300, 500)),
+            segment_ms=draw.choice((HOUR_MS + half, 3 * HOUR_MS + half, 100 * HOUR_MS)),
+            retention_ms=draw.choice((UNLIMITED, UNLIMITED, 3 * HOUR_MS + half)),
+            retention_bytes=draw.choice((UNLIMITED, UNLIMITED, 3000)),
+            local_retention_ms=draw.choice((AS_ALL, HOUR_MS + half, 2 * HOUR_MS + half)),
+            local_retention_bytes=draw.choice((AS_ALL, 0, 500, 1000)),
+            delete_retention_ms=HOUR_MS,
+            tiered=True,
+        )
     return LogSettings(
         partitions=draw.choice((1, 1, 1, 2)),
         segment_bytes=draw.choice((300, 500, 1000)),
@@ -156,13 +178,16 @@ def draw_settings(draw: Draw, kind: str) -> LogSettings:
 def _action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action:
     singly = {name: weight for name, weight in weights.items() if name != "hold"}
     f = chosen(draw.below(sum(singly.values())), singly)
+    if f == "power":
+        return Action("restart", {"how": "power", "who": draw.choice(("leader", "follower"))})
     return placed(f, draw.below(settings.partitions), _arguments(f, draw, settings, n))
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
     """The n-th action where it belongs to one of BROKER_TURNS; every TURN_STEPS-th step may begin one."""
     draw = Draw.of(seed, "broker-turn", n // TURN_STEPS)
-    possible = [turn for turn in BROKER_TURNS if all(weights.get(f) or f == "advance" for f, _ in turn)]
+    turns = (*BROKER_TURNS, *TIERED_TURNS, *TIERED_TURNS) if settings.tiered else BROKER_TURNS
+    possible = [turn for turn in turns if all(weights.get(f) or f == "advance" for f, _ in turn)]
     if draw.below(3) or not possible:
         return None
     turn, at = draw.choice(possible), n % TURN_STEPS
@@ -203,12 +228,16 @@ def _arguments(f: str, draw: Draw, settings: LogSettings, n: int) -> dict[str, A
     if f == "read-all":
         return {"isolation": draw.choice(CHOICES["isolation"])}
     if f == "list":
-        what = draw.choice(("earliest", "latest", "time", "time", "time"))
+        local = ("earliest-local",) if settings.tiered else ()
+        what = draw.choice(("earliest", "latest", "time", "time", "time", *local))
         aged = {"age": draw.between(0, 4) * HOUR_MS + HOUR_MS // 2} if what == "time" else {}
         return {"what": what, **aged, "isolation": draw.choice(CHOICES["isolation"])}
     if f == "set":
-        name = draw.choice(("retention_ms", "retention_bytes", "segment_bytes", "segment_ms"))
-        return {"name": name, "value": getattr(draw_settings(draw, settings.cleanup), name)}
+        names = ["retention_ms", "retention_bytes", "segment_bytes", "segment_ms"]
+        names += ["local_retention_ms", "local_retention_bytes"] if settings.tiered else []
+        name = draw.choice(names)
+        kind = "tiered" if settings.tiered else settings.cleanup
+        return {"name": name, "value": getattr(draw_settings(draw, kind), name)}
     if f == "elect":
         return {"at": "end"}
     if f == "restart":

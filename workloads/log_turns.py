@@ -86,7 +86,40 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     ),
 )
 
-# The same for real brokers; `age` in hours.
+# The same for tiered topics of real brokers; `age` in hours.
+TIERED_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
+    (  # segments that are copied leave the local log, and are read from the remote tier
+        ("set", {"name": "local_retention_bytes", "value": 0}),
+        ("append", {"age": 4}),
+        ("append", {"age": 2}),
+        ("append", {"age": 0}),
+        ("read-all", {}),
+        ("read", {"at": "start", "max_bytes": 1}),
+        ("list", {"what": "earliest-local"}),
+        ("delete-records", {"at": "local"}),
+        ("read-all", {}),
+    ),
+    (  # an aborted transaction that is known in the remote tier alone
+        ("set", {"name": "local_retention_bytes", "value": 0}),
+        ("append", {"age": 0, **_TXN}),
+        ("append", {"age": 0, **_TXN}),
+        ("abort", {"producer": 3}),
+        ("append", {"age": 0}),
+        ("append", {"age": 0}),
+        ("read-all", {"isolation": "read_committed"}),
+    ),
+    (  # the remote tier after the leader has changed
+        ("set", {"name": "local_retention_bytes", "value": 0}),
+        ("append", {"age": 0}),
+        ("append", {"age": 0}),
+        ("elect", {"at": "end"}),
+        ("append", {"age": 0}),
+        ("append", {"age": 0}),
+        ("read-all", {}),
+    ),
+)
+
+# The same for real brokers.
 BROKER_TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (  # an aborted transaction beside others' records, all of it below the high watermark
         ("append", {"age": 0, **_TXN}),

@@ -35,6 +35,8 @@ def check(source: Source, options: CheckOptions) -> Result:
     steps = next((event for event in events or () if event.get("event") == "steps"), {})
     if not told and steps.get("done") != steps.get("asked", -1):
         reasons.append(f"the steps were not all done: {steps.get('detail', 'it ended before')}")
+    if steps.get("copied") == 0:
+        reasons.append("no segment was ever copied to the remote tier")
     reasons += [f"no {f} ever succeeded" for f in _NEEDED if not _succeeded(counts, f)]
     witnesses = [_witness(event) for event in told]
     if source.run is not None:
@@ -45,6 +47,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     found = AnomalyFound(NAME, SUMMARY, len(witnesses), True, True, tuple(witnesses[:SHOWN]))
     figures = {"ops": source.meta["ops"], "steps": steps.get("done", 0), "seconds": steps.get("seconds")}
     figures["left_out"] = steps.get("left_out", 0)
+    figures |= {"copied": steps["copied"]} if "copied" in steps else {}
     figures["by_f"] = counts
     verdict: Verdict = "invalid" if witnesses else "unknown" if reasons else "valid"
     return Result(

@@ -8,7 +8,7 @@ by reading: only this client writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,6 +25,10 @@ Answer = dict[str, Any]
 TXN_TIMEOUT_MS: Final = 900_000  # the most that brokers allow: none ends by itself in a run
 FETCH_BYTES: Final = 1 << 20
 TRIES: Final = 5
+_OF_TIERS: Final = {
+    "earliest-local": (wire.LIST_LOCAL_OFFSETS, wire.EARLIEST_LOCAL),
+    "latest-tiered": (wire.LIST_TIERED_OFFSETS, wire.LATEST_TIERED),
+}
 
 
 @dataclass(slots=True)
@@ -65,8 +69,8 @@ class LogRole:
         """
         return _DO[f](self, Action(f, args), now)
 
-    def seen(self) -> list[list[int]]:
-        """Of each partition: log start, high watermark, last stable offset, log end."""
+    def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
+        """Of each partition: log start, high watermark, last stable offset, log end, and those of `tiers`."""
         found = []
         for partition in range(self._partitions):
             offsets = [
@@ -76,7 +80,7 @@ class LogRole:
                 self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
             ]
             self._ends[partition] = offsets[3]
-            found.append(offsets)
+            found.append([*offsets, *(self._tier_offset(partition, what) for what in tiers)])
         return found
 
     def where(self) -> list[list[Any]]:
@@ -227,8 +231,20 @@ class LogRole:
             raise ClientError(errors.name(error), "no offset")
         return offset
 
+    def _tier_offset(self, partition: int, what: str) -> int:
+        api, at = _OF_TIERS[what]
+        request = wire.list_tier_offsets(self._topic, partition, at)
+        error, offset = self._link.at_leader(
+            self._topic, partition, api, request, wire.listed_of_tier, lambda found: found[0]
+        )
+        if error:
+            raise ClientError(errors.name(error), f"no offset: {what}")
+        return offset
+
     def list_offsets(self, action: Action, now: int) -> Answer:
         what, committed = action.arg("what"), action.arg("isolation") == "read_committed"
+        if what in _OF_TIERS:
+            return _value(self._tier_offset(action.arg("partition"), what))
         at = {"earliest": wire.EARLIEST, "latest": wire.LATEST}.get(what, now - action.arg("age"))
         return _value(self._offset(action.arg("partition"), at, committed))
 

@@ -1,7 +1,7 @@
 """Requests about one partition, made by hand: nothing is hidden, retried or batched as a library would.
 
-Versions that brokers from 2.4 to 4.x and librdkafka's mock cluster take, none of them flexible. Each pair of
-functions makes a request and reads its answer (without size and correlation id).
+Versions that brokers from 2.4 to 4.x and librdkafka's mock cluster take, none of them flexible but those that
+ask of tiers. Each pair of functions makes a request and reads its answer (without size and correlation id).
 Source: https://kafka.apache.org/protocol
 """
 
@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 PRODUCE: Final = (0, 7)
 FETCH: Final = (1, 10)
 LIST_OFFSETS: Final = (2, 2)
+LIST_LOCAL_OFFSETS: Final = (2, 8)  # KIP-405
+LIST_TIERED_OFFSETS: Final = (2, 9)  # KIP-1005, since 3.9
 METADATA: Final = (3, 7)
 FIND_COORDINATOR: Final = (10, 1)
 DELETE_RECORDS: Final = (21, 0)
@@ -24,6 +26,8 @@ DESCRIBE_CONFIGS: Final = (32, 1)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
 CONSUMER: Final = -1
 DEBUGGING: Final = -2  # a replica id for tools: offsets from any replica, the end being the log's own
 
@@ -95,7 +99,8 @@ def produced(answer: bytes) -> tuple[int, int]:
 
 
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int) -> bytes:
-    head = struct.pack(">iiiibii", CONSUMER, 0, 0, max_bytes, committed, 0, -1)
+    # No fewer than no bytes: only what comes from the remote tier is waited for.
+    head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS, 0, max_bytes, committed, 0, -1)
     return (
         head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
     )
@@ -122,6 +127,24 @@ def listed(answer: bytes) -> tuple[int, int]:
     reader = Reader(answer)
     reader.take("i")
     error, _, offset = _down(reader).take("hqq")
+    return int(error), int(offset)
+
+
+def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
+    """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: the head's tags come first."""
+    name = topic.encode()
+    asked = struct.pack(">iiq", partition, -1, timestamp)
+    return (
+        b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + asked + b"\0\0\0"
+    )
+
+
+def listed_of_tier(answer: bytes) -> tuple[int, int]:
+    """(error, offset)"""
+    reader = Reader(answer)
+    reader.take("bib")
+    reader.raw(reader.take("b") - 1)
+    _, _, error, _, offset = reader.take("bihqq")
     return int(error), int(offset)
 
 

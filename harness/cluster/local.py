@@ -19,6 +19,7 @@ from harness.cluster.java import Java
 from harness.cluster.layout import Layout
 from harness.cluster.links import LinkFaults, round_trip_ms
 from harness.cluster.loopback import LoopbackCluster, Progress
+from harness.cluster.nodefiles import NodeFiles
 from harness.cluster.remote import RemoteChild
 from harness.cluster.stalls import Stalls
 from harness.cluster.versions import Metadata
@@ -115,6 +116,12 @@ class LocalCluster(LoopbackCluster):
 
     def _proxy_ports(self) -> wireproxy.TakePorts:
         return lambda: (wireproxy.CLIENT_PORT, wireproxy.PROXY_PORT, wireproxy.PEER_PORT)
+
+    @property
+    def files(self) -> NodeFiles:
+        """The servers' files; disks of their own are mounted where the servers are, and nowhere else."""
+        files = super().files
+        return replace(files, root=Path(f"/proc/{self._up().control.pid}/root")) if self._disks else files
 
     def _prepare(self) -> None:
         if self._disks:

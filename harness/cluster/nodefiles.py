@@ -17,13 +17,23 @@ DISK_BYTES: Final = 4 << 30  # at most: the file is sparse
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """folders: by node; `inside` runs a module there and gives what it prints, or raises ClusterTrouble."""
+    """Where the files are, and how they are reached.
+
+    folders  by node
+    inside   runs a module there and gives what it prints, or raises ClusterTrouble
+    root     what is / there, for this process
+    """
 
     folders: Mapping[str, Path]
     inside: Callable[..., str]
+    root: Path = Path("/")
 
     def data(self, node: str) -> str:
         return str(self.folders[node] / "data")
+
+    def here(self, node: str) -> Path:
+        """A node's data, as this process can read it."""
+        return self.root / self.data(node).lstrip("/")
 
     def image(self, node: str) -> str:
         return str(self.folders[node] / "disk.img")

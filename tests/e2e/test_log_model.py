@@ -29,6 +29,21 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
     assert succeeded >= {f"log-{f}" for f in expected}
 
 
+@pytest.mark.cluster
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_brokers_with_a_remote_tier_do_what_the_model_says(tmp_path: Path) -> None:
+    """Segments are copied, leave the local log, are read from their copies, and are deleted there."""
+    weights = "restart=0,append=60,read-all=15"
+    done = run(
+        tmp_path, "--workload", "log-model", "--tiered", "--steps", "60", "--seed", "1", "--weights", weights,
+        timeout_s=500,
+    )  # fmt: skip
+    assert done.code == 0, (done.out, done.err)
+    assert done.result["statistics"]["copied"] >= 5
+    assert "segments copied to the remote tier" in done.out
+
+
 @pytest.mark.long
 @pytest.mark.timeout(800)
 def test_the_mock_cluster_is_wrong_about_transactions_and_short_programs_show_it(tmp_path: Path) -> None:
@@ -60,6 +75,8 @@ def test_what_the_log_model_cannot_do_is_refused(tmp_path: Path) -> None:
         (("--cluster", "sim"), "harness model run"),
         (("--nemesis", "kill:leader"), "--nemesis"),
         (("--weights", "tick=3"), "--weights"),
+        (("--tiered", "--kafka-version", "3.4"), "3.6 and later"),
+        (("--tiered", "--cluster", "mock"), "--cluster local"),
     ):
         done = harness("run", "--workload", "log-model", "--runs", str(tmp_path), *arguments)
         assert done.returncode == 254 and said in done.stderr and "Traceback" not in done.stderr

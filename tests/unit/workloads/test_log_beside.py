@@ -8,11 +8,12 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.sim.actions import Action, Outcome
+from harness.sim.partition import View
 from harness.sim.programs import parse, program
 from harness.sim.records import LogSettings
 from harness.sim.simulated import SimulatedLog
 from workloads import log_broker_actions as drawing
-from workloads.log_beside import UNCLEANED, Beside, Seen, run
+from workloads.log_beside import UNCLEANED, Beside, Remote, Seen, run, tier
 from workloads.log_session import Divergence
 from workloads.log_shrink import shrink
 
@@ -47,6 +48,8 @@ class Fake:
 
     def seen(self) -> list[Seen]:
         self._log.apply(Action("check"))
+        if self._log.settings.tiered:
+            tier(self._log)
         return [
             Seen(
                 view.start,
@@ -54,13 +57,21 @@ class Fake:
                 view.last_stable,
                 view.end,
                 (tuple(one.base for one in view.local),),
+                _remote(view) if self._log.settings.tiered else None,
             )
             for view in self._log.views()
         ]
 
 
-def found(bugs: frozenset[str], seed: int = 1, steps: int = STEPS) -> Divergence | None:
-    for topic in drawing.topics(seed, steps, AT_ONCE, WEIGHTS):
+def _remote(view: View) -> Remote:
+    copies = tuple((one.base, one.end, one.size, one.max_timestamp) for one in view.remote)
+    return Remote(view.local_start, copies[-1][1] - 1 if copies else None, copies)
+
+
+def found(
+    bugs: frozenset[str], seed: int = 1, steps: int = STEPS, target: drawing.Target = AT_ONCE
+) -> Divergence | None:
+    for topic in drawing.topics(seed, steps, target, WEIGHTS):
         fake = Fake(topic.settings, bugs)
         if (divergence := run(topic.settings, topic.actions, fake, frozenset(), AT_ONCE)) is not None:
             return divergence
@@ -69,6 +80,42 @@ def found(bugs: frozenset[str], seed: int = 1, steps: int = STEPS) -> Divergence
 
 def test_an_honest_log_never_diverges() -> None:
     assert [found(frozenset(), seed) for seed in (1, 2, 3)] == [None] * 3
+
+
+TIERED = replace(AT_ONCE, kinds=drawing.TIERED_KINDS)
+
+
+def test_an_honest_tiered_log_never_diverges() -> None:
+    assert [found(frozenset(), seed, target=TIERED) for seed in (1, 2, 3)] == [None] * 3
+
+
+@pytest.mark.parametrize("bug", ["tiered-above-hw", "start-goes-back", "aborted-served"])
+def test_what_tiered_topics_are_asked_shows_a_bug(bug: str) -> None:
+    assert found(frozenset({bug}), target=TIERED) is not None
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ({"copies": ()}, "copied segments"),
+        ({"local_start": 0}, "local log start"),
+        ({"last": 0}, "the last copied offset"),
+    ],
+)
+def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told: str) -> None:
+    class Wrong(Fake):
+        def seen(self) -> list[Seen]:
+            return [
+                one._replace(remote=one.remote._replace(**lost))
+                for one in super().seen()
+                if one.remote is not None
+            ]
+
+    settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
+    actions = [Action("append", {"records": [["k", "v" * 60, 0], ["k", "w" * 30, 0]]})] * 3
+    divergence = run(settings, actions, Wrong(settings), frozenset(), AT_ONCE)
+    assert divergence is not None and divergence.what == told
+    assert run(settings, actions, Fake(settings), frozenset(), AT_ONCE) is None
 
 
 BUGS = {
@@ -139,7 +186,10 @@ def test_a_seed_is_one_list_with_few_restarts() -> None:
     assert first == list(drawing.topics(7, 500, weights=WEIGHTS)) != list(drawing.topics(8, 500))
     actions = [action for topic in first for action in topic.actions]
     assert len(actions) == 500 and 0 < sum(action.f == "restart" for action in actions) <= 8
-    assert {action.f for action in actions} == {*drawing.WEIGHTS, "advance"}
+    assert {action.f for action in actions} == {*drawing.WEIGHTS, "advance"} - {"power"}
+    cut = [one for topic in drawing.topics(7, 500, weights=WEIGHTS | {"power": 9}) for one in topic.actions]
+    restarts = [one.arg("how") for one in cut if one.f == "restart"]
+    assert "power" in restarts and len(restarts) <= 8
     mocked = [action.f for topic in drawing.topics(7, 500, drawing.MOCK) for action in topic.actions]
     assert set(mocked) <= drawing.MOCK.actions
     with pytest.raises(BadInput, match="--weights"):

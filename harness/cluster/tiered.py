@@ -1,0 +1,101 @@
+"""Tiered storage of local brokers (KIP-405): Kafka's own remote storage for tests, in a folder.
+
+`LocalTieredStorage` keeps segments as files in a folder that all brokers share. It is in the test jar of
+kafka-storage, which Maven Central has for 3.6 and later, and brokers load it beside their own class path. A
+segment that was copied is TIER/kafka-tiered-storage/TOPIC-PARTITION-ID/BASE-ID.log, with its indexes; a copy
+counts from when the brokers' topic of metadata says so, which is soon after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import cache, jars, java
+from harness.cluster.cache import Progress
+from harness.model.errors import Missing
+
+SINCE: Final = (3, 6, 0)
+ROOT: Final = "kafka-tiered-storage"
+_CLASS: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+_SHA256: Final = {"4.1.1": "f03fcd4dcc3b6a825fd7d18a3f51c84c63c3c39763853203b9ea251d5b595d9e"}
+_LISTENER: Final = "INSIDE"
+
+
+def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
+    """Broker settings for a remote tier in `folder`, which brokers look after every 300 ms."""
+    metadata = "rlmm.config.remote.log.metadata"
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": _CLASS,
+        "remote.log.storage.manager.class.path": str(jar),
+        "remote.log.metadata.manager.listener.name": _LISTENER,
+        "remote.log.manager.task.interval.ms": "300",
+        f"{metadata}.topic.replication.factor": str(min(3, nodes)),
+        f"{metadata}.topic.num.partitions": "2",
+        f"{metadata}.common.client.fetch.max.wait.ms": "100",
+        "rsm.config.dir": str(folder),
+    }
+
+
+def folder(work: Path) -> Path:
+    """Where the remote tier of a cluster in `work` is: beside its nodes, and gone with them."""
+    return work.absolute() / "nodes" / "tier"
+
+
+def segments(folder: Path, topic: str, partition: int) -> list[Path]:
+    """The copied segments of a partition, in offset order. `folder` as for `settings`."""
+    found = (folder / ROOT).glob(f"{topic}-{partition}-*/*.log")
+    return sorted(found, key=lambda path: path.name)
+
+
+def jar(version: str, progress: Progress) -> Path:
+    """The test jar of a version since SINCE, fetched if it is not in the cache.
+
+    Raises Missing (no network, a wrong file).
+    """
+    name = f"kafka-storage-{version}-test.jar"
+    folder = cache.root() / "tiered" / version
+    kept = folder / name
+    if kept.exists():
+        return kept
+    with cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching {name}"):
+        if not kept.exists():
+            progress(f"fetching {name} from Maven Central into {folder} (once; about 1 MB)")
+            with cache.building(folder) as building:
+                _fetch(version, building / "jars", progress)
+                (building / "jars" / name).rename(building / name)
+    return kept
+
+
+def _fetch(version: str, target: Path, progress: Progress) -> None:
+    code, lines = jars.retrieve(_ivy_module(version), java.find(), target, progress)
+    path = target / f"kafka-storage-{version}-test.jar"
+    if code != 0 or not path.exists():
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing")
+        raise Missing(
+            f"the tiered storage of Kafka {version} could not be fetched from Maven Central ({last}). It is "
+            "needed once: connect to the network and try again, or leave --tiered out; for a mirror, name an "
+            "Ivy settings file in HARNESS_IVY_SETTINGS"
+        )
+    wanted = _SHA256.get(version)
+    if wanted is not None and hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+        raise Missing(
+            f"{path.name} differs from the pinned SHA-256. Nothing was kept. Look for a proxy or mirror that "
+            "alters files, then try again"
+        )
+
+
+def _ivy_module(version: str) -> str:
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
+        '  <info organisation="harness" module="tiered"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        "  <dependencies>\n"
+        f'    <dependency org="org.apache.kafka" name="kafka-storage" rev="{version}" transitive="false">\n'
+        '      <artifact name="kafka-storage" type="test-jar" ext="jar" m:classifier="test"/>\n'
+        "    </dependency>\n"
+        "  </dependencies>\n"
+        "</ivy-module>\n"
+    )
