@@ -19,6 +19,7 @@ METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
 # What ListOffsets answers to a client that has not heard of the latest election.
 STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
+CONTROLLER_S: Final = 3.0  # for one look for a controller, and one try
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 
 _ISOLATION: Final = {
@@ -172,18 +173,31 @@ class ConfluentAdmin:
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
+        self._metadata(None, timeout_s)  # see `change_configs`
         return changing.elect(self._admin, partitions, unclean, timeout_s)
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
         changing.reassign(self.cluster, replicas, timeout_s)
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
+        self._metadata(None, timeout_s)  # see `change_configs`
         changing.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(
         self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
     ) -> None:
-        changing.change_configs(self._admin, topics, changes, timeout_s)
+        """librdkafka waits for the controller that it last heard of, and looks for no other by itself.
+
+        So it is made to look before each try; to change a setting twice does no harm.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._metadata(None, CONTROLLER_S)
+                return changing.change_configs(self._admin, topics, changes, CONTROLLER_S)
+            except ClientError as error:
+                if error.code != "_TIMED_OUT" or time.monotonic() + CONTROLLER_S > deadline:
+                    raise
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0

@@ -2,6 +2,9 @@
 
     TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; {"bytes", "left_out"} as JSON
 
+Of a server with several folders for its logs (DATA, DATA2, ...) all are copied into one: the lines of their
+checkpoints stand in one file, and a partition that is in two of them is copied from the first.
+
 What is copied: the files of the node itself (checkpoints, meta.properties, the mark of a clean shutdown), and
 partitions of topics that begin with PREFIX, deleted ones too. A partition is copied from every node or from
 none: those that would make the whole larger than MOST_BYTES are left out. Files stay sparse: an index that
@@ -26,29 +29,53 @@ _PIECE: Final = 1 << 20
 def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dict[str, Any]:
     """See the module's text. left_out: names of partitions."""
     taken = 0
-    for node, data in nodes.items():
+    logs: dict[str, dict[str, Path]] = {}  # by the partition's name, then by node
+    for node, first in nodes.items():
         (target / node).mkdir(parents=True, exist_ok=True)
-        for pattern in _OF_NODE:
-            for file in sorted(data.glob(pattern)):
-                if file.is_file() and not file.is_symlink():
-                    shutil.copyfile(file, target / node / file.name)
-    names = {
-        folder.name for data in nodes.values() for folder in data.glob(f"{prefix}*-*") if folder.is_dir()
-    }
+        for data in folders(first):
+            _keep_own(data, target / node)
+            for folder in data.glob(f"{prefix}*-*"):
+                if folder.is_dir():
+                    logs.setdefault(folder.name, {}).setdefault(node, folder)
     left_out = []
-    for name in sorted(names):
-        files = [(node, file) for node, data in nodes.items() for file in _files(data / name)]
+    for name, held in sorted(logs.items()):
+        files = [(node, file) for node, folder in held.items() for file in _files(folder)]
         size = sum(_used(file) for _, file in files)
         if taken + size > most:
             left_out.append(name)
             continue
         taken += size
-        for node, data in nodes.items():
-            if (data / name).is_dir():  # an empty one says something too
-                (target / node / name).mkdir(exist_ok=True)
+        for node in held:  # an empty one says something too
+            (target / node / name).mkdir(exist_ok=True)
         for node, file in files:
             _copy(file, target / node / name / file.name)
     return {"bytes": taken, "left_out": left_out}
+
+
+def folders(data: Path) -> list[Path]:
+    """A server's folders for logs: DATA, DATA2, ..."""
+    return [data, *sorted(path for path in data.parent.glob(f"{data.name}[2-9]") if path.is_dir())]
+
+
+def _keep_own(data: Path, target: Path) -> None:
+    """The files of the node itself; a checkpoint joins what is there of other folders."""
+    for file in sorted(path for pattern in _OF_NODE for path in data.glob(pattern)):
+        kept = target / file.name
+        if file.is_symlink() or not file.is_file():
+            continue
+        if not kept.exists():
+            shutil.copyfile(file, kept)
+        elif file.name.endswith("-checkpoint"):
+            kept.write_text(joined(kept.read_text(errors="replace"), file.read_text(errors="replace")))
+
+
+def joined(one: str, other: str) -> str:
+    """Two checkpoints as one; each is a version, a count, and lines. Whatever is none is left as it is."""
+    head, more = one.splitlines(), other.splitlines()
+    if len(head) < 2 or len(more) < 2 or head[0] != more[0]:
+        return one
+    lines = [*head[2:], *more[2:]]
+    return "\n".join([head[0], str(len(lines)), *lines]) + "\n"
 
 
 def _files(folder: Path) -> list[Path]:

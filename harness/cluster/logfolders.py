@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 
 from harness.cluster.damage_parts import EPOCHS, MARKER, POINT, logs
+from harness.cluster.keep import folders
 
 
 def points(text: str) -> dict[str, int]:
@@ -37,7 +38,7 @@ def points(text: str) -> dict[str, int]:
 
 def look(data: Path, prefix: str) -> dict[str, Any]:
     """See the module's text."""
-    several = [data, *sorted(path for path in data.parent.glob(f"{data.name}[2-9]") if path.is_dir())]
+    several = folders(data)
     found: dict[str, Any] = {}
     for folder in several:
         checkpoint = folder / POINT

@@ -51,3 +51,21 @@ def test_a_partition_is_taken_from_all_or_from_none(
     assert told["left_out"] == ["r-0-1"] and told["bytes"] <= 150_000
     assert not list((tmp_path / "kept").glob("*/r-0-1"))
     assert len(list((tmp_path / "kept").glob("*/r-0-0/*.log"))) == 2
+
+
+def test_of_several_folders_all_are_taken(nodes: dict[str, Path], tmp_path: Path) -> None:
+    second = nodes["n1"].with_name("data2")
+    (second / "r-1-0").mkdir(parents=True)
+    (second / "r-1-0" / f"{0:020d}.log").write_bytes(b"second")
+    (second / "recovery-point-offset-checkpoint").write_text("0\n1\nr-1 0 7\n")
+    (nodes["n1"] / "recovery-point-offset-checkpoint").write_text("0\n1\nr-0 0 5\n")
+    keep.keep(tmp_path / "kept", "r-", 1 << 30, nodes)
+    kept = tmp_path / "kept" / "n1"
+    assert (kept / "r-1-0" / f"{0:020d}.log").read_bytes() == b"second"
+    assert (kept / "recovery-point-offset-checkpoint").read_text() == "0\n2\nr-0 0 5\nr-1 0 7\n"
+    assert not (tmp_path / "kept" / "n2" / "r-1-0").exists()
+
+
+def test_what_is_no_checkpoint_is_left_as_it_is() -> None:
+    assert keep.joined("0\n1\na 0 1\n", "garbage") == "0\n1\na 0 1\n"
+    assert keep.joined("1\n0\n", "0\n1\na 0 1\n") == "1\n0\n"
