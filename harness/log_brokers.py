@@ -48,8 +48,8 @@ _MARK_FROM: Final = 1 << 60
 
 
 def segment_name(version: str) -> str:
-    """The setting of the size of segments: since 4.0 the documented one allows no less than 1 MiB."""
-    return "segment.bytes" if parse_version(version) < (4, 0, 0) else "internal.segment.bytes"
+    """The setting of the size of segments: since 4.1 the documented one allows no less than 1 MiB."""
+    return "segment.bytes" if parse_version(version) < (4, 1, 0) else "internal.segment.bytes"
 
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:

@@ -148,8 +148,8 @@ class Search:
         """The steps of one topic; after a divergence the rest of them in a fresh one. Raises HarnessError."""
         passed_over = frozenset(self.found)
         beside = self._beside(topic.settings, passed_over)
-        begin = 0
-        for at, action in enumerate(topic.actions):
+        done: list[Action] = []  # to this topic
+        for action in topic.actions:
             if ended() or len(self.found) >= DIVERGENCES_MAX:
                 return
             if beside.leaves_out(action):
@@ -163,9 +163,10 @@ class Search:
                 raise
             recorder.end(op, beside, self._brokers.effect)
             self.steps += 1
+            done.append(action)
             if divergence is not None:
-                self._tell(Topic(topic.settings, topic.actions[begin : at + 1]), divergence, passed_over)
-                passed_over, begin = frozenset(self.found), at + 1
+                self._tell(Topic(topic.settings, tuple(done)), divergence, passed_over)
+                passed_over, done = frozenset(self.found), []
                 beside = self._beside(topic.settings, passed_over)
 
     def _beside(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
