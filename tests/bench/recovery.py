@@ -33,7 +33,8 @@ MIB = 1 << 20
 
 def fill(bootstrap: str, topic: str, size: int) -> None:
     """So many bytes into one partition, acknowledged."""
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive what it is asked
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer = Producer(
         {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "batch.size": 200_000}
     )
