@@ -110,6 +110,7 @@ def main() -> None:
         mib, segments, ms, started = rows[-1]
         speed = f"{mib / (ms / 1000):.0f}" if ms else "-"
         print(f"{mib:>6} {segments:>9} {ms:>8} {speed:>7} {started:>10.1f}", flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     draw(rows, options.out / "recovery.png")
 
 
