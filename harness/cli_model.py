@@ -145,9 +145,14 @@ def _beside_brokers(
     from harness import clusters, log_run
     from harness import plan as plans
 
-    plan = plans.make({"workload": log_run.WORKLOAD, "run": "replay", **given})
+    # What its steps need of brokers, a plan says by these.
+    tier = {"tiered": True} if settings.tiered else {}
+    cut = any(one.f == "restart" and one.arg("how") == "power" for one in actions)
+    power = {"weights": "power=1"} if cut else {}
+    plan = plans.make({"workload": log_run.WORKLOAD, "run": "replay", **given, **tier, **power})
     with tempfile.TemporaryDirectory(prefix="harness-model-") as folder:
         made = clusters.make(plan, Path(folder) / "cluster", print)
+        clusters.refuse_load(plan, made)
         return log_run.replay(plan, made, settings, actions, passed_over, Path(folder), print)
 
 

@@ -199,10 +199,18 @@ def log_model(plan: TestPlan) -> None:
         )
     if plan.nemesis or plan.schedule:
         raise ValueError("--workload log-model restarts brokers itself: leave --nemesis and --schedule out")
+    if plan.log_dirs > 1:
+        raise ValueError(
+            "--workload log-model looks into one log directory of each broker: leave --log-dirs out"
+        )
     try:
-        parse_weights(plan.weights)
+        power = parse_weights(plan.weights)["power"]
     except BadInput as error:
         raise ValueError(str(error)) from None
+    if power and plan.replication_factor == 1:
+        raise ValueError(
+            "--weights power: what a lone replica had not flushed nobody knows; use --replication 2 or more"
+        )
 
 
 RULES: Final = (

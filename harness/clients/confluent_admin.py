@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -20,6 +21,7 @@ MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafk
 # What ListOffsets answers to a client that has not heard of the latest election.
 STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
 CONTROLLER_S: Final = 3.0  # for one look for a controller, and one try
+_NO_ANSWER: Final = frozenset({"_TIMED_OUT", "_TRANSPORT"})
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 
 _ISOLATION: Final = {
@@ -170,34 +172,37 @@ class ConfluentAdmin:
         )
         return {(found.topic, found.partition): future for found, future in futures.items()}
 
+    def _look_for_controller(self) -> None:
+        """librdkafka waits for the controller that it last heard of, and looks for no other by itself."""
+        with contextlib.suppress(ClientError):
+            self._metadata(None, CONTROLLER_S)
+
     def elect(
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
-        self._metadata(None, timeout_s)  # see `change_configs`
+        self._look_for_controller()
         return changing.elect(self._admin, partitions, unclean, timeout_s)
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
         changing.reassign(self.cluster, replicas, timeout_s)
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
-        self._metadata(None, timeout_s)  # see `change_configs`
+        self._look_for_controller()
         changing.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(
         self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
     ) -> None:
-        """librdkafka waits for the controller that it last heard of, and looks for no other by itself.
-
-        So it is made to look before each try; to change a setting twice does no harm.
-        """
+        """To change a setting twice does no harm: it is tried again while there is time."""
         deadline = time.monotonic() + timeout_s
         while True:
+            self._look_for_controller()
             try:
-                self._metadata(None, CONTROLLER_S)
                 return changing.change_configs(self._admin, topics, changes, CONTROLLER_S)
             except ClientError as error:
-                if error.code != "_TIMED_OUT" or time.monotonic() + CONTROLLER_S > deadline:
+                if error.code not in _NO_ANSWER or time.monotonic() + CONTROLLER_S > deadline:
                     raise
+            time.sleep(METADATA_PERIOD_S)
 
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0

@@ -99,7 +99,8 @@ def produced(answer: bytes) -> tuple[int, int]:
 
 
 def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int) -> bytes:
-    # No fewer than no bytes: only what comes from the remote tier is waited for.
+    # No fewer than no bytes: only what comes from the remote tier is waited for, as long as brokers wait for
+    # that themselves (KIP-1018).
     head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS, 0, max_bytes, committed, 0, -1)
     return (
         head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)

@@ -69,7 +69,9 @@ def make(image: Path, at: Path, size: int) -> None:
 
 
 def cut(at: Path) -> None:
-    """From now on nothing reaches this disk."""
+    """From now on nothing reaches this disk. Raises OSError for a folder that is not a disk of its own."""
+    if not os.path.ismount(at):
+        raise OSError(f"{at} is not a disk of its own: the power of others would be cut, too")
     disk = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.ioctl(disk, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))

@@ -25,7 +25,7 @@ from harness.cluster.stalls import Stalls
 from harness.cluster.versions import Metadata
 from harness.cluster.wireproxy import NOBODY, Proxied
 from harness.model.capabilities import LinkCounts, LinkQuality
-from harness.model.errors import BadInput, Missing
+from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 Mode = Literal["auto", "namespaces", "loopback"]
 
@@ -200,6 +200,7 @@ class LocalCluster(LoopbackCluster):
 
         Their servers are stopped first, so that none acknowledges in between. Raises ClusterTrouble.
         """
+        self._require_disks()
         self.unstall()
         for name in nodes:
             self.pause(name)
@@ -211,7 +212,13 @@ class LocalCluster(LoopbackCluster):
         after = self.files.log_bytes(nodes)
         return {name: before[name] - after[name] for name in nodes}
 
+    def _require_disks(self) -> None:
+        """What breaks a disk must never reach the host's."""
+        if not self._disks:
+            raise ClusterTrouble("the servers have no disks of their own: the cluster was started without")
+
     def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        self._require_disks()
         return self.files.fill(nodes)
 
     def free(self, nodes: Sequence[str]) -> None:

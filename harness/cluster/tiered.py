@@ -32,6 +32,8 @@ def settings(jar: Path, folder: Path, nodes: int) -> dict[str, str]:
         "remote.log.storage.manager.class.path": str(jar),
         "remote.log.metadata.manager.listener.name": _LISTENER,
         "remote.log.manager.task.interval.ms": "300",
+        # A fetch that has waited for so long ends with nothing and no error (KIP-1018).
+        "remote.fetch.max.wait.ms": "15000",
         f"{metadata}.topic.replication.factor": str(min(3, nodes)),
         f"{metadata}.topic.num.partitions": "2",
         f"{metadata}.common.client.fetch.max.wait.ms": "100",

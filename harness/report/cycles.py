@@ -43,7 +43,7 @@ def text(witness: Mapping[str, Any], tell: Teller) -> str:
         one, two, why = steps[-1]
         shown.append(f"however, {one} came before {two}, because {why}: a contradiction")
     involved = "; ".join(tell.who(op) for op in cycle[:-1][:LISTED])
-    faults = tell.faults(*cycle[:-1][:SHOWN_MAX])
+    faults = tell.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
     told = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
     return f"{told[0].upper()}{told[1:]}. They are {involved}{faults}.{sure}"
