@@ -34,7 +34,7 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_brokers_with_a_remote_tier_do_what_the_model_says(tmp_path: Path) -> None:
     """Segments are copied, leave the local log, are read from their copies, and are deleted there."""
-    weights = "restart=0,append=60,read-all=15"
+    weights = "restart=0,elect=0,append=60,read-all=15"
     done = run(
         tmp_path, "--workload", "log-model", "--tiered", "--steps", "60", "--seed", "1", "--weights", weights,
         timeout_s=500,
