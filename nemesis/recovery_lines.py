@@ -37,6 +37,8 @@ SAYINGS: Final = {
     "no-metadata": "Shutdown broker because the metadata log dir",
     "no-features": "No FeatureLevelRecord for metadata.version was found",
     "no-room": "No space left on device",
+    # No room for a page of a mapped file, as the indexes are.
+    "no-page": "a fault occurred in a recent unsafe memory access operation",
 }
 
 

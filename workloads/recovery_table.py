@@ -253,7 +253,7 @@ def _full() -> list[Scenario]:
             "no room on the disk while indexes are made again: no start; with room the server recovers",
             *BEGIN, Act("kill"), Act("damage", kind="index-gone"), Act("damage", kind="no-point"),
             Act("fill"),
-            _start("any", "no-room", ends=True), Act("free"), _start("any"), Send(20),
+            _start("any", "no-room|no-page", ends=True), Act("free"), _start("any"), Send(20),
             needs=needs, nodes_min=3,
         ),
     ]  # fmt: skip
