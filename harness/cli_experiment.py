@@ -138,10 +138,8 @@ def run(
         said = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
         print(f"\n{chosen.name}: {said}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
     if kept is not None:
-        times_given = f" --runs {times}" if times else ""
-        kept.write_text(
-            record.markdown(entries, f"harness experiment run {name or '--all'}{times_given} --report {kept}")
-        )
+        given = f"{name or '--all'}{f' --runs {times}' if times else ''}"
+        kept.write_text(record.markdown(entries, f"harness experiment run {given} --report {kept}"))
         print(f"track record: {kept}")
     return running.worst(codes)
 
