@@ -96,7 +96,7 @@ class BrokerLog:
             replication=self._replication,
             config=topic_config(settings, self._version) if self._version else {},
         )
-        self._log("open", CALL_S, topic=self._topic, partitions=settings.partitions)
+        self._log("open", CALL_S, topic=self._topic, partitions=settings.partitions, tiered=settings.tiered)
         self._await("every replica of the new topic in sync", self._whole)
         return self
 

@@ -47,13 +47,13 @@ class LogRole:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._link = Link(config["bootstrap"])
         self._checked = config.get("consumer_config", {}).get("check.crcs") != "false"
-        self._topic, self._partitions, self._acks = "", 1, -1
+        self._topic, self._partitions, self._acks, self._tiered = "", 1, -1, False
         self._producers: dict[int, Identity] = {}
         self._ends: dict[int, int] = {}
 
-    def open(self, topic: str, partitions: int) -> None:
+    def open(self, topic: str, partitions: int, tiered: bool = False) -> None:
         """From now on, this topic; producers begin anew."""
-        self._topic, self._partitions = topic, partitions
+        self._topic, self._partitions, self._tiered = topic, partitions, tiered
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
@@ -253,7 +253,8 @@ class LogRole:
 
     def _fetch(self, action: Action, at: int, max_bytes: int) -> Answer:
         committed = action.arg("isolation") == "read_committed"
-        request = wire.fetch(self._topic, action.arg("partition"), at, committed, max_bytes)
+        partition = action.arg("partition")
+        request = wire.fetch(self._topic, partition, at, committed, max_bytes, self._tiered)
         found = self._link.at_leader(
             self._topic, action.arg("partition"), wire.FETCH, request, wire.fetched, lambda got: got.error
         )

@@ -98,10 +98,12 @@ def produced(answer: bytes) -> tuple[int, int]:
     return int(error), int(base)
 
 
-def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int) -> bytes:
-    # No fewer than no bytes: only what comes from the remote tier is waited for, as long as brokers wait for
-    # that themselves (KIP-1018).
-    head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS, 0, max_bytes, committed, 0, -1)
+def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: int, waits: bool) -> bytes:
+    """`waits`: for what comes from the remote tier, as long as brokers wait for it themselves (KIP-1018).
+
+    No fewer than no bytes are asked for, so brokers wait for nothing else; librdkafka's mock cluster does.
+    """
+    head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS * waits, 0, max_bytes, committed, 0, -1)
     return (
         head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
     )
