@@ -5,7 +5,7 @@ An act's `expect` says what its outcome must be, for the check (checker.checks.r
     recovers   of a start: which segments of the run's logs the server recovers. "none"; "point", those at or
                behind the recovery point that was on disk; "all"; "any", which is no expectation
     ends       the server refuses to start: it ends
-    says       names of sentences that its log must have (nemesis.recovery_lines)
+    says       names of sentences that its log must have (nemesis.recovery_lines); "a|b": one of them
     never      those that it must not have
 """
 
