@@ -15,7 +15,10 @@ SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io ip
 ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(CI),--no-cache-dir)
 
-.PHONY: help system-deps setup demo test unit lint types layers long rootless ci soak bench mutants docs lock clean
+# Files of tests are shared out to every core; what stands in one file runs in one process, in order.
+PARALLEL := --numprocesses logical --dist loadfile
+
+.PHONY: help system-deps setup demo test lint types layers long rootless ci soak bench mutants docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -36,6 +39,7 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	  $(PIP) --require-hashes -r requirements-java.lock; }
 	$(BIN)/python -m harness.cluster.java
 	$(BIN)/python -m harness.cluster.jars
+	$(BIN)/python -m harness.cluster.class_archive
 	@touch $@
 
 system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters and of pages need
@@ -46,10 +50,7 @@ demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
 
 test: setup ## unit, property, Spark and end-to-end tests
-	$(BIN)/pytest --durations 15 -m "not long and not rootless" tests
-
-unit: setup ## the quick ones
-	$(BIN)/pytest -q tests/unit tests/property
+	$(BIN)/pytest -q $(PARALLEL) --durations 20 -m "not long and not rootless" tests
 
 lint: setup
 	$(BIN)/ruff check .
@@ -61,13 +62,20 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
+# The versions of tests/e2e/test_versions.py are fetched meanwhile: a minute or two of waiting for each.
 long: setup
-	$(BIN)/pytest --durations 40 -m "long and not rootless" tests
+	$(BIN)/python -m harness.cluster.jars 2.4 3.4 3.9 4.3 >/dev/null &
+	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not rootless and not alone" tests
+	$(BIN)/pytest -v --durations 20 -m "alone" tests
 
 rootless: setup ## the tests that must run as an ordinary user; root makes one for them
 	tests/rootless.sh
 
-ci: $(if $(ROOT_OF_DEBIAN),system-deps) lint types layers test long rootless ## exactly what CI runs
+ci: ## exactly what CI runs
+	$(MAKE) --jobs 2 --output-sync=line $(if $(ROOT_OF_DEBIAN),system-deps) lint types layers
+	$(MAKE) test
+	$(MAKE) long
+	$(MAKE) rootless
 
 soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
 	$(BIN)/pytest --soak tests/property

@@ -140,7 +140,12 @@ def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
 
 def buckets_for(files: list[Path]) -> int:
     """How many buckets a history of this size is spread over; one task does it all for small ones."""
-    return buckets_of(sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files))
+    return buckets_of(size_of(files))
+
+
+def size_of(files: Iterable[Path]) -> int:
+    """How many bytes of text there are, about."""
+    return sum(file.stat().st_size * (8 if file.suffix == ".gz" else 1) for file in files)
 
 
 def buckets_of(size: int) -> int:

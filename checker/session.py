@@ -9,11 +9,12 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +40,8 @@ _MASTER: Final = re.compile(
 )
 
 
-def _settings(master: str, log4j: Path, brief: bool) -> dict[str, str]:
-    java = f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC"
+def _settings(master: str, log4j: Path, brief: bool, jvm_flags: Sequence[str]) -> dict[str, str]:
+    java = shlex.join((f"-Dlog4j2.configurationFile=file:{log4j}", "-XX:+UseSerialGC", *jvm_flags))
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -105,11 +106,12 @@ def start(
     warm: bool = True,
     brief: bool = False,
     extra: Mapping[str, str] | None = None,
+    jvm_flags: Sequence[str] = (),
 ) -> Any:
     """A SparkSession: the one that exists already, if any.
 
     warm makes every worker import the kernels; brief is for a session that will judge one run's history;
-    extra are further settings, for a session that does not exist yet.
+    extra are further settings, and jvm_flags options of its JVM, for a session that does not exist yet.
 
     Raises BadInput for a master that is none, Missing when there is no Java that Spark can use or the master
     does not answer.
@@ -132,7 +134,7 @@ def start(
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J)
-        settings = _settings(master, log4j, brief) | dict(extra or {})
+        settings = _settings(master, log4j, brief, jvm_flags) | dict(extra or {})
         _launch(settings, folder / "jvm.log")
     else:
         settings = {}

@@ -157,7 +157,7 @@ def check(
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
     paths = [stored.find(runs, name) for name in histories]
     items = [(path, stored.options(path, changes)) for path in paths]
-    session = spark.session_now(spark_master)
+    session = spark.session_now(spark_master, sum(map(stored.bytes_of, paths)))
     verdicts: list[Verdict] = []
     for path, result, wrong in stored.judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)

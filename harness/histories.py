@@ -15,6 +15,7 @@ from harness.report import listing
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
+PARTS: Final = ("history", "pipeline", "events")  # of a run, in which checks find what happened
 
 
 def find(runs: Path, name: str) -> Path:
@@ -25,6 +26,17 @@ def find(runs: Path, name: str) -> Path:
     if name.strip() and (path.is_file() or parquet.is_tables(path)):
         return path
     return store.require_run(listing.resolve(runs, name))
+
+
+def bytes_of(path: Path) -> int:
+    """About how much text a check of it reads; of tables, how large they are."""
+    from checker import ingest, parquet
+
+    if path.is_file():
+        return ingest.size_of([path])
+    if parquet.is_tables(path):
+        return ingest.size_of(path.rglob("*.parquet"))
+    return ingest.size_of(one for part in PARTS for one in (path / part).glob("*.jsonl*"))
 
 
 def title(path: Path) -> str:

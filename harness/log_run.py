@@ -81,7 +81,8 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     lacking |= {"elect", "hold", "power"} if plan.replication_factor == 1 else set()
     alone = plan.replication_factor == 1
     kinds = TIERED_KINDS if plan.tiered else KINDS
-    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, kinds=kinds, alone=alone)
+    old = parse_version(plan.kafka_version) < (4, 0, 0)  # KIP-896
+    return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, kinds=kinds, alone=alone, old=old)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.cluster import java
+from harness.cluster import class_archive, java
 from harness.model.errors import Missing
 
 START_TIMEOUT_S: Final = 180.0
+# What one run leaves is judged before the second compiler has earned what it takes.
+BRIEF_BYTES: Final = 30_000_000
 
 
 class WarmSpark:
@@ -40,8 +42,7 @@ class WarmSpark:
 
         try:
             if self._session is None:
-                java.set_env(java.find(), os.environ)
-                self._session = session.start(self._master, brief=True)
+                self._session = session.start(self._master, brief=True, jvm_flags=_found_java())
             else:
                 session.warm_up(self._session)
         except BaseException as error:
@@ -62,12 +63,19 @@ class WarmSpark:
         return self._session
 
 
-def session_now(master: str) -> Any:
-    """A session for histories of any size, in this thread."""
+def _found_java() -> tuple[str, ...]:
+    """Make PySpark use a Java that will do; flags for its JVM."""
+    found = java.find()
+    java.set_env(found, os.environ)
+    return class_archive.of_spark(found)
+
+
+def session_now(master: str, size: int | None = None) -> Any:
+    """A session in this thread, for histories of so many bytes; None: that is not known."""
     from checker import session
 
-    java.set_env(java.find(), os.environ)
-    return session.start(master)
+    brief = size is not None and size < BRIEF_BYTES
+    return session.start(master, brief=brief, jvm_flags=_found_java())
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
@@ -85,4 +93,7 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
     java.set_env(found, os.environ)
     jars = ",".join(str(path) for path in connector.files)
     memory = {"spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "768m"), "spark.jars": jars}
-    return session.start(master, "harness qos", warm=False, brief=True, extra={**memory, **settings})
+    return session.start(
+        master, "harness qos", warm=False, brief=True, extra={**memory, **settings},
+        jvm_flags=class_archive.of_spark(found),
+    )  # fmt: skip

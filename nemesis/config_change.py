@@ -24,6 +24,7 @@ from nemesis.verb import Verb
 KEEP_MS: Final = "1000"
 # A check for what may be deleted that has begun before retention was set back ends within this.
 SETTLED_S: Final = 2.5
+BACK_S: Final = 5.0  # brokers learn of settings in a moment; healing must not wait for one that is away
 
 Made = Callable[[int], Mapping[str, str]]
 
@@ -64,10 +65,9 @@ CHANGES: Final[Mapping[str, Change]] = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """topics, the names of the settings that were changed, and where the logs began: [key, start]."""
+    """topic -> what its changed settings were, and where the logs began: [key, start]."""
 
-    topics: Sequence[str]
-    names: Sequence[str]
+    configs: Mapping[str, Mapping[str, str]]
     starts: Sequence[tuple[int, int]] = ()
 
 
@@ -82,14 +82,20 @@ def begun_later(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]
     return sorted([key, start] for key, start in now if start > known.get(key, 0))
 
 
-def _in_force(env: Env, topics: Sequence[str], configs: Mapping[str, str]) -> bool:
-    """Whether a broker says so of every topic."""
+def _told(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    told: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=names)
+    return {topic: dict(told.get(topic, {})) for topic in topics}
 
-    def everywhere() -> bool:
-        told: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=list(configs))
-        return all(dict(told.get(topic, {})) == configs for topic in topics)
 
-    return bool(wait_for(everywhere, effect_s(env)))
+def _named(settings: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[str]]:
+    """The topics, and the names of their settings."""
+    return sorted(settings), sorted({name for held in settings.values() for name in held})
+
+
+def _in_force(env: Env, wanted: Mapping[str, Mapping[str, str]], timeout_s: float) -> bool:
+    """Whether a broker says so of every topic in time."""
+    topics, names = _named(wanted)
+    return bool(wait_for(lambda: _told(env, topics, names) == wanted, timeout_s))
 
 
 def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
@@ -99,21 +105,24 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
         return hit([], False, why="there are no topics yet")
     configs = dict(change.configs(max(len(row.replicas) for row in rows)))
     starts = _starts(env) if change.deletes else []
-    kept.append(Before(topics, list(configs), starts))
+    kept.append(Before(_told(env, topics, list(configs)), starts))
     admin(env, "change_configs", topics=topics, changes=configs)
-    done = _in_force(env, topics, configs)
+    done = _in_force(env, dict.fromkeys(topics, configs), effect_s(env))
     if done and change.deletes:
         done = bool(wait_for(lambda: begun_later(starts, _starts(env)), effect_s(env)))
     return hit([], done, topics=len(topics), settings=configs)
 
 
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
-    admin(env, "change_configs", topics=before.topics, changes=dict.fromkeys(before.names))
+    topics, names = _named(before.configs)
+    admin(env, "change_configs", topics=topics, changes=dict.fromkeys(names))
+    done = _in_force(env, before.configs, min(effect_s(env), BACK_S))
+    back = {} if done else {"not_back": topics}
     if not change.deletes:
-        return {}
+        return back
     time.sleep(SETTLED_S)
     deleted = begun_later(before.starts, _starts(env))
-    return {"deleted": deleted, "took_effect": bool(deleted)}
+    return {"deleted": deleted, "took_effect": bool(deleted), **back}
 
 
 def _fault(target: str, timing: Timing) -> Fault:

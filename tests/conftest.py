@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checker import session
+from harness.cluster import class_archive, java
 from harness.model.errors import Missing
 
 
@@ -36,7 +37,8 @@ def absent(reason: str) -> None:
 def spark() -> Iterator[Any]:
     """Two slots, Python workers warm."""
     try:
-        started = session.start("local[2]", "tests")
+        flags = class_archive.of_spark(java.find())
+        started = session.start("local[2]", "tests", brief=True, jvm_flags=flags)
     except Missing as error:
         absent(str(error))
     yield started

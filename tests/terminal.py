@@ -30,6 +30,8 @@ class Terminal:
         self.raw = b""
         self._ours, theirs = os.openpty()
         self._size(theirs, columns, rows)
+        # A size in the environment goes before the terminal's own; pytest-xdist's workers have one.
+        env = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),

@@ -124,7 +124,10 @@ class Beside:
         return action.f in _HELD_TOO and not numbered and action.arg("partition") in self._held
 
     def leaves_out(self, action: Action) -> bool:
-        """Whether `step` does nothing: it would show what is passed over, or more than the model can know."""
+        """Whether `step` does nothing: it would show what is passed over, or more than the model can know, or
+        these brokers do not know it."""
+        if action.f == "append" and action.arg("magic") < 2 and not self._target.old:
+            return True
         if not self._target.known and self._known(action):
             return True
         return f"outcome of {action.f}" in self._passed_over or (
@@ -239,10 +242,10 @@ class Beside:
         if one.bases is None or self._compacts:
             return ""
         bases = [span.base for span in want.local]
+        # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
+        allowed = (bases, [max(base, want.local_start) for base in bases])
         for held in one.bases if followers and not self._uneven else one.bases[:1]:
-            # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
-            begin = want.local_start
-            if [max(base, begin) for base in held] != [max(base, begin) for base in bases]:
+            if list(held) not in allowed:
                 return f"begin at {list(held)} on a replica, the model: {bases}"
         return ""
 

@@ -66,6 +66,7 @@ class Target:
     retains     whether it has retention
     full        whether a fetch gives as much as its limit allows; they may give less
     alone       whether brokers have no followers
+    old         whether they take the message formats before 2
     known       whether what brokers are known to do otherwise is done, too: see docs/findings.md
     deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
                 again
@@ -76,6 +77,7 @@ class Target:
     retains: bool = True
     full: bool = True
     alone: bool = False
+    old: bool = False
     known: bool = False
     deadline_s: float = 20.0
     again_s: float = 5.0
@@ -130,6 +132,8 @@ def topics(
             action = _in_turn(seed, possible, settings, n) or _action(
                 Draw.of(seed, "broker-log", n), possible, settings, n
             )
+            if target.old:
+                action = _of_old_format(Draw.of(seed, "broker-format", n), action)
             if action.f == "restart":
                 restarts -= 1
             if action.f == "restart" and restarts < 0:
@@ -199,6 +203,15 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
         records = drawn_records(Draw.of(seed, "broker-log", n), n, told["age"] * HOUR_MS)
         args["records"] = _keyed(records) if settings.compacts else records
     return placed(f, draw.below(settings.partitions), args)
+
+
+def _of_old_format(draw: Draw, action: Action) -> Action:
+    """Every fifth append without sequence numbers is of format 0 or 1. It goes uncompressed: a broker
+    compresses what it turns into format 2 by itself, and how large that becomes nobody knows before."""
+    if action.f != "append" or action.arg("producer") >= 0 or draw.below(5):
+        return action
+    args = {name: value for name, value in action.args.items() if name != "codec"}
+    return Action("append", {**args, "magic": draw.below(2)})
 
 
 def _keyed(records: list[list[Any]]) -> list[list[Any]]:

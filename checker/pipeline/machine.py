@@ -193,6 +193,8 @@ class _Machine:
         # Whoever asks for the committed offset waits for open transactions, and fences them.
         for other in self.members.values():
             other.open_to = None
+        if held and self.ahead:
+            member.open_to = began.at  # what it holds still, it may commit before it works on it
 
     def _polled(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
         if member.fresh or member.read is None:

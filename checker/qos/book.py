@@ -2,10 +2,11 @@
 
 One watermark over both sides: the highest event time of any record. A minimum over two inputs would stand
 still exactly when the output stops. It never passes the clock, so a record from the future moves it by
-nothing, and it follows the clock where both sides are idle. An expected output is judged when the watermark
-has passed the end of its window by the padding, and its input was read that long ago by the clock: so an
-input that itself comes late, or topics that are filled from an archive, are no loss. After a gap in reading
-(a broker that was away, a restart) all judgement waits for the padding by the clock.
+nothing; where both sides are idle it moves as the clock does, and after the padding it is the clock. An
+expected output is judged when the watermark has passed the end of its window by the padding; an input that
+itself came late, which was not there when topics were read after its event time, has the padding from when
+it was read, so that topics that are filled from an archive are no loss. After a gap in reading (a broker
+that was away, a restart) all judgement waits for the padding by the clock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from checker.qos.settings import Settings
 
 SHOWN: Final = 500
 GAP_MS: Final = 20_000
+# A batch's offsets were asked for a moment before its time is taken.
+ASKED_MS: Final = 1_000
 NEVER: Final = -(1 << 62)
+UNKNOWN_MS: Final = 1  # read_ms of a process that was started again: so long ago that it is a gap
 END: Final = 1 << 62
 
 
@@ -50,7 +54,7 @@ class Window:
     missing    due, and not there; late: came after they had been called missing
     duplicate  more than expected
     unmatched  outputs in this window's time that no remembered input made
-    ripe_ms    by the clock: when the last of it was read, and the padding
+    ripe_ms    by the clock: when the last of it came, and the padding
     revision   how often its counts were told; 0: not closed yet
     """
 
@@ -126,6 +130,12 @@ class Book:
     def remembered(self) -> tuple[Window, ...]:
         return tuple(window for window in self.windows if window.start_ms >= self.edge_ms)
 
+    def late_ms(self, now_ms: int) -> int:
+        """Inputs of the batch of `now_ms` came late unless their event time is after this: else the batch
+        before would have had them. Of the first batch of a process nobody knows.
+        """
+        return self.read_ms - ASKED_MS if self.read_ms > UNKNOWN_MS else now_ms
+
     @property
     def totals(self) -> Totals:
         """Over all windows that are closed, forgotten or not."""
@@ -146,9 +156,12 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
     padding = settings.padding_ms
     mark = max(book.mark_ms, NEVER if seen.latest_ms is None else seen.latest_ms)
     data_ms = now_ms if any(seen.records) or not book.data_ms else book.data_ms
-    if now_ms - data_ms > padding and mark != NEVER:
-        mark = max(mark, now_ms)
     gap = book.read_ms and now_ms - book.read_ms > max(padding, GAP_MS)
+    if mark != NEVER and not any(seen.records):
+        if now_ms - data_ms > padding:
+            mark = max(mark, now_ms)
+        elif book.read_ms and not gap:  # as far behind the clock as it was
+            mark += now_ms - book.read_ms
     held = book.hold_ms > book.read_ms  # once only: batches may always take that long
     hold_ms = now_ms + padding if gap and not held else book.hold_ms
     return replace(

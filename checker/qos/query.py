@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 
 from checker.qos import losses, source, step
-from checker.qos.book import END, Book, Window, heard, settled
+from checker.qos.book import END, UNKNOWN_MS, Book, Window, heard, settled
 from checker.qos.settings import Settings
 from checker.qos.store import Store
 from harness.model.errors import BadInput, ClusterTrouble, Missing
@@ -186,8 +186,12 @@ class Live:
 
     def _take(self, rows: DataFrame, batch: int) -> None:
         now_ms, settings, old = time.time_ns() // 1_000_000, self.settings, self.book
+        began = old.began_ms if old.batch >= 0 else self._began(now_ms)
+        before = replace(old, began_ms=began, cleared_ms=old.edge_ms)
+        if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
+            before = replace(before, read_ms=UNKNOWN_MS, hold_ms=0)
         watch = Observation()
-        new = step.of_batch(rows.where("side <> 'tick'"), old, settings, now_ms, watch)
+        new = step.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
         path = self._store.begin(batch)
         spark = rows.sparkSession  # the query's own: an observation hears only what runs in its session
         kept = self._ids(spark, old.batch)
@@ -196,10 +200,6 @@ class Live:
         step.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
         seen = step.seen(watch.get)
         lost, resets = self._lost(rows, batch)
-        began = old.began_ms if old.batch >= 0 else self._began(now_ms)
-        before = replace(old, began_ms=began, cleared_ms=old.edge_ms)
-        if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
-            before = replace(before, read_ms=1, hold_ms=0)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
         book, told = self._judge(spark.read.schema(step.IDS).parquet(path), book)
         self._store.finish(book, [one.line(batch) for one in told])

@@ -44,6 +44,7 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
     time = F.least("time", F.lit(now_ms))
     window = _floor(time, whole)
     behind = window < book.edge_ms
+    came = F.when(time > book.late_ms(now_ms), time).otherwise(now_ms)
     newest = F.lit(max(_floor_int(max(book.mark_ms, 0), whole), book.edge_ms))
     watched = rows.observe(
         watch,
@@ -66,7 +67,7 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
             "id", F.explode(each).alias("part"), is_in.alias("is_in"),
             F.when(behind, F.greatest(newest, window)).otherwise(window).alias("window"),
             F.lit(1).cast("bigint").alias("n"),
-            F.lit(now_ms + settings.padding_ms).alias("ripe"), "place", "offset",
+            (came + settings.padding_ms).alias("ripe"), "place", "offset",
         )
     )  # fmt: skip
 

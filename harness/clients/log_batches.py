@@ -1,4 +1,4 @@
-"""Record batches of format 2 as a producer makes them, and as a fetch gives them back.
+"""Record batches as a producer makes them, and as a fetch gives them back: of format 2; `encode_old` below.
 
 The layout is that of `checker.disk.batches` and `records`, which read them. Source: Kafka documentation, 5.3.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -52,6 +53,21 @@ def encode(
         ">qiibI", 0, COVERED_AT - FROM_LENGTH + len(covered), -1, 2, google_crc32c.value(covered)
     )
     return head + covered
+
+
+def encode_old(triples: Sequence[Triple], magic: int) -> bytes:
+    """Messages of format 0, which knows no time, or 1, uncompressed. Source: Kafka documentation, 5.3.3."""
+
+    def message(at: int, stamp: int, key: str | None, value: str | None) -> bytes:
+        time = struct.pack(">q", stamp) if magic else b""
+        covered = struct.pack(">bb", magic, 0) + time + sized(key) + sized(value)
+        return struct.pack(">qiI", at, 4 + len(covered), zlib.crc32(covered)) + covered
+
+    def sized(text: str | None) -> bytes:
+        raw = b"" if text is None else text.encode()
+        return struct.pack(">i", -1 if text is None else len(raw)) + raw
+
+    return b"".join(message(at, *triple) for at, triple in enumerate(triples))
 
 
 def _packed(codec: str, body: bytes) -> bytes:

@@ -15,9 +15,10 @@ from typing import Any, Final
 from harness.clients import log_errors as errors
 from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import Triple, encode, visible, whole
+from harness.clients.log_batches import Triple, encode, encode_old, visible, whole
 from harness.clients.log_link import Link, Uncertain
 from harness.sim.actions import Action
+from harness.sim.records import NO_TIMESTAMP
 from harness.sim.senders import Producer, Sent
 from harness.sim.simulated import SENT_KEPT
 
@@ -121,10 +122,19 @@ class LogRole:
         return number, epoch
 
     def append(self, action: Action, now: int) -> Answer:
-        triples = tuple((now - age, key, value) for key, value, age in action.arg("records"))
+        magic = action.arg("magic")
+        triples = tuple(
+            (now - age if magic else NO_TIMESTAMP, key, value) for key, value, age in action.arg("records")
+        )
         partition, codec = action.arg("partition"), action.arg("codec")
         if action.arg("producer") < 0:
-            return self._plain(partition, encode(triples, codec), len(triples))
+            batch = encode(triples, codec)
+            if magic == 2:
+                request = wire.produce(self._topic, partition, batch, self._acks, None)
+                return self._plain(partition, wire.PRODUCE, request, len(triples), len(batch))
+            # A broker turns it into a batch of format 2, of the size that ours would have.
+            request = wire.produce_old(self._topic, partition, encode_old(triples, magic), self._acks)
+            return self._plain(partition, wire.PRODUCE_OLD, request, len(triples), len(batch))
         who = self._identity(action.arg("producer"))
         known = who.known
         sent = Sent(who.epoch, known.next.get(partition, 0), triples, action.arg("txn"))
@@ -159,21 +169,21 @@ class LogRole:
         )
         return _appended(error, base, len(sent.triples), len(batch))
 
-    def _plain(self, partition: int, batch: bytes, count: int) -> Answer:
-        request = wire.produce(self._topic, partition, batch, self._acks, None)
+    def _plain(self, partition: int, api: tuple[int, int], request: bytes, count: int, size: int) -> Answer:
+        """Send without sequence numbers, again only where nothing has been appended."""
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
-                    self._topic, partition, wire.PRODUCE, request, wire.produced, lambda found: found[0], True
+                    self._topic, partition, api, request, wire.produced, lambda found: found[0], True
                 )
-                return _appended(error, base, count, len(batch))
+                return _appended(error, base, count, size)
             except Uncertain:
                 before, end = (
                     self._ends[partition],
                     self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
                 )
                 if end == before + count:
-                    return _appended(0, before, count, len(batch))
+                    return _appended(0, before, count, size)
                 if end != before:
                     raise ClientError("_FAIL", f"log end went from {before} to {end}") from None
         raise ClientError("_TIMED_OUT", f"nothing came of an append in {TRIES} tries")

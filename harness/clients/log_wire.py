@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 PRODUCE: Final = (0, 7)
+PRODUCE_OLD: Final = (0, 2)  # the last that takes formats before 2; gone in 4.0
 FETCH: Final = (1, 10)
 LIST_OFFSETS: Final = (2, 2)
 LIST_LOCAL_OFFSETS: Final = (2, 8)  # KIP-405
@@ -88,8 +89,13 @@ def _down(answer: Reader) -> Reader:
 
 
 def produce(topic: str, partition: int, batch: bytes, acks: int, transactional_id: str | None) -> bytes:
-    rest = struct.pack(">ii", partition, len(batch)) + batch
-    return text(transactional_id) + struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
+    return text(transactional_id) + produce_old(topic, partition, batch, acks)
+
+
+def produce_old(topic: str, partition: int, messages: bytes, acks: int) -> bytes:
+    """As later versions, which begin with a transactional id."""
+    rest = struct.pack(">ii", partition, len(messages)) + messages
+    return struct.pack(">hi", acks, _WAIT_MS) + _one(topic, rest)
 
 
 def produced(answer: bytes) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from harness.cluster import (
     broker,
+    class_archive,
     control,
     jars,
     java,
@@ -87,6 +88,7 @@ class LoopbackCluster:
     proxy        whose requests pass through a wire proxy: NOBODY's, CLIENTS' or EVERYBODY's
     clocks       every server has a clock of its own (harness.cluster.clocks)
     log_dirs     folders of each broker for its logs: data, data2, ... (files are damaged in the first)
+    jvm_flags    of brokers; None: those that let them start faster (harness.cluster.class_archive)
     """
 
     isolated: ClassVar = False
@@ -105,8 +107,9 @@ class LoopbackCluster:
         *,
         clocks: bool = False,
         log_dirs: int = 1,
+        jvm_flags: Sequence[str] | None = None,
     ) -> None:
-        self._proxied, self._log_dirs = proxy, log_dirs
+        self._proxied, self._log_dirs, self._jvm_flags = proxy, log_dirs, jvm_flags
         self.version, self.work_dir = versions.resolve(version), work_dir
         metadata = metadata or versions.default_metadata(self.version)
         versions.check(self.version, metadata)
@@ -140,6 +143,8 @@ class LoopbackCluster:
         found = self._java or java.find()
         fetched = self._jars or jars.ensure(self.version, found, progress)
         template = servers.kraft_template(self.layout, found, fetched, progress)
+        flags = self._jvm_flags
+        flags = class_archive.of_kafka(found, fetched, progress) if flags is None else flags
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
             raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
@@ -150,7 +155,7 @@ class LoopbackCluster:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         laid_out = Servers(
             self.layout, self.version, self._overrides, folder, found, fetched, template,
-            storage.random_id(), self._log_dirs,
+            storage.random_id(), self._log_dirs, tuple(flags),
         )  # fmt: skip
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)

@@ -65,7 +65,7 @@ class NodeFiles:
 
     def write_ms(self, node: str) -> list[float]:
         """How long small synced writes to a node's disk take, spread over a second."""
-        took: list[float] = json.loads(self._disks("write", self.data(node), "10", "0.1"))
+        took: list[float] = json.loads(self._disks("write", self.data(node), "15", "0.05"))
         return took
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:

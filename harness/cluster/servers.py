@@ -33,6 +33,7 @@ class Servers:
     template   formatted storage; None: brokers make their own, with ZooKeeper
     cluster_id of the template's copies
     log_dirs   folders of each broker for its logs; that of the metadata is the first
+    jvm_flags  of brokers
     """
 
     layout: Layout
@@ -44,6 +45,7 @@ class Servers:
     template: Template | None
     cluster_id: str
     log_dirs: int = 1
+    jvm_flags: tuple[str, ...] = ()
 
     def home(self, name: str) -> Path:
         return self.folder / name
@@ -80,7 +82,10 @@ class Servers:
         """The command line."""
         home = self.home(place.name)
         log_name, _ = broker.log_config(self.version, "")
-        main, flags = ("kafka.Kafka", ()) if isinstance(place, Node) else (zookeeper.MAIN, zookeeper.FLAGS)
+        if isinstance(place, Node):
+            main, flags = "kafka.Kafka", self.jvm_flags
+        else:
+            main, flags = zookeeper.MAIN, zookeeper.FLAGS
         config, _ = self._config(place)
         return broker.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 

@@ -60,6 +60,9 @@ def write(cluster: LoopbackCluster, topic: str, partitions: int, codec: str, flu
     admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(120)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "compression.type": codec,
                          "linger.ms": 5, "delivery.timeout.ms": 300_000})  # fmt: skip
+    for n in range(partitions):  # every leader is known, and every log begun
+        producer.produce(topic, b"first", partition=n)
+    producer.flush(300)
     draw = random.Random(1)
     bodies = [draw.randbytes(RECORD // 2) + bytes(RECORD // 2) for _ in range(64)]
     took: list[tuple[float, float]] = []

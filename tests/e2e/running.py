@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import secrets
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,6 +13,13 @@ from pathlib import Path
 from typing import Any
 
 HARNESS = [sys.executable, "-m", "harness.cli"]
+# Stands in the environment of every process that these tests start, and of theirs: tests of another worker
+# of pytest-xdist have another.
+MARK = f"HARNESS_TEST={secrets.token_hex(8)}"
+os.environ.update([MARK.split("=")])
+_NAMESPACES = ("net", "mnt", "pid", "user")
+# Links and mounts that tests of another worker make for their Docker engine and their ssh hosts.
+_OF_OTHERS = re.compile(r"(br-|docker|hssh|veth[0-9a-f]{7}).*|.*/engine-.*")
 
 
 @dataclass(frozen=True)
@@ -60,14 +70,15 @@ def ops(folder: Path) -> list[dict[str, Any]]:
 
 
 def footprint() -> dict[str, set[str]]:
-    """What a run could leave on the machine: processes of brokers and workers, namespaces, links, mounts."""
+    """What a run of ours could leave: processes of brokers and workers, namespaces, links, mounts."""
     processes, namespaces = set(), set()
+    own = {str((Path("/proc/self/ns") / kind).readlink()) for kind in _NAMESPACES}
     for proc in Path("/proc").iterdir():
-        if not proc.name.isdigit():
+        if not proc.name.isdigit() or not _ours(proc):
             continue
         try:
             line = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            for kind in ("net", "mnt", "pid", "user"):
+            for kind in _NAMESPACES:
                 namespaces.add(str((proc / "ns" / kind).readlink()))
         except OSError:
             continue  # it ended meanwhile, or is not ours to read
@@ -75,7 +86,19 @@ def footprint() -> dict[str, set[str]]:
             processes.add(f"{proc.name} {line[:120]}")
     links = {path.name for path in Path("/sys/class/net").iterdir()}
     mounts = set(Path("/proc/self/mounts").read_text().splitlines())
+    namespaces -= own  # those of this process, in which others of ours run as well
+    links, mounts = ({name for name in names if not _OF_OTHERS.fullmatch(name)} for names in (links, mounts))
     return {"processes": processes, "namespaces": namespaces, "links": links, "mounts": mounts}
+
+
+def _ours(proc: Path) -> bool:
+    """Whether the process, or the one that it came of, was started here. In doubt it was."""
+    try:
+        return MARK.encode() in (proc / "environ").read_bytes().split(b"\0")
+    except PermissionError:
+        return True
+    except OSError:
+        return False  # it ended meanwhile
 
 
 def left_behind(before: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -18,6 +18,7 @@ SIZE = ("time_limit_s", "concurrency", "rate_hz", "nemesis", "schedule")
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> None:
     ran = run(tmp_path, "--cluster", "sim", "--sim-bugs", "lose-acked", "--seed", "7", *SMALL)

@@ -13,7 +13,7 @@ SLOTS = 4
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 LOAD = ("--nemesis", "leader-kill", "--nemesis-first", "3", "--time-limit", "16", "--rate", "60",
-        "--sub-p", "0.05", "--seed", "5")  # fmt: skip
+        "--sub-p", "0.15", "--seed", "5")  # fmt: skip
 
 
 def done(ran: Ran) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from nemesis import table
 from nemesis.schedule import Timing
 from tests.e2e.running import footprint, left_behind, run
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.alone]
 
 LOAD_S = 20
 MORE_S = 60

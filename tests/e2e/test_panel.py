@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,20 @@ FAULTS = """
 """
 
 
+@pytest.fixture
+def runs() -> Iterator[str]:
+    """With a short name: lines are counted, and longer ones are broken."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1000)
-def test_a_run_at_a_terminal(tmp_path: Path) -> None:
+def test_a_run_at_a_terminal(tmp_path: Path, runs: str) -> None:
     """The panel while it goes on, also in a smaller window; Ctrl-C; then the verdict and what to do next."""
     (tmp_path / "faults.yaml").write_text(FAULTS)
     command = [
-        *HARNESS, "run", "--cluster", "mock", "--runs", str(tmp_path / "runs"), "--time-limit", "500",
+        *HARNESS, "run", "--cluster", "mock", "--runs", runs, "--time-limit", "500",
         "--rate", "50", "--schedule", str(tmp_path / "faults.yaml"),
     ]  # fmt: skip
     with Terminal(command, 120, 60) as terminal:

@@ -1,4 +1,4 @@
-"""`harness qos` on a real broker: known holes and copies, killed and started again, and what it refuses."""
+"""`harness qos` on a real broker: known holes and copies, whatever is killed, and what it refuses."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster import named
+from harness.cluster import local, versions
+from harness.cluster.loopback import LoopbackCluster
 from tests.e2e.running import HARNESS, harness
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(900)]
 PAST, MORE, LAST = range(10_000), range(10_000, 15_000), range(15_000, 20_000)
+TOO_LATE = range(20_000, 21_000)
 SPAN_MS = 100_000
 WINDOW_MS = 10_000
 COMPARE = ("--window", "10s", "--padding", "10s", "--every", "500ms")
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    name = f"test-{secrets.token_hex(3)}"
-    done = harness("cluster", "up", name, "--nodes", "1", "--network", "loopback", "--outside", timeout_s=180)
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
+    """One, on a port of this machine."""
+    cluster = local.make(1, versions.DEFAULT, {}, tmp_path_factory.mktemp("cluster"), "loopback")
     try:
-        assert done.returncode == 0, done.stdout + done.stderr
-        (told,) = json.loads(harness("cluster", "status", name, "--json").stdout)
-        yield told["outside_bootstrap"]
+        cluster.up(lambda text: None)
+        yield cluster
     finally:
-        if named.folder(name).exists():
-            harness("cluster", "down", name, "--force", timeout_s=180)
+        cluster.down()
 
 
 class Load:
@@ -48,8 +48,10 @@ class Load:
         admin: Any = AdminClient({"bootstrap.servers": bootstrap})
         for future in admin.create_topics([NewTopic(self.input, 4, 1), NewTopic(self.output, 3, 1)]).values():
             future.result(timeout=60)
-        self._plain: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
-        self._txn: Any = Producer({"bootstrap.servers": bootstrap, "transactional.id": self.output})
+        self._plain: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
+        self._txn: Any = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": self.output, "log_level": 0}
+        )
         self._txn.init_transactions(60)
         self._began_ms = _now_ms() - SPAN_MS
         self._at: dict[int, int] = {}
@@ -106,15 +108,19 @@ def lines(checkpoint: Path) -> dict[int, dict[str, Any]]:
     return {told["start_ms"]: told for told in map(json.loads, (one for one in whole if one.endswith("\n")))}
 
 
-def test_holes_and_copies_are_found_and_a_kill_changes_nothing(bootstrap: str, tmp_path: Path) -> None:
-    load, checkpoint = Load(bootstrap), tmp_path / "checkpoint"
+def test_holes_and_copies_are_found_whatever_is_killed(
+    broker: LoopbackCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Broken off in turns: the broker, the check itself, and the topic's beginning."""
+    away_s = 60 if request.config.getoption("--soak") else 12
+    bootstrap = broker.bootstrap
+    load, checkpoint, said_at = Load(bootstrap), tmp_path / "checkpoint", tmp_path / "said"
     load.send(PAST)
     argv = [*HARNESS, *load.options(bootstrap, checkpoint)]
-    with (tmp_path / "said").open("w") as said:
+    with said_at.open("w") as said:
         first = subprocess.Popen(argv, stdout=said, stderr=subprocess.STDOUT)
     try:
         # The alarm is raised while it goes on, and its page shows it.
-        said_at = tmp_path / "said"
         alarm = lambda: len(lines(checkpoint)) > 5 and "ALARM" in said_at.read_text()  # noqa: E731
         assert eventually(alarm, 400), said_at.read_text()
         told = said_at.read_text()
@@ -122,14 +128,19 @@ def test_holes_and_copies_are_found_and_a_kill_changes_nothing(bootstrap: str, t
         with urllib.request.urlopen(f"http://{page}/windows.json", timeout=30) as answer:
             shown = json.load(answer)
         assert shown["verdict"] == "invalid" and shown["sums"]["missing"] > 0
+        broker.kill("n1")
+        time.sleep(away_s)
+        assert first.poll() is None, said_at.read_text()
+        broker.start("n1")
         load.send(MORE)
+        read = lambda: sum(told["in"] for told in lines(checkpoint).values()) > PAST.stop  # noqa: E731
+        assert eventually(read, 200), said_at.read_text()
     finally:
         first.kill()  # in whatever it is at
         first.wait(60)
     load.send(LAST)
-    done = subprocess.run(
-        [*argv, "--until-idle", "2s"], capture_output=True, text=True, timeout=400, check=False
-    )
+    again = [*argv, "--until-idle", "2s"]
+    done = subprocess.run(again, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "going on from batch" in done.stderr
     held = lines(checkpoint)
@@ -141,10 +152,29 @@ def test_holes_and_copies_are_found_and_a_kill_changes_nothing(bootstrap: str, t
     assert f"invalid: {missing} missing; {copies} duplicate" in done.stdout
     assert not any(told["unmatched"] for told in held.values())
 
+    read_to = end(bootstrap, load.input)
+    load.send(TOO_LATE)
+    gone = end(bootstrap, load.input)
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_records([TopicPartition(load.input, 0, gone)])
+    assert eventually(lambda: end(bootstrap, load.input, first=True) == gone, 30)
+    done = subprocess.run(again, capture_output=True, text=True, timeout=400, check=False)
+    assert f"{gone - read_to:,} offsets were deleted before they were read" in done.stdout, done.stdout
 
-def test_what_it_cannot_do_is_one_message(bootstrap: str, tmp_path: Path) -> None:
+
+def end(bootstrap: str, topic: str, first: bool = False) -> int:
+    """Where partition 0 ends, or begins."""
+    consumer: Any = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
+    try:
+        marks: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        return marks[0 if first else 1]
+    finally:
+        consumer.close()
+
+
+def test_what_it_cannot_do_is_one_message(broker: LoopbackCluster, tmp_path: Path) -> None:
     def refused(*options: str) -> str:
-        done = harness("qos", "--bootstrap", bootstrap, *options, timeout_s=120)
+        done = harness("qos", "--bootstrap", broker.bootstrap, *options, timeout_s=120)
         assert done.returncode == 254 and "Traceback" not in done.stderr, done.stderr
         return done.stderr.strip().splitlines()[-1]
 

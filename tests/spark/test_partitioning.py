@@ -136,6 +136,7 @@ def test_order_of_rows(spark: Any, tmp_path: Path, compatible: bool) -> None:
         assert after == before
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_workers_of_a_standalone_cluster(tmp_path: Path) -> None:
     """As a user would ask for it; the same result as in one process."""

@@ -114,6 +114,20 @@ def test_times_that_jump_move_the_watermark_by_nothing(spark: Any, tmp_path: Pat
     assert steps.book.totals.missing == 1 and steps.kept() == 0
 
 
+def test_only_inputs_that_came_late_have_the_padding_from_when_they_were_read(
+    spark: Any, tmp_path: Path
+) -> None:
+    steps = Steps(spark, tmp_path)
+    assert steps.batch(40, [sent("w", 40), made("w", 40)]) == []
+    assert steps.batch(68, [sent("in time", 41), sent("x", 68), made("x", 68)], gap=True) == []
+    told = steps.batch(91, [sent("y", 91), made("y", 91)], gap=True)
+    assert counts(told) == [(2, 1, 1, 0, 0, 0)]  # not at 98
+    assert steps.batch(121, [sent("late", 61), sent("z", 121), made("z", 121)]) == []
+    assert counts(steps.batch(150, [sent("z", 150)])) == []
+    told = steps.batch(152, [sent("z", 152)])
+    assert counts(told) == [(3, 2, 1, 0, 0, 0)]
+
+
 def test_several_outputs_are_told_apart(spark: Any, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path)
     rows = [

@@ -17,9 +17,10 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 SHOTS: Final = Path(__file__).parents[2] / "build" / "screenshots"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests. Without one: a failure in CI, a skip elsewhere."""
+    """One browser for the tests of a file: tests of other files cannot have an event loop meanwhile.
+    Without one: a failure in CI, a skip elsewhere."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 
 import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from checker.disk.records import records
 from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import encode, visible, whole
+from harness.clients.log_batches import encode, encode_old, visible, whole
 
 TRIPLES = (
     (1_700_000_000_000, "k", "v"),
@@ -35,6 +36,15 @@ def test_a_batch_holds_what_was_put_in(codec: str) -> None:
         (40 + n, t[0]) for n, t in enumerate(TRIPLES)
     ]
     assert visible([batch], 41, []) == [[41, *TRIPLES[1]], [42, *TRIPLES[2]]]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_formats_are_as_another_library_makes_them(magic: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    for at, (stamp, key, value) in enumerate(TRIPLES):
+        raw = [None if text is None else text.encode() for text in (key, value)]
+        builder.append(at, timestamp=stamp if magic else None, key=raw[0], value=raw[1])
+    assert encode_old(TRIPLES, magic) == bytes(builder.build())
 
 
 def test_a_batch_that_is_cut_short_is_left_out_and_a_damaged_one_is_told() -> None:

@@ -22,6 +22,8 @@ from nemesis.schedule import Timing
 from tests.terminal import Terminal
 
 S = 1_000_000_000
+# Of a terminal that is not ours: pytest-xdist sets the width.
+SIZED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 # Shows five acknowledged records that nobody reads; a line of input ends it, or the end of input.
 SHOWN = """
 import sys, time
@@ -37,7 +39,7 @@ print("still here", file=open(sys.argv[1], "w"))
 
 
 def shown(path: Any, columns: int = 100, rows: int = 40, **env: str) -> Terminal:
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    kept = {name: value for name, value in os.environ.items() if name not in SIZED}
     given = {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **env}
     return Terminal([sys.executable, "-c", SHOWN, str(path)], columns, rows, given)
 

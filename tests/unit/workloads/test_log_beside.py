@@ -89,6 +89,32 @@ def test_an_honest_tiered_log_never_diverges() -> None:
     assert [found(frozenset(), seed, target=TIERED) for seed in (1, 2, 3)] == [None] * 3
 
 
+class Behind(Fake):
+    """A follower that has what its leader deleted for two looks more."""
+
+    had: tuple[int, ...] = (0,)
+    late = 0
+
+    def seen(self) -> list[Seen]:
+        one = super().seen()[0]
+        assert one.bases is not None
+        now = one.bases[0]
+        self.late = self.late + 1 if now != self.had else 0
+        if self.late > 2:
+            self.had, self.late = now, 0
+        return [one._replace(bases=(now, self.had))]
+
+
+def test_a_follower_that_still_has_what_its_leader_deleted_is_waited_for() -> None:
+    settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
+    fake = Behind(settings)
+    beside = Beside(settings, fake, replace(TIERED, deadline_s=5.0))
+    for _ in range(3):
+        assert beside.step(Action("append", {"records": [["k", "v", 0], ["k", "w", 0]]})) is None
+        leader, follower = fake.seen()[0].bases or ()
+        assert leader == follower and leader[0] > 0
+
+
 @pytest.mark.parametrize("bug", ["tiered-above-hw", "start-goes-back", "aborted-served"])
 def test_what_tiered_topics_are_asked_shows_a_bug(bug: str) -> None:
     assert found(frozenset({bug}), target=TIERED) is not None
@@ -179,6 +205,18 @@ def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
     held = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
     divergence = run(LogSettings(), actions, Loose(LogSettings()), frozenset(), AT_ONCE)
     assert held is None and divergence is not None and divergence.what == "high watermark"
+
+
+def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
+    def magics(target: drawing.Target) -> set[int]:
+        topics = drawing.topics(1, 500, target)
+        return {one.arg("magic") for topic in topics for one in topic.actions if one.f == "append"}
+
+    old = replace(AT_ONCE, old=True)
+    assert magics(old) == {0, 1, 2} and magics(AT_ONCE) == {2}
+    settings, append = LogSettings(), Action("append", {"records": [["k", "v", 0]], "magic": 0})
+    assert Beside(settings, Fake(settings), AT_ONCE).leaves_out(append)
+    assert run(settings, [append, Action("read-all")], Fake(settings), frozenset(), old) is None
 
 
 def test_a_seed_is_one_list_with_few_restarts() -> None:

@@ -34,6 +34,7 @@ def snappy_of_java(body: bytes) -> bytes:
         (3, pa.Codec("lz4").compress(BODY, asbytes=True)),
         (4, pa.Codec("zstd").compress(BODY, asbytes=True)),
     ],
+    ids=["gzip", "snappy", "snappy-java", "lz4", "zstd"],
 )
 def test_compressions(codec: int, compressed: bytes) -> None:
     assert codecs.plain(codec, compressed) == BODY

@@ -107,6 +107,14 @@ def test_commits_ahead_of_the_work() -> None:
     assert found(*told) == [("commit-unprocessed", 0, 10)]
 
 
+def test_what_is_held_over_a_rebalance_may_be_committed_ahead_of_the_work() -> None:
+    held = ((1, "revoked"), (1, "assigned"), (1, "position", 20), (1, "buffered", 10, 19))
+    killed = (*BEGUN, (1, "committed", 10), (1, "polled", 10, 19), *held)
+    for begin in (10, 20):
+        assert found(*killed, (2, "assigned"), (2, "position", begin), ahead=True) == []
+    assert found(*killed, (2, "assigned"), (2, "position", 21), ahead=True) == [("offset-gap", 20, 21)]
+
+
 def test_only_what_the_log_tells_is_judged() -> None:
     kinds = frozenset({"polled", "position"})
     assert (

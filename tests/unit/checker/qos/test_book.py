@@ -29,12 +29,21 @@ def test_the_watermark_never_goes_back_and_judgement_follows_it() -> None:
     assert (book.mark_ms, book.judged_ms) == (NOW, NOW)
 
 
-def test_idle_sides_are_judged_by_the_clock_after_the_padding() -> None:
-    book = read(Book(), NOW, NOW)
+def test_while_both_sides_are_idle_the_watermark_moves_as_the_clock_does_and_then_is_the_clock() -> None:
+    book = read(Book(), NOW - 5_000, NOW)
     for passed in range(2_000, 32_000, 2_000):
         book = read(book, None, NOW + passed)
-    assert book.mark_ms == NOW
-    assert read(book, None, NOW + 32_000).mark_ms == NOW + 32_000
+        assert book.mark_ms == book.judged_ms == NOW + passed - 5_000
+    book = read(book, None, NOW + 32_000)
+    assert book.mark_ms == NOW + 32_000
+    assert read(book, NOW, NOW + 33_000).mark_ms == NOW + 32_000  # there again, and late
+
+
+def test_a_gap_is_no_idle_time_and_nothing_moves_before_the_first_record() -> None:
+    assert read(read(Book(), None, NOW), None, NOW + 2_000).mark_ms == books.NEVER
+    book = read(Book(), NOW, NOW)
+    again = replace(book, read_ms=books.UNKNOWN_MS)  # the process was started again at once
+    assert read(again, None, NOW + 3_000).mark_ms == NOW
 
 
 def test_judgement_waits_once_after_a_gap() -> None:

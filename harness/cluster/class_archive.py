@@ -1,0 +1,161 @@
+"""Archives of loaded classes (JEP 350): a JVM that maps one need not read, check and link them again.
+
+A broker starts with 3 s of processor time in place of 5 s, and Spark judges a small run with 9 to 12 s in
+place of 17 s. An archive belongs to one Java and one class path, takes 50 MB for a Kafka version and 120 MB
+for Spark, and is made once, by a broker or a run on the simulated log that ends in order. Where there is
+none, or it does not fit, all is as without it, only slower; one that could not be made (`.failed` says why)
+is not tried again. A JVM dies of one that is cut short, so the size stands in the name.
+
+`python -m harness.cluster.class_archive` makes those of the default version and of Spark; that of another
+version is made when it is first started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from harness.cluster import cache, jars
+from harness.cluster.cache import Progress
+from harness.cluster.jars import Jars
+from harness.cluster.java import Java, find
+from harness.model.errors import HarnessError, Missing
+
+_KEPT: Final = 3  # of Spark: each environment has its own
+_TIMEOUT_S: Final = 240.0
+_SILENT: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_TO: Final = "HARNESS_CLASSES_TO"  # set: JVMs of this process write an archive there as they end
+
+
+def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
+    """Flags for brokers of a version; the archive is made if it was never tried."""
+    stem = _stem(f"kafka-{fetched.version}", java, fetched.classpath)
+    argv = [sys.executable, "-m", "harness.cluster.class_archive", fetched.version]
+    return _using(_made(stem, argv, f"Kafka {fetched.version}", progress))
+
+
+def of_spark(java: Java) -> tuple[str, ...]:
+    """Flags for Spark's driver, if there is an archive for it."""
+    to = os.environ.get(_TO)
+    if to:
+        return _writing(to)
+    with suppress(Missing):  # without a cache that can be written nothing was made
+        found = _found(_of_spark(java))
+        if found is not None:
+            with suppress(OSError):  # it may be another user's
+                os.utime(found)
+        return _using(found)
+    return ()
+
+
+def make_spark(java: Java, progress: Progress) -> None:
+    """Make Spark's, if it was never tried."""
+    stem = _of_spark(java)
+    with tempfile.TemporaryDirectory(prefix="classes-") as runs:
+        argv = [sys.executable, "-m", "harness.cli", "run", "--cluster", "sim", "--time-limit", "1",
+                "--rate", "50", "--quiet", "--runs", runs]  # fmt: skip
+        _made(stem, argv, "Spark", progress)
+    kept = sorted(stem.parent.glob("spark-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for one in kept[_KEPT:]:
+        one.unlink(missing_ok=True)
+
+
+def _of_spark(java: Java) -> Path:
+    where = importlib.metadata.distribution("pyspark")
+    return _stem(f"spark-{where.version}", java, str(where.locate_file("pyspark")))
+
+
+def _stem(name: str, java: Java, class_path: str) -> Path:
+    """How an archive's path begins; "-SIZE.jsa" follows."""
+    what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
+    key = hashlib.sha256(what.encode()).hexdigest()[:12]
+    return cache.root() / "classes" / f"{name}-{key}"
+
+
+def _found(stem: Path) -> Path | None:
+    for path in stem.parent.glob(f"{stem.name}-*.jsa"):
+        if path.stem == f"{stem.name}-{path.stat().st_size}":
+            return path
+    return None
+
+
+def _using(path: Path | None) -> tuple[str, ...]:
+    return (f"-XX:SharedArchiveFile={path}", *_SILENT) if path else ()
+
+
+def _writing(path: str) -> tuple[str, ...]:
+    return (f"-XX:ArchiveClassesAtExit={path}", *_SILENT)
+
+
+def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Path | None:
+    """The archive, which is there now at the latest, or None."""
+    failed = Path(f"{stem}.failed")
+    found = _found(stem)
+    if found or failed.exists():
+        return found
+    with cache.locked(Path(f"{stem}.lock"), progress, f"preparing {what}"):
+        found = _found(stem)
+        if found or failed.exists():
+            return found
+        progress(f"preparing {what} to start faster (once; some seconds)")
+        part = Path(f"{stem}.part")
+        part.unlink(missing_ok=True)
+        said, ended = _run(argv, {**os.environ, _TO: str(part)})
+        if not (ended and part.exists()):
+            failed.write_text(said)
+            return None
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        return part.rename(f"{stem}-{part.stat().st_size}.jsa")
+
+
+def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
+    """What a process said, and whether it ended in time, and those with it that hold its output open."""
+    try:
+        done = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", timeout=_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"it took more than {_TIMEOUT_S:.0f} s", False
+    return done.stdout[-4000:], True
+
+
+def _run_broker(version: str, to: str) -> None:
+    """A broker of its own, started and stopped."""
+    from harness.cluster.loopback import LoopbackCluster
+
+    with tempfile.TemporaryDirectory(prefix="classes-") as folder:
+        cluster = LoopbackCluster(1, version, {}, Path(folder) / "cluster", jvm_flags=_writing(to))
+        try:
+            cluster.up(print)
+            cluster.stop("n1", _TIMEOUT_S / 2)
+        finally:
+            cluster.down()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make what the default version and Spark lack; VERSION: run a broker that writes its own."""
+    try:
+        if argv:
+            _run_broker(argv[0], os.environ[_TO])
+        else:
+            java = find()
+            of_kafka(java, jars.ensure(jars.DEFAULT_VERSION, java, print), print)
+            make_spark(java, print)
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""How much memory the live check takes as time passes.
+
+    python -m tests.bench.qos [--minutes 15] [--rate 1000] [--warm-up 8] [--kafka-version 4.1.1]
+                              [--out FOLDER]
+
+One broker, a writer that fills an input topic at so many records a second and an output topic with the same
+ids half a second later, and `harness qos` between them as a user starts it, with windows of 60 s. Each minute
+prints the resident memory of all its processes; at the end, by how much it grew a minute after the warm-up
+(the slope of a straight line through all samples). Draws qos-memory.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from matplotlib.figure import Figure
+
+from harness.cluster import local, versions
+
+SAMPLE_S = 5.0
+LATER_S = 0.5
+TURN_S = 0.02
+PARTITIONS = 4
+
+
+def resident_mib(pid: int) -> float:
+    """Of a process and all that it started."""
+    parents: dict[int, list[int]] = collections.defaultdict(list)
+    sizes: dict[int, int] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            told = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            own = int(told["Pid"])
+            parents[int(told["PPid"])].append(own)
+            sizes[own] = int(told.get("VmRSS", "0 kB").split()[0])
+    found, left = 0, [pid]
+    while left:
+        one = left.pop()
+        found += sizes.get(one, 0)
+        left += parents[one]
+    return found / 1024
+
+
+def write(bootstrap: str, rate: int, stop: threading.Event) -> None:
+    """Until it is told to stop: ids 0, 1, ... to `in`, and each to `out` LATER_S afterwards."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+    waiting: collections.deque[tuple[float, bytes]] = collections.deque()
+    began, sent = time.monotonic(), 0
+    while not stop.wait(TURN_S):
+        now = time.monotonic()
+        while sent < (now - began) * rate:
+            key = str(sent).encode()
+            producer.produce("in", b"x" * 100, key=key)
+            waiting.append((now + LATER_S, key))
+            sent += 1
+        while waiting and waiting[0][0] <= now:
+            producer.produce("out", b"x" * 100, key=waiting.popleft()[1])
+        producer.poll(0)
+    for _, key in waiting:
+        producer.produce("out", b"x" * 100, key=key)
+    producer.flush(30)
+
+
+def slope(samples: Sequence[tuple[float, float]]) -> float:
+    """MiB a minute, of (minutes, MiB)."""
+    n = len(samples)
+    x, y = (sum(one[at] for one in samples) / n for at in (0, 1))
+    return sum((a - x) * (b - y) for a, b in samples) / sum((a - x) ** 2 for a, _ in samples)
+
+
+def draw(samples: Sequence[tuple[float, float]], path: Path) -> None:
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([one[0] for one in samples], [one[1] for one in samples])
+    axes.set(xlabel="minutes", ylabel="MiB resident", ylim=(0, None), xlim=(0, None))
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def measure(bootstrap: str, minutes: float, rate: int, folder: Path) -> list[tuple[float, float]]:
+    """(minutes, MiB) of each sample."""
+    argv = [
+        sys.executable, "-m", "harness.cli", "qos", "--input", "in", "--output", "out",
+        "--bootstrap", bootstrap, "--checkpoint", str(folder / "checkpoint"), "--until-idle", "120s",
+    ]  # fmt: skip
+    stop = threading.Event()
+    writer = threading.Thread(target=write, args=(bootstrap, rate, stop))
+    samples: list[tuple[float, float]] = []
+    with (folder / "said").open("w") as said:
+        live = subprocess.Popen(argv, stdout=said, stderr=subprocess.STDOUT)
+        writer.start()
+        try:
+            began = time.monotonic()
+            while (passed := (time.monotonic() - began) / 60) < minutes and live.poll() is None:
+                samples.append((passed, resident_mib(live.pid)))
+                if int(passed) > int(passed - SAMPLE_S / 60):
+                    print(f"{passed:>7.1f} {samples[-1][1]:>8.0f}", flush=True)
+                time.sleep(SAMPLE_S)
+        finally:
+            stop.set()
+            writer.join()
+            live.terminate()
+            live.wait(60)
+    return samples
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--warm-up", type=float, default=8)
+    parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--kafka-version", default=versions.DEFAULT)
+    parser.add_argument("--out", type=Path, default=Path())
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-qos-") as given:
+        folder = Path(given)
+        cluster = local.make(1, versions.resolve(options.kafka_version), {}, folder / "cluster", "loopback")
+        try:
+            cluster.up(lambda text: None)
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            for future in admin.create_topics(
+                [NewTopic(name, PARTITIONS, 1) for name in ("in", "out")]
+            ).values():
+                future.result(60)
+            print(f"{'minutes':>7} {'MiB':>8}")
+            samples = measure(cluster.bootstrap, options.minutes, options.rate, folder)
+        finally:
+            cluster.down()
+        windows = folder / "checkpoint" / "windows.jsonl"
+        told = [json.loads(line) for line in windows.read_text().splitlines()] if windows.exists() else []
+        if not told:
+            raise SystemExit((folder / "said").read_text())
+    last = {one["start_ms"]: one for one in told}
+    print(
+        ", ".join(
+            f"{name} {sum(one[name] for one in last.values()):,}"
+            for name in ("in", "out", "missing", "duplicate")
+        )
+    )
+    warm = [one for one in samples if one[0] >= options.warm_up]
+    if len(warm) > 1:
+        print(f"after {options.warm_up:g} minutes: {slope(warm):+.2f} MiB a minute (bar: 1)")
+    options.out.mkdir(parents=True, exist_ok=True)
+    draw(samples, options.out / "qos-memory.png")
+
+
+if __name__ == "__main__":
+    main()
