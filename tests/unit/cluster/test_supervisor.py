@@ -127,7 +127,7 @@ def test_closing_kills_also_those_that_left_their_session(supervisor: Control, t
     assert eventually(lambda: len(alive(f"sleep\0{marker}")) == 2)
     supervisor.close()
     assert alive(f"sleep\0{marker}") == []
-    assert child.wait(1) == -signal.SIGKILL
+    assert child.wait(10) == -signal.SIGKILL
     with pytest.raises(ClusterTrouble, match="taken down"):
         supervisor.ask("heal", {})
 
