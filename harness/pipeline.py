@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from harness.clients.table import PIPELINES
 from harness.model import codec
 from harness.model.op import FAIL, INFO, INVOKE, OK
 from harness.model.pipeline.mistakes import MISTAKES
@@ -63,8 +64,9 @@ def rule(plan: TestPlan) -> None:
         if mistake:
             raise ValueError(f"--pipeline-mistake {mistake} goes with --workload pipeline")
         return
-    if plan.client != ("confluent",):
-        raise ValueError(f"--client {','.join(plan.client)}: --workload pipeline takes --client confluent")
+    if not set(plan.client) <= PIPELINES.keys():
+        takes = " or ".join(sorted(PIPELINES))
+        raise ValueError(f"--client {','.join(plan.client)}: --workload pipeline takes {takes}")
     if plan.cluster == "sim":
         raise ValueError("--cluster sim has no groups: --workload pipeline takes brokers")
     if plan.txn:
@@ -76,8 +78,17 @@ def rule(plan: TestPlan) -> None:
             f"--pipeline-mistake {mistake} goes with --pipeline-mode exactly-once or files: "
             f"{plan.pipeline_mode} promises less anyway"
         )
-    if plan.assignor == "consumer" and _older(plan.kafka_version, 4):
+    if plan.assignor == "consumer" and _older(plan.kafka_version, (4, 0)):
         raise ValueError(f"--assignor consumer needs Kafka 4.0 or later (it is {plan.kafka_version})")
+    if "java" in plan.client:
+        # 2.5 has groupMetadata (KIP-447); 4.0 waits for the listener, under KIP-848, too.
+        needed = (4, 0) if plan.assignor == "consumer" else (2, 5)
+        version = plan.client_versions.get("java")
+        if version and _older(version, needed):
+            raise ValueError(
+                f"--client-version java={version}: --workload pipeline needs {needed[0]}.{needed[1]} or later"
+                + (" with --assignor consumer" if plan.assignor == "consumer" else "")
+            )
     partitions = plan.partition_count
     per_partition = -(-plan.key_count // partitions)
     if plan.transform == "aggregate" and per_partition > KEYS_PER_PARTITION:
@@ -87,9 +98,9 @@ def rule(plan: TestPlan) -> None:
         )
 
 
-def _older(version: str, major: int) -> bool:
-    found = re.match(r"\d+", version)
-    return found is not None and int(found[0]) < major
+def _older(version: str, than: tuple[int, int]) -> bool:
+    found = re.match(r"(\d+)(?:\.(\d+))?", version)
+    return found is not None and (int(found[1]), int(found[2] or than[1])) < than
 
 
 def options(plan: TestPlan) -> pipeline.Options:
@@ -132,7 +143,7 @@ def describe(folder: Path, plan: TestPlan) -> None:
         "output": names[-1:],
         "group": f"{plan.run}-group",
         "mistake": plan.pipeline_mistake or None,
-        "client": plan.client[0],
+        "client": ",".join(plan.client),
         "instances": plan.instances,
         "readers": plan.concurrency,
         "partitions": plan.partitions,

@@ -188,6 +188,9 @@ class ConfluentPipeline:
         if wrong is not None:
             raise converted(wrong)
 
+    def close(self) -> None:
+        """Nothing of its own."""
+
 
 def open_client(config: Mapping[str, Any]) -> Any:
     """A client of one process: see `pipeline.client`."""

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final
 
 import confluent_kafka as ck
-import orjson
 
 from harness.clients.api import ClientError
 from harness.clients.bounded import bounded
@@ -20,6 +19,7 @@ from harness.clients.confluent import GRACE_S, _dropped
 from harness.clients.confluent_config import converted, made_with, producer_config
 from harness.clients.confluent_source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.rows import Outgoing, output_rows
 from harness.model.pipeline import mistakes
 from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
 
@@ -85,15 +85,10 @@ class ConfluentSink:
             raise Failed("abort" if failed.kind == "abortable" else "fatal", f"begin: {failed}") from None
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        made, dumps = self._made, orjson.dumps
-        topic, partitions = made.output_topic, made.partitions
-        told = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
-        rest = b"," + told[1:]
-        rows = ((key, dumps({"id": id, "key": key, "n": n})[:-1] + rest) for id, key, n in outputs)
-        self.send_rows([(topic, key % partitions, str(key).encode(), value) for key, value in rows])
+        self.send_rows(output_rows(self._made, outputs, generation))
 
-    def send_rows(self, rows: Sequence[tuple[str, int, bytes, bytes]]) -> None:
-        """(topic, partition, key, value) each; outside transactions waits until all are acknowledged."""
+    def send_rows(self, rows: Sequence[Outgoing]) -> None:
+        """Outside transactions waits until all are acknowledged."""
         self._errors = []
         produce = self._producer.produce
         report = None if self._transactional else self._report

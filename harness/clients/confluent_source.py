@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -23,14 +22,13 @@ from harness.clients.bounded import bounded
 from harness.clients.confluent import CLOSE_TIMEOUT_S, _dropped
 from harness.clients.confluent_config import consumer_config, converted, made_with
 from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.member import COMMITTED_S, Member
 from harness.model.pipeline.ports import Failed, Mark, Partition, Rebalances, Record
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")
-COMMITTED_S: Final = 8.0  # beyond the time-out of a killed instance's transaction, which holds offsets back
 STEP_S: Final = 6.0  # for one request
 TRY_S: Final = 2.0
-ONE_POLL_S: Final = 3.0
 
 
 def anonymous(group: str) -> bytes:
@@ -55,10 +53,15 @@ def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
     return found
 
 
-class ConfluentSource:
+def _plain(partitions: Sequence[Any]) -> list[Partition]:
+    return [(one.topic, one.partition) for one in partitions]
+
+
+class ConfluentSource(Member):
     """`ports.Source`."""
 
     def __init__(self, made: Made) -> None:
+        super().__init__(made)
         config = consumer_config(made.settings) | {
             "enable.auto.commit": made.options.mode == "auto-commit",
             "auto.commit.interval.ms": int(made.options.commit_s * 1000),
@@ -67,103 +70,38 @@ class ConfluentSource:
             "isolation.level": "read_committed",
         }
         if made.static_members:
-            config["group.instance.id"] = f"{made.settings.run}-{made.slot}"
-        self._latest = made.settings.auto_offset_reset == "latest"
-        self._incremental, self._one_poll = made.incremental, made.one_poll
+            config["group.instance.id"] = made.static_name
         self._consumer: Any = made_with(ck.Consumer, config, "consumer")
-        self._on: Rebalances | None = None
-        self._failed: Failed | None = None
-        self._revoked = self._closing = False
-        self._gone: set[Partition] = set()  # since the last assignment
-        self._given: list[Partition] = []  # by the last assignment, unless revoked
         self._consumer.subscribe(
-            made.input_topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
+            made.input_topics,
+            on_assign=lambda _, partitions: self._assigned(_plain(partitions)),
+            on_revoke=lambda _, partitions: self._taken(_plain(partitions), lost=False),
+            on_lost=lambda _, partitions: self._taken(_plain(partitions), lost=True),
         )
 
-    # --- callbacks of the library, within `consume` and `close` ---
+    # --- Member ---
 
-    def _told(self, call: Callable[[Rebalances], None]) -> None:
-        """What goes wrong in a callback is kept for `poll` to raise: the library must go on."""
-        if self._on is None or self._failed is not None:
-            return
+    def _start(self, starts: Mapping[Partition, int]) -> None:
+        offsets = [ck.TopicPartition(*at, offset) for at, offset in starts.items()]
         try:
-            call(self._on)
-        except Failed as failed:
-            self._failed = failed
+            (self._consumer.incremental_assign if self._incremental else self._consumer.assign)(offsets)
         except ck.KafkaException as error:
-            self._failed = Failed("fatal", f"rebalance: {converted(error)}")
+            raise converted(error) from None
 
-    def _assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        self._revoked = False
-        self._gone.clear()
-        if self._closing:
-            return
-        if self._given and not self._incremental:
-            # librdkafka: when the metadata of a topic changes within this callback, the member joins again
-            # without a revocation. Others may have had the partitions meanwhile.
-            given = self._given
-            self._told(lambda on: on.revoked(given, True))
-        self._given = [(p.topic, p.partition) for p in partitions]
-
-        def assign(on: Rebalances) -> None:
-            starts = on.assigned(self._committed(partitions))
-            offsets = [ck.TopicPartition(*at, offset) for at, offset in starts.items()]
-            (consumer.incremental_assign if self._incremental else consumer.assign)(offsets)
-
-        self._told(assign)
-
-    def _revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        self._taken(partitions, lost=False)
-
-    def _lose(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        self._taken(partitions, lost=True)
-
-    def _taken(self, partitions: Sequence[Any], lost: bool) -> None:
-        gone = [(p.topic, p.partition) for p in partitions]
-        self._revoked, self._given = True, []
-        self._gone.update(gone)
-        self._told(lambda on: on.revoked(gone, lost))
-
-    def _committed(self, partitions: Sequence[Any]) -> dict[Partition, Mark | None]:
-        deadline = time.monotonic() + COMMITTED_S
-        if not partitions:
-            return {}
-        while True:
-            try:
-                marks = found_marks(self._consumer.committed(list(partitions), timeout=TRY_S))
-                return {at: mark or self._reset(at) for at, mark in marks.items()}
-            except (ck.KafkaException, ClientError) as error:
-                if time.monotonic() > deadline:
-                    failed = error if isinstance(error, ClientError) else converted(error)
-                    raise Failed("fatal", f"committed offsets: {failed}") from None
-
-    def _reset(self, at: Partition) -> Mark | None:
-        """Where to begin without a committed offset: at the end as it is now, under `latest`."""
-        if not self._latest:
-            return None
-        ends: tuple[int, int] = self._consumer.get_watermark_offsets(
-            ck.TopicPartition(*at), timeout=TRY_S, cached=False
-        )
-        return Mark(ends[1])
-
-    # --- ports.Source ---
-
-    def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
-        self._on = on
-        found: dict[Partition, list[Record]] = {}
+    def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
+        asked = [ck.TopicPartition(*at) for at in partitions]
         try:
-            self._take(found, timeout_s, records_max)
-            if self._one_poll and self._revoked:
-                until = time.monotonic() + ONE_POLL_S
-                while self._revoked and self._failed is None and time.monotonic() < until:
-                    for at in self._gone:  # they may come back, and are then read again
-                        found.pop(at, None)
-                    self._take(found, timeout_s, records_max)
-        finally:
-            self._on = None
-        if self._failed is not None:
-            raise self._failed
-        return found
+            return found_marks(self._consumer.committed(asked, timeout=TRY_S))
+        except ck.KafkaException as error:
+            raise converted(error) from None
+
+    def _end(self, at: Partition) -> int:
+        asked = ck.TopicPartition(*at)
+        try:
+            ends: tuple[int, int] = self._consumer.get_watermark_offsets(asked, timeout=TRY_S, cached=False)
+        except ck.KafkaException as error:
+            raise converted(error) from None
+        return ends[1]
 
     def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         try:
@@ -185,6 +123,8 @@ class ConfluentSource:
             if records is None:
                 records = found[at] = []
             records.append((message.offset(), value["id"], value["key"]))
+
+    # --- ports.Source ---
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         def seek_all() -> None:
@@ -222,7 +162,10 @@ class ConfluentSource:
 
     def group(self) -> bytes:
         """What fences this member's commits in transactions (KIP-447)."""
-        metadata: bytes = self._consumer.consumer_group_metadata()
+        try:
+            metadata: bytes = self._consumer.consumer_group_metadata()
+        except ck.KafkaException as error:
+            raise Failed("fatal", f"the group: {converted(error)}") from None
         return metadata
 
     def generation(self) -> int | None:

@@ -5,8 +5,8 @@ How the Java client behaves where it matters here (its own documentation, and se
 - `poll` hands over a list; its text names every record with its offset and the size of its value, so one call
   brings them all.
 - There is no event for the end of a partition; the position is beyond transaction markers by itself.
-- Rebalance listeners are called on the thread that polls. They only note what happened, as the consumer may
-  not be called from another thread meanwhile; what the group has committed is asked for after the poll.
+- Rebalance listeners are called on the thread that polls, and the consumer may not be called from another
+  meanwhile. The queue's only notes what happened; what the group has committed is asked for after the poll.
 - `close` of a producer without time leaves its transaction open.
 - Administration and metadata are librdkafka's, as for every client.
 """
@@ -35,6 +35,7 @@ from harness.clients.bounded import bounded
 from harness.clients.java_machine import Machine
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
+from harness.model.pipeline.ports import Mark
 
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5
@@ -42,12 +43,13 @@ GRACE_S: Final = 0.5
 _RECORD: Final = re.compile(
     r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "
     r"(?:deliveryCount = [^,]*, )?serialized key size = -?\d+, serialized value size = (-?\d+), "
-    r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = null, value = "
+    r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = (?:null|\d+), value = "
 )
 
 
 def parsed(text: str) -> list[Record]:
-    """The records in the text of a Java list of ConsumerRecords whose values are ISO 8859-1.
+    """The records in the text of a Java list of ConsumerRecords, of values in ISO 8859-1 and keys that are
+    numbers or null.
 
     The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
     """
@@ -75,14 +77,18 @@ class JavaProducer:
         except Exception as raised:
             raise machine.converted(raised) from None
 
-    def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
+    def send(self, partition: TopicPartition, payload: bytes, key: bytes | None = None) -> Delivery:
         delivery = Delivery()
+        self._futures[id(delivery)] = self.post(partition, payload, key)
+        return delivery
+
+    def post(self, partition: TopicPartition, payload: bytes, key: bytes | None = None) -> Any:
+        """Send, for whoever needs no report: the commit of the transaction says whether all is well. Returns
+        Java's future."""
         try:
-            record = self._machine.ProducerRecord(partition[0], partition[1], None, payload)
-            self._futures[id(delivery)] = self._producer.send(record)
+            return self._producer.send(self._machine.ProducerRecord(partition[0], partition[1], key, payload))
         except Exception as raised:
             raise self._machine.converted(raised) from None
-        return delivery
 
     def wait(self, deliveries: Sequence[Delivery], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -122,7 +128,10 @@ class JavaProducer:
         self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
     ) -> None:
         assert isinstance(consumer, JavaConsumer)
-        offsets, group = consumer.offsets(positions), consumer.group()
+        self.offsets_of(consumer.offsets(positions), consumer.group(), timeout_s)
+
+    def offsets_of(self, offsets: Any, group: Any, timeout_s: float = 0.0) -> None:
+        """Java's own: a map, and what fences its consumer."""
         self._within(
             lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets"
         )
@@ -205,23 +214,33 @@ class JavaConsumer:
             self._consumer.seekToEnd([self._partition(partition)])
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
-        self._rebalanced, self._subscribed = rebalanced, True
-        self._machine.listen()
-        self._call(lambda: self._consumer.subscribe(list(topics), self._listener))
+        self._rebalanced = rebalanced
+        self.subscribe_with(topics, self._listener)
 
-    def poll(self, timeout_s: float, records_max: int) -> Batch:
+    def subscribe_with(self, topics: Sequence[str], listener: Any) -> None:
+        """With a ConsumerRebalanceListener of one's own."""
+        self._subscribed = True
+        self._machine.listen()
+        self._call(lambda: self._consumer.subscribe(list(topics), listener))
+
+    def take(self, timeout_s: float) -> list[Record]:
+        """Poll, and nothing else. Raises ClientError."""
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
-        try:
-            self._tell()
-        except ClientError as error:
-            # What was polled is lost with it, so this consumer must not go on behind that.
-            raise ClientError(error.code, error.text, "fatal") from None
         records: list[Record] = []
         for partition in self._call(polled.partitions):
             try:
                 records += parsed(str(self._call(polled.records(partition).toString)))
             except ValueError as error:
                 raise ClientError("_BAD_MSG", str(error), "fatal") from None
+        return records
+
+    def poll(self, timeout_s: float, records_max: int) -> Batch:
+        records = self.take(timeout_s)
+        try:
+            self._tell()
+        except ClientError as error:
+            # What was polled is lost with it, so this consumer must not go on behind that.
+            raise ClientError(error.code, error.text, "fatal") from None
         return Batch(records, {} if records else self._positions())
 
     def _tell(self) -> None:
@@ -235,14 +254,13 @@ class JavaConsumer:
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         """What the group has committed; {} when it does not answer. Raises ClientError for what will stay."""
-        wanted = {self._partition(each) for each in partitions}
         try:
-            found = self._call(lambda: self._consumer.committed(wanted))
+            found = self.marks(partitions)
         except ClientError as error:
             if error.kind == "retriable":
                 return {}
             raise
-        return {each: _offset(found.get(self._partition(each))) for each in partitions}
+        return {each: None if mark is None else mark.offset for each, mark in found.items()}
 
     def _positions(self) -> dict[TopicPartition, int]:
         """Where partitions stand of which the poll gave nothing; without those where that is not known yet.
@@ -270,45 +288,70 @@ class JavaConsumer:
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
         """A Java map of positions."""
+        return self.marked({each: Mark(offset) for each, offset in positions.items()})
 
-        def offsets() -> Any:
+    def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
+        """A Java map of offsets with what is kept beside them."""
+
+        def marked() -> Any:
             made = self._machine.HashMap()
-            for each, offset in positions.items():
-                made.put(self._partition(each), self._machine.OffsetAndMetadata(offset))
+            for each, mark in marks.items():
+                made.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
             return made
 
-        return self._call(offsets)
+        return self._call(marked)
 
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        self._call(
-            lambda: self._consumer.commitSync(self.offsets(positions), self._machine.millis(timeout_s))
-        )
+        self.commit_marks({each: Mark(offset) for each, offset in positions.items()}, timeout_s)
+
+    def commit_marks(self, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
+
+    def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
+        """What the group has committed. Raises ClientError."""
+        wanted = {self._partition(each) for each in partitions}
+        found = self._call(lambda: self._consumer.committed(wanted))
+        return {each: self._call(partial(_mark, found, self._partition(each))) for each in partitions}
+
+    def end(self, partition: TopicPartition) -> int:
+        """Where a partition ends now. Raises ClientError."""
+        wanted = self._partition(partition)
+        return int(self._call(lambda: self._consumer.endOffsets([wanted]).get(wanted)))
+
+    def hold(self, partitions: Sequence[TopicPartition], held: bool) -> None:
+        """Let polls pass these over, or no longer."""
+        wanted = [self._partition(each) for each in partitions]
+        self._call(lambda: (self._consumer.pause if held else self._consumer.resume)(wanted))
 
     def group(self) -> Any:
-        """What fences this consumer in a transaction (KIP-447); before 2.5 only the group's name."""
+        """What fences this consumer in a transaction (KIP-447). From version 2.5 on."""
         return self._call(self._consumer.groupMetadata)
+
+    def generation(self) -> int:
+        """Of the group; below 0 while it is in none. Raises ClientError."""
+        return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
 
     def close(self, leave: bool) -> None:
         if self._subscribed and not leave:
             self._machine.kill()
             return
-        try:
-            bounded(
-                lambda: self._consumer.close(self._machine.millis(CLOSE_TIMEOUT_S if leave else 0)),
-                CLOSE_TIMEOUT_S + GRACE_S, "leaving the group",
-            )  # fmt: skip
-        except ClientError:
-            raise
-        except Exception as raised:
-            raise self._machine.converted(raised) from None
+        bounded(
+            lambda: self.close_within(CLOSE_TIMEOUT_S if leave else 0), CLOSE_TIMEOUT_S + GRACE_S,
+            "leaving the group",
+        )  # fmt: skip
+
+    def close_within(self, timeout_s: float) -> None:
+        """Leave the group, on this thread. Raises ClientError."""
+        self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
 
 
 def _nothing(*told: Any) -> None:
     """No one subscribed."""
 
 
-def _offset(found: Any) -> int | None:
-    return None if found is None else int(found.offset())
+def _mark(found: Any, partition: Any) -> Mark | None:
+    one = found.get(partition)
+    return None if one is None else Mark(int(one.offset()), str(one.metadata()))
 
 
 class Java:

@@ -14,10 +14,20 @@ FETCH_WAIT_MS: Final = 100
 MAX_BLOCK_MS: Final = 3000  # of send and of transactional calls, which the caller repeats
 _SERDE: Final = "org.apache.kafka.common.serialization."
 
+ASSIGNOR: Final = "partition.assignment.strategy"
+# librdkafka's names, which plans use.
+ASSIGNORS: Final[Mapping[str, str]] = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+
 FATAL: Final = frozenset(
     ["PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNSUPPORTED_VERSION",
      "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "FENCED_INSTANCE_ID"]
 )  # fmt: skip
+# Without an error of the protocol. The second is of a commit in another generation; its transaction fails.
+ABORTABLE: Final = frozenset(["KafkaException", "CommitFailedException"])
 OWNED: Final = frozenset(
     ["bootstrap.servers", "transactional.id", "group.id", "isolation.level", "auto.offset.reset",
      "enable.auto.commit", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"]
@@ -37,7 +47,10 @@ def _given(what: str, config: Mapping[str, Any]) -> dict[str, str]:
     for name in config:
         if name in OWNED:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself; leave it out")
-    return {name: str(value) for name, value in config.items()}
+    given = {name: str(value) for name, value in config.items()}
+    if (assignor := given.get(ASSIGNOR)) is not None:
+        given[ASSIGNOR] = ASSIGNORS.get(assignor, assignor)
+    return given
 
 
 def producer(made: Settings) -> dict[str, str]:
@@ -67,7 +80,7 @@ def producer(made: Settings) -> dict[str, str]:
 def consumer(made: Settings) -> dict[str, str]:
     """The consumer's properties; the user's own come last and win. Raises BadInput.
 
-    Values come as text in ISO 8859-1, a character for each byte.
+    Keys come as text, and values as text in ISO 8859-1, a character for each byte.
     """
     session_ms = int(made.session_timeout_s * 1000)
     config = properties(made) | {
@@ -80,7 +93,7 @@ def consumer(made: Settings) -> dict[str, str]:
         "check.crcs": "true",
         "default.api.timeout.ms": "3000",
         "request.timeout.ms": "3000",
-        "key.deserializer": _SERDE + "ByteArrayDeserializer",
+        "key.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer.encoding": "ISO-8859-1",
     }
@@ -102,5 +115,5 @@ def kind_of(code: str, name: str, retriable: bool) -> Kind:
 def error(code: str | None, name: str, message: str, retriable: bool) -> ClientError:
     """A ClientError of a Java exception: its class, and the protocol's error where it has one."""
     if code is None:
-        return ClientError(f"_{name}", message, "abortable" if name == "KafkaException" else "plain")
+        return ClientError(f"_{name}", message, "abortable" if name in ABORTABLE else "plain")
     return ClientError(RENAMED.get(code, code), f"{name}: {message}", kind_of(code, name, retriable))

@@ -31,14 +31,34 @@ CLASSES: Final[Mapping[str, str]] = {
     "ProducerRecord": "org.apache.kafka.clients.producer.ProducerRecord",
     "KafkaConsumer": "org.apache.kafka.clients.consumer.KafkaConsumer",
     "OffsetAndMetadata": "org.apache.kafka.clients.consumer.OffsetAndMetadata",
+    "ConsumerGroupMetadata": "org.apache.kafka.clients.consumer.ConsumerGroupMetadata",
 }
+SILENT_S: Final = 30.0  # beyond any call's own limit: the JVM does not answer
 WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
 
-class Machine:
-    """One JVM. `java`: {"path": the executable, "classpath": the client's jars}."""
+def _of_one_thread(gateway: Any, token: Any) -> Any:
+    """A gateway to the same JVM in py4j's other threading model, which its launcher does not offer."""
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
-    def __init__(self, java: Mapping[str, str]) -> None:
+    secret = token.decode() if isinstance(token, bytes) else token
+    server = gateway.jvm.py4j.ClientServer.ClientServerBuilder().javaPort(0).authToken(secret).build()
+    server.startServer()
+    port = server.getJavaServer().getListeningPort()
+    return ClientServer(
+        JavaParameters(port=port, auth_token=secret, auto_convert=True, read_timeout=SILENT_S),
+        PythonParameters(port=0, daemonize=True, daemonize_connections=True, eager_load=False),
+    )
+
+
+class Machine:
+    """One JVM. `java`: {"path": the executable, "classpath": the client's jars}.
+
+    one_thread  calls back on the thread that called, which may then call Java again, on its thread there:
+                for rebalance listeners that use their consumer
+    """
+
+    def __init__(self, java: Mapping[str, str], one_thread: bool = False) -> None:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # that a JVM is gone is told by its calls
@@ -48,6 +68,13 @@ class Machine:
         )  # fmt: skip
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._gateway: Any = JavaGateway(gateway_parameters=parameters)
+        self._one_thread = one_thread
+        if one_thread:
+            try:
+                self._gateway = _of_one_thread(self._gateway, token)
+            except Exception:
+                self._process.kill()
+                raise
         self._classes: dict[str, Any] = {}
         self._instances: dict[str, Any] = {}
 
@@ -70,6 +97,8 @@ class Machine:
         """Let Java call Python objects: rebalance listeners."""
         from py4j.java_gateway import CallbackServerParameters
 
+        if self._one_thread:  # calls come back on the connection that they were made by
+            return
         if getattr(self._gateway, "_callback_server", None) is not None:
             return
         parameters = CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True)
@@ -83,6 +112,13 @@ class Machine:
         for name, value in config.items():
             made.put(name, value)
         return made
+
+    def nobody(self, group: str) -> Any:
+        """Metadata of a member of no generation, which the coordinator does not check. Raises ClientError."""
+        try:
+            return self.ConsumerGroupMetadata(group)
+        except Exception as raised:
+            raise self.converted(raised) from None
 
     def millis(self, seconds: float) -> Any:
         """A Duration."""
@@ -123,6 +159,9 @@ class Machine:
         """End the JVM as a crash would: nothing is flushed, and no group is left."""
         self._process.kill()
         self._process.wait()
+        if self._one_thread:
+            with contextlib.suppress(Exception):
+                self._gateway.shutdown()  # ends a thread of py4j's, although nobody hears it
         with contextlib.suppress(Exception):
             self._gateway.shutdown_callback_server()
         with contextlib.suppress(Exception):

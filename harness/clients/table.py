@@ -24,6 +24,7 @@ CLIENTS: Final[dict[str, str]] = {
 # The same for the pipeline's clients, which are of `pipeline.library`.
 PIPELINES: Final[dict[str, str]] = {
     "confluent": "harness.clients.confluent_pipeline:open_client",
+    "java": "harness.clients.java_pipeline:open_client",
 }
 
 # What a workload calls the logic of its clients -> who has it.

@@ -1,4 +1,4 @@
-"""The pipeline on real brokers: exactly once under kills and rebalances."""
+"""The pipeline on real brokers: exactly once under kills and rebalances, in a group of both libraries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def outputs(folder: Path) -> tuple[set[int], list[int]]:
 @pytest.mark.timeout(500)
 def test_exactly_once(tmp_path: Path, repetition: int) -> None:
     ran = run(
-        tmp_path, *PIPELINE, "--time-limit", "20", "--churn-interval", "5",
+        tmp_path, *PIPELINE, "--client", "confluent,java", "--time-limit", "20", "--churn-interval", "5",
         "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6", timeout_s=400,
     )  # fmt: skip
     given, made = outputs(ran.folder)

@@ -91,8 +91,11 @@ class PipelineClient:
         return self._writer
 
     def _send(self, op: Op) -> Op:
-        made, writer = self._made, self._writing()
-        records = []
+        made, records = self._made, []
+        try:
+            writer = self._writing()
+        except ClientError as error:
+            return op.with_(type=FAIL, error=describe("send", error))
         for _, number, id in op.value:
             key = id % op.extra["keys"]
             topic, partition = place_of(number, made.inputs)
@@ -182,10 +185,13 @@ class PipelineClient:
         """Called when a successor takes the slot over: nothing is to be worked off any more."""
         self.broken = True
         instance, self._instance = self._instance, None
-        if instance is not None:
-            instance.close(leave=False)
-        if self._writer is not None:
-            self._writer.close()
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        try:
+            if instance is not None:
+                instance.close(leave=False)
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            self._library.close()
+            if self._events is not None:
+                self._events.close()
+                self._events = None

@@ -65,6 +65,11 @@ class Made:
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property
+    def static_name(self) -> str:
+        """The slot's `group.instance.id`."""
+        return f"{self.settings.run}-{self.slot}"
+
+    @property
     def transactional_id(self) -> str:
         """Of the slot, so that a successor fences whoever was there before, as Kafka's own streams do."""
         if self.options.mistake == mistakes.SHARED_ID:

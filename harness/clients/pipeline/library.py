@@ -57,3 +57,6 @@ class PipelineLibrary(Protocol):
 
     def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
         """Commit for the group, which has no members. Raises ClientError."""
+
+    def close(self) -> None:
+        """Called last. What it has for itself ends."""

@@ -1,0 +1,23 @@
+"""What an instance produces, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from harness.clients.pipeline.config import Made
+from harness.model.pipeline.ports import Output
+
+Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
+
+
+def output_rows(made: Made, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
+    """Each says who made it."""
+    topic, partitions, dumps = made.output_topic, made.partitions, orjson.dumps
+    told = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
+    rest = b"," + told[1:]
+    return [
+        (topic, key % partitions, str(key).encode(), dumps({"id": id, "key": key, "n": n})[:-1] + rest)
+        for id, key, n in outputs
+    ]
