@@ -13,17 +13,16 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import ClientError
 from harness.clients.bounded import bounded
 from harness.clients.confluent import GRACE_S, _dropped
 from harness.clients.confluent_config import converted, made_with, producer_config
 from harness.clients.confluent_source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.rows import Outgoing, output_rows
+from harness.clients.pipeline.transaction import STEP_S, step
 from harness.model.pipeline import mistakes
-from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
+from harness.model.pipeline.ports import Failed, Kind, Mark, Output, Partition, Source
 
-STEP_S: Final = 6.0  # for one request of a transaction, with retries
 LINGER_MS: Final = 5
 
 
@@ -31,6 +30,16 @@ def _refused(error: Any) -> Failed:
     """A record was not taken. A transaction that must be aborted takes none; fenced is told with fatal."""
     failed = converted(error)
     return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")
+
+
+def _step(producer: Any, name: str, *args: Any, abortable: Kind = "abort") -> None:
+    def once(left_s: float) -> None:
+        try:
+            bounded(partial(getattr(producer, name), *args, left_s), left_s + GRACE_S, name)
+        except ck.KafkaException as error:
+            raise converted(error) from None
+
+    step(once, name, abortable)
 
 
 class ConfluentSink:
@@ -56,26 +65,8 @@ class ConfluentSink:
             )
         producer = made_with(ck.Producer, config, "producer")
         if self._transactional:
-            self._step(producer, "init_transactions")
+            _step(producer, "init_transactions")
         return producer
-
-    def _step(self, producer: Any, name: str, *args: Any) -> None:
-        """A transactional call, again after retriable errors, held to `STEP_S`."""
-        deadline = time.monotonic() + STEP_S
-        call = getattr(producer, name)
-        while True:
-            left_s: float = max(0.1, deadline - time.monotonic())
-            try:
-                bounded(partial(call, *args, left_s), left_s + GRACE_S, name)
-                return
-            except ck.KafkaException as error:
-                failed = converted(error)
-            except ClientError as error:
-                raise Failed("fatal", str(error)) from None
-            if failed.kind == "retriable" and time.monotonic() < deadline:
-                time.sleep(0.01)
-                continue
-            raise Failed("abort" if failed.kind == "abortable" else "fatal", f"{name}: {failed}")
 
     def begin(self) -> None:
         try:
@@ -129,16 +120,13 @@ class ConfluentSink:
         if self._anonymous:
             group = anonymous(self._made.settings.group_id)
         if marks:
-            self._step(self._producer, "send_offsets_to_transaction", marked(marks), group)
+            _step(self._producer, "send_offsets_to_transaction", marked(marks), group)
 
     def commit(self) -> None:
-        self._step(self._producer, "commit_transaction")
+        _step(self._producer, "commit_transaction")
 
     def abort(self) -> None:
-        try:
-            self._step(self._producer, "abort_transaction")
-        except Failed as failed:
-            raise Failed("fatal", failed.why) from None
+        _step(self._producer, "abort_transaction", abortable="fatal")
 
     def reopen(self) -> None:
         self.close()

@@ -23,6 +23,7 @@ from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
 from harness.clients.pipeline.member import Member
 from harness.clients.pipeline.rows import Outgoing, output_rows
+from harness.clients.pipeline.transaction import step
 from harness.clients.settings import Settings
 from harness.model.pipeline import mistakes
 from harness.model.pipeline.ports import (
@@ -37,7 +38,6 @@ from harness.model.pipeline.ports import (
     Source,
 )
 
-STEP_S: Final = 6.0  # for one call of a transaction, with retries
 COMMIT_S: Final = 3.0
 LINGER_MS: Final = 5
 
@@ -196,24 +196,11 @@ class JavaSink:
         except ClientError as error:
             raise Failed("fatal", f"producer: {error}") from None
         if transactional:
-            self._step(producer.init, "initTransactions")
+            step(producer.init, "initTransactions")
         return producer
 
-    def _step(self, call: Callable[[float], None], what: str) -> None:
-        """A transactional call, again after retriable errors, held to `STEP_S`."""
-        deadline = time.monotonic() + STEP_S
-        while True:
-            try:
-                return call(STEP_S)
-            except ClientError as error:
-                if error.kind == "retriable" and time.monotonic() < deadline:
-                    time.sleep(0.01)
-                    continue
-                kind: Kind = "abort" if error.kind == "abortable" else "fatal"
-                raise Failed(kind, f"{what}: {error}") from None
-
     def begin(self) -> None:
-        self._step(lambda _: self._producer.begin(), "beginTransaction")
+        step(lambda _: self._producer.begin(), "beginTransaction")
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
         self.send_rows(output_rows(self._made, outputs, generation))
@@ -252,16 +239,13 @@ class JavaSink:
                 group = source.group()
         except ClientError as error:
             raise Failed("fatal", f"the group: {error}") from None
-        self._step(lambda _: self._producer.offsets_of(offsets, group), "sendOffsetsToTransaction")
+        step(lambda _: self._producer.offsets_of(offsets, group), "sendOffsetsToTransaction")
 
     def commit(self) -> None:
-        self._step(self._producer.commit, "commitTransaction")
+        step(self._producer.commit, "commitTransaction")
 
     def abort(self) -> None:
-        try:
-            self._step(self._producer.abort, "abortTransaction")
-        except Failed as failed:
-            raise Failed("fatal", failed.why) from None
+        step(self._producer.abort, "abortTransaction", "fatal")
 
     def reopen(self) -> None:
         self.close()

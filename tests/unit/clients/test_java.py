@@ -83,6 +83,7 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
         ("GROUP_X", "GroupAuthorizationException", False, ("GROUP_X", "fatal")),
         ("INVALID_TXN_STATE", "InvalidTxnStateException", False, ("INVALID_TXN_STATE", "abortable")),
         (None, "KafkaException", False, ("_KafkaException", "abortable")),
+        (None, "CommitFailedException", False, ("_CommitFailedException", "abortable")),
         (None, "IllegalStateException", False, ("_IllegalStateException", "plain")),
     ],
 )  # fmt: skip

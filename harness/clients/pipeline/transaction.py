@@ -1,0 +1,27 @@
+"""The calls of a sink's transaction, whatever its library."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from harness.clients.api import ClientError
+from harness.model.pipeline.ports import Failed, Kind
+
+STEP_S: Final = 6.0  # for one call, with retries
+PAUSE_S: Final = 0.01
+
+
+def step(call: Callable[[float], None], what: str, abortable: Kind = "abort") -> None:
+    """Make a call, which gets the seconds that are left, again after retriable errors. Raises Failed; of kind
+    `abortable` where the library says that the transaction can be aborted."""
+    deadline = time.monotonic() + STEP_S
+    while True:
+        try:
+            return call(max(0.1, deadline - time.monotonic()))
+        except ClientError as error:
+            if error.kind == "retriable" and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+                continue
+            raise Failed(abortable if error.kind == "abortable" else "fatal", f"{what}: {error}") from None

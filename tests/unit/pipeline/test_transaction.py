@@ -1,0 +1,43 @@
+"""What a transactional call's errors come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.clients.api import ClientError, Kind
+from harness.clients.pipeline import transaction
+from harness.clients.pipeline.transaction import step
+from harness.model.pipeline.ports import Failed
+
+
+def test_retriable_errors_are_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+
+    def call(left_s: float) -> None:
+        left.append(left_s)
+        if len(left) < 3:
+            raise ClientError("COORDINATOR_NOT_AVAILABLE", "later", "retriable")
+
+    step(call, "commit")
+    assert len(left) == 3 and left[0] > left[2] > 0
+    monkeypatch.setattr(transaction, "STEP_S", 0.0)
+    left.clear()
+    with pytest.raises(Failed, match=r"commit: .*later") as raised:
+        step(call, "commit")
+    assert raised.value.kind == "fatal" and len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "of_an_abort"),
+    [("abortable", "abort", "fatal"), ("fatal", "fatal", "fatal"), ("plain", "fatal", "fatal")],
+)
+def test_kinds(said: Kind, kind: str, of_an_abort: str) -> None:
+    def call(left_s: float) -> None:
+        raise ClientError("X", "no", said)
+
+    with pytest.raises(Failed) as raised:
+        step(call, "commit")
+    assert raised.value.kind == kind
+    with pytest.raises(Failed) as raised:
+        step(call, "abort", "fatal")
+    assert raised.value.kind == of_an_abort
