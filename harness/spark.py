@@ -92,8 +92,10 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
         notice(connector.note)
     java.set_env(found, os.environ)
     jars = ",".join(str(path) for path in connector.files)
-    memory = {"spark.driver.memory": os.environ.get("HARNESS_SPARK_MEMORY", "768m"), "spark.jars": jars}
+    memory = os.environ.get("HARNESS_SPARK_MEMORY", "768m")
     return session.start(
-        master, "harness qos", warm=False, brief=True, extra={**memory, **settings},
-        jvm_flags=class_archive.of_spark(found),
+        master, "harness qos", warm=False, brief=True,
+        extra={"spark.driver.memory": memory, "spark.jars": jars, **settings},
+        # A heap that grows does so by steps for as long as it runs, and collects more often meanwhile.
+        jvm_flags=(*class_archive.of_spark(found), f"-Xms{memory}"),
     )  # fmt: skip
