@@ -1,0 +1,134 @@
+"""The pipeline's sink over Kafka's own Java client: a producer, transactional or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from harness.clients.api import ClientError, Delivery
+from harness.clients.java import JavaProducer
+from harness.clients.java_machine import Machine
+from harness.clients.java_source import JavaSource
+from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.library import Sent
+from harness.clients.pipeline.rows import Outgoing, output_rows
+from harness.clients.pipeline.transaction import step
+from harness.clients.settings import Settings
+from harness.model.pipeline import mistakes
+from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
+
+LINGER_MS: Final = 5
+
+
+def opened(machine: Machine, settings: Settings) -> JavaProducer:
+    """Raises ClientError."""
+    config = {"linger.ms": LINGER_MS, **settings.producer_config}
+    return JavaProducer(machine, replace(settings, producer_config=config))
+
+
+def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
+    """Send, and wait for all reports."""
+    late = ClientError("_TIMED_OUT", f"not sent in {timeout_s:.1f} s")
+    deadline = time.monotonic() + timeout_s
+    # Each may wait for metadata.
+    begun = [_begun(producer, row) if time.monotonic() < deadline else late for row in rows]
+    return [_ended(producer, one, max(0.0, deadline - time.monotonic())) for one in begun]
+
+
+def _begun(producer: JavaProducer, row: Outgoing) -> Delivery | ClientError:
+    topic, partition, key, value = row
+    try:
+        return producer.send((topic, partition), value, key)
+    except ClientError as error:
+        return error
+
+
+def _ended(producer: JavaProducer, begun: Delivery | ClientError, left_s: float) -> Sent:
+    if isinstance(begun, ClientError):
+        return Sent(None, begun)
+    try:
+        producer.wait([begun], left_s)
+    except ClientError as error:
+        return Sent(None, error)
+    return Sent(begun.offset, begun.error)
+
+
+class JavaSink:
+    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+
+    def __init__(self, machine: Machine, made: Made) -> None:
+        self._machine, self._made = machine, made
+        self._producer = self._open()
+
+    def _open(self) -> JavaProducer:
+        made = self._made
+        transactional = made.options.transactional
+        settings = replace(
+            made.settings, txn=transactional, acks="all", idempotence=True, retries=None,
+            transactional_id=made.transactional_id,
+            producer_config={**made.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
+        )  # fmt: skip
+        try:
+            producer = opened(self._machine, settings)
+        except ClientError as error:
+            raise Failed("fatal", f"producer: {error}") from None
+        if transactional:
+            step(producer.init, "initTransactions")
+        return producer
+
+    def begin(self) -> None:
+        step(lambda _: self._producer.begin(), "beginTransaction")
+
+    def send(self, outputs: Sequence[Output], generation: int | None) -> None:
+        self.send_rows(output_rows(self._made, outputs, generation))
+
+    def send_rows(self, rows: Sequence[Outgoing]) -> None:
+        """Outside transactions waits until all are acknowledged."""
+        if self._made.options.transactional:
+            self._post(rows)
+            return
+        told = sent(self._producer, rows, self._made.settings.patience_s)
+        wrong = [one.error for one in told if one.error is not None]
+        if wrong:
+            gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
+            raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")
+
+    def _post(self, rows: Sequence[Outgoing]) -> None:
+        """Within a transaction: its commit waits for them, and fails with any of them."""
+        deadline = time.monotonic() + self._made.settings.patience_s
+        for topic, partition, key, value in rows:
+            if time.monotonic() > deadline:
+                raise Failed("abort", "send: it takes longer than an op may")
+            try:
+                self._producer.post((topic, partition), value, key)
+            except ClientError as error:
+                raise Failed("fatal" if error.kind == "fatal" else "abort", f"send: {error}") from None
+
+    def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
+        assert isinstance(source, JavaSource)
+        if not marks:
+            return
+        try:
+            offsets = source.marked(marks)
+            if self._made.options.mistake == mistakes.NOT_FENCED:
+                group = self._machine.nobody(self._made.settings.group_id)
+            else:
+                group = source.group()
+        except ClientError as error:
+            raise Failed("fatal", f"the group: {error}") from None
+        step(lambda _: self._producer.offsets_of(offsets, group), "sendOffsetsToTransaction")
+
+    def commit(self) -> None:
+        step(self._producer.commit, "commitTransaction")
+
+    def abort(self) -> None:
+        step(self._producer.abort, "abortTransaction", "fatal")
+
+    def reopen(self) -> None:
+        self.close()
+        self._producer = self._open()
+
+    def close(self) -> None:
+        self._producer.close()

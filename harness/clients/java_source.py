@@ -1,0 +1,157 @@
+"""The pipeline's source over Kafka's own Java client: a member of the group.
+
+A KafkaConsumer takes calls of one thread at a time, and from within its rebalance listener only of the one
+that polls; so the JVM is one of py4j's single-threaded model: see `Machine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from harness.clients.api import ClientError
+from harness.clients.java import CLOSE_TIMEOUT_S, JavaConsumer
+from harness.clients.java_machine import Machine
+from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.member import Member
+from harness.model.pipeline.ports import Failed, Kind, Mark, Partition, Rebalances, Record
+
+COMMIT_S: Final = 3.0
+
+
+class _Listener:
+    """A ConsumerRebalanceListener that passes on at once what it is told."""
+
+    def __init__(self, member: JavaSource) -> None:
+        self._member = member
+
+    def onPartitionsAssigned(self, partitions: Any) -> None:
+        self._member.told_assigned(partitions)
+
+    def onPartitionsRevoked(self, partitions: Any) -> None:
+        self._member.told_taken(partitions, lost=False)
+
+    def onPartitionsLost(self, partitions: Any) -> None:
+        self._member.told_taken(partitions, lost=True)
+
+    class Java:
+        implements = ("org.apache.kafka.clients.consumer.ConsumerRebalanceListener",)
+
+
+class JavaSource(Member):
+    """`ports.Source`."""
+
+    def __init__(self, machine: Machine, made: Made) -> None:
+        super().__init__(made)
+        config = {
+            **made.settings.consumer_config,
+            "auto.commit.interval.ms": int(made.options.commit_s * 1000),
+            **({"group.instance.id": made.static_name} if made.static_members else {}),
+        }
+        settings = replace(
+            made.settings, auto_commit=made.options.mode == "auto-commit", isolation_level="read_committed",
+            records_max=made.options.records_max, consumer_config=config,
+        )  # fmt: skip
+        try:
+            self._consumer = JavaConsumer(machine, settings)
+            self._consumer.subscribe_with(made.input_topics, _Listener(self))
+        except ClientError as error:
+            raise Failed("fatal", f"subscribe: {error}") from None
+
+    def told_assigned(self, partitions: Any) -> None:
+        self._assigned(_plain(partitions))
+
+    def told_taken(self, partitions: Any, lost: bool) -> None:
+        if gone := _plain(partitions):
+            self._taken(gone, lost)
+
+    # --- Member ---
+
+    def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
+        try:
+            records = self._consumer.take(timeout_s)
+        except ClientError as error:
+            if error.kind == "retriable":
+                return
+            raise Failed("fatal", f"poll: {error}") from None
+        for record in records:
+            value = orjson.loads(record.value or b"")
+            found.setdefault((record.topic, record.partition), []).append(
+                (record.offset, value["id"], value["key"])
+            )
+
+    def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
+        return self._consumer.marks(partitions)
+
+    def _end(self, at: Partition) -> int:
+        return self._consumer.end(at)
+
+    def _start(self, starts: Mapping[Partition, int]) -> None:
+        self._consumer.seek(starts, 0.0)
+
+    # --- ports.Source ---
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        try:
+            self._consumer.seek(positions, 0.0)
+        except ClientError as error:
+            raise Failed("fatal", f"seek: {error}") from None
+
+    def pause(self, partitions: Sequence[Partition]) -> None:
+        self._unless_gone(partial(self._consumer.hold, partitions, True))
+
+    def resume(self, partitions: Sequence[Partition]) -> None:
+        self._unless_gone(partial(self._consumer.hold, partitions, False))
+
+    def _unless_gone(self, call: Callable[[], None]) -> None:
+        """What is gone meanwhile has nothing to pause."""
+        try:
+            call()
+        except ClientError as error:
+            if error.kind == "fatal":
+                raise Failed("fatal", str(error)) from None
+
+    def commit(self, marks: Mapping[Partition, Mark]) -> None:
+        try:
+            self._consumer.commit_marks(marks, COMMIT_S)
+        except ClientError as error:
+            kind: Kind = "fatal" if error.kind == "fatal" else "abort"
+            raise Failed(kind, f"commit of offsets: {error}") from None
+
+    def marked(self, marks: Mapping[Partition, Mark]) -> Any:
+        """A Java map of them. Raises ClientError."""
+        return self._consumer.marked(marks)
+
+    def group(self) -> Any:
+        """What fences this member's commits in transactions (KIP-447). Raises ClientError."""
+        return self._consumer.group()
+
+    def generation(self) -> int | None:
+        try:
+            number = self._consumer.generation()
+        except ClientError as error:
+            raise Failed("fatal", f"generation: {error}") from None
+        return number if number >= 0 else None
+
+    def close(self, leave: bool, on: Rebalances) -> None:
+        self._on = on if leave else None
+        self._closing = True
+        try:
+            if leave:
+                self._consumer.close_within(CLOSE_TIMEOUT_S)
+            else:
+                self._consumer.close(leave=False)
+        except ClientError as error:
+            raise Failed("fatal", f"leaving the group: {error}") from None
+        finally:
+            self._on = None
+        if self._failed is not None:
+            raise self._failed
+
+
+def _plain(partitions: Any) -> list[Partition]:
+    return [(str(each.topic()), int(each.partition())) for each in partitions]
