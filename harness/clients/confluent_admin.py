@@ -30,6 +30,11 @@ _ISOLATION: Final = {
 }
 
 
+def _unanswered(what: str) -> ClientError:
+    """librdkafka tells of a request that was not answered in time with offsets of -1001, and no error."""
+    return ClientError("_TIMED_OUT", f"{what}: no answer", "retriable")
+
+
 class ConfluentAdmin:
     """`api.Admin`. Ends come from ListOffsets: last stable offsets if it asks for read_committed (KIP-98)."""
 
@@ -138,6 +143,8 @@ class ConfluentAdmin:
                     raise ClientError(
                         "_TIMED_OUT", f"offsets of {partition}: no answer in {timeout_s:.1f} s"
                     ) from None
+                if answer.offset < 0:
+                    raise _unanswered(f"offsets of {partition}")
                 pair.append(int(answer.offset))
             found[partition] = (pair[0], pair[1])
         return found
@@ -158,6 +165,8 @@ class ConfluentAdmin:
                 raise converted(error) from None
             except FutureTimeout:
                 raise ClientError("_TIMED_OUT", f"records of {place} were not deleted in time") from None
+            if answer.low_watermark < 0:
+                raise _unanswered(f"deletion of records of {place}")
             found[place.topic, place.partition] = int(answer.low_watermark)
         return found
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka as ck
@@ -10,6 +12,7 @@ import pytest
 
 from harness.clients.api import ClientError, Record
 from harness.clients.confluent import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
+from harness.clients.confluent_admin import ConfluentAdmin
 from harness.clients.confluent_config import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
@@ -187,3 +190,32 @@ def test_a_poll_goes_on_beyond_events_until_a_record_comes() -> None:
     end = Message(5, ck.KafkaError._PARTITION_EOF)
     batch = scripted([], None, end, [], Message(5), [Message(6)]).poll(5.0, 10)
     assert [record.offset for record in batch.records] == [5, 6] and batch.ends == {("r-0", 1): 5}
+
+
+class _Silent:
+    """An AdminClient whose requests end without an answer, as librdkafka tells it: no error, no offset."""
+
+    def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Any]:
+        return self._of(asked, offset=ck.OFFSET_INVALID)
+
+    def delete_records(self, asked: list[Any], **options: Any) -> dict[Any, Any]:
+        return self._of(asked, low_watermark=ck.OFFSET_INVALID)
+
+    def _of(self, asked: Iterable[Any], **answer: int) -> dict[Any, Any]:
+        futures = {}
+        for place in asked:
+            futures[place] = Future[Any]()
+            futures[place].set_result(SimpleNamespace(**answer))
+        return futures
+
+
+def test_offsets_that_were_not_answered_are_none() -> None:
+    admin = ConfluentAdmin({"bootstrap.servers": "127.0.0.1:1"})
+    admin._admin = _Silent()
+    for ask in (
+        lambda: admin.offsets([("r-0", 0)], "read_committed", 0.1),
+        lambda: admin.delete_records({("r-0", 0): 5}, 0.1),
+    ):
+        with pytest.raises(ClientError, match="no answer") as raised:
+            ask()
+        assert raised.value.code == "_TIMED_OUT"
