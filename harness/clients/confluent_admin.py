@@ -32,7 +32,7 @@ _ISOLATION: Final = {
 
 def _unanswered(what: str) -> ClientError:
     """librdkafka tells of a request that was not answered in time with offsets of -1001, and no error."""
-    return ClientError("_TIMED_OUT", f"{what}: no answer", "retriable")
+    return ClientError("_TIMED_OUT", f"{what}: no answer")
 
 
 class ConfluentAdmin:

@@ -13,7 +13,6 @@ How the Java client behaves where it matters here (its own documentation, and se
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -33,6 +32,7 @@ from harness.clients.api import (
 )
 from harness.clients.bounded import bounded
 from harness.clients.java_machine import Machine
+from harness.clients.java_records import parsed
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
 from harness.model.pipeline.ports import Mark
@@ -40,31 +40,6 @@ from harness.model.pipeline.ports import Mark
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5
 GRACE_S: Final = 0.5
-_RECORD: Final = re.compile(
-    r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "
-    r"(?:deliveryCount = [^,]*, )?serialized key size = -?\d+, serialized value size = (-?\d+), "
-    r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = (?:null|\d+), value = "
-)
-
-
-def parsed(text: str) -> list[Record]:
-    """The records in the text of a Java list of ConsumerRecords, of values in ISO 8859-1 and keys that are
-    numbers or null.
-
-    The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
-    """
-    found = []
-    at = 1
-    while at < len(text) - 1:
-        matched = _RECORD.match(text, at)
-        if matched is None:
-            raise ValueError(f"not a record: {text[at : at + 80]!r}")
-        size = int(matched[4])
-        end = matched.end() + (len("null") if size < 0 else size)
-        value = None if size < 0 else text[matched.end() : end].encode("latin-1")
-        found.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
-        at = end + len("), ")
-    return found
 
 
 class JavaProducer:
@@ -288,7 +263,7 @@ class JavaConsumer:
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
         """A Java map of positions."""
-        return self.marked({each: Mark(offset) for each, offset in positions.items()})
+        return self.marked(_marks_of(positions))
 
     def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
         """A Java map of offsets with what is kept beside them."""
@@ -302,7 +277,7 @@ class JavaConsumer:
         return self._call(marked)
 
     def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        self.commit_marks({each: Mark(offset) for each, offset in positions.items()}, timeout_s)
+        self.commit_marks(_marks_of(positions), timeout_s)
 
     def commit_marks(self, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
         self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
@@ -347,6 +322,10 @@ class JavaConsumer:
 
 def _nothing(*told: Any) -> None:
     """No one subscribed."""
+
+
+def _marks_of(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Mark]:
+    return {each: Mark(offset) for each, offset in positions.items()}
 
 
 def _mark(found: Any, partition: Any) -> Mark | None:

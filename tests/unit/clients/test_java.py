@@ -9,8 +9,9 @@ import pytest
 from harness.clients import java_config
 from harness.clients.api import Batch, ClientError, Record
 from harness.clients.errors import outcome
-from harness.clients.java import JavaConsumer, parsed
+from harness.clients.java import JavaConsumer
 from harness.clients.java_machine import Machine
+from harness.clients.java_records import parsed
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
 

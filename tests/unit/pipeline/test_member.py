@@ -1,4 +1,7 @@
-"""What a member of the group does at a rebalance, whatever its library: here one of lists."""
+"""What a member of the group does at a rebalance, whatever its library: here one of lists.
+
+See also test_confluent.
+"""
 
 from __future__ import annotations
 
@@ -104,19 +107,6 @@ def test_where_nothing_is_committed(tmp_path: Path, reset: str, start: int) -> N
     one.marks = [None]
     one.poll(0.0, 1, Told())
     assert one.started == [{A: start}]
-
-
-def test_an_assignment_without_a_revocation_is_a_loss_but_not_where_it_is_incremental(tmp_path: Path) -> None:
-    for assignor, events in (
-        ("range", [("assigned", [A]), ("lost", [A]), ("assigned", [B])]),
-        ("cooperative-sticky", [("assigned", [A]), ("assigned", [B])]),
-    ):
-        told = Told()
-        one = Listed(settled(tmp_path, assignor=assignor), lambda it: it.given(A), lambda it: it.given(B))
-        one.marks = [None]
-        one.poll(0.0, 1, told)
-        one.poll(0.0, 1, told)
-        assert told.events == events
 
 
 def test_what_fails_in_a_callback_is_raised_by_the_poll_and_by_every_later_one(tmp_path: Path) -> None:

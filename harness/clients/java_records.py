@@ -1,0 +1,34 @@
+"""The text of a Java list of records, which brings a whole poll in one call."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from harness.clients.api import Record
+
+_RECORD: Final = re.compile(
+    r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "
+    r"(?:deliveryCount = [^,]*, )?serialized key size = -?\d+, serialized value size = (-?\d+), "
+    r"headers = RecordHeaders\(headers = \[[^]]*\], isReadOnly = \w+\), key = (?:null|\d+), value = "
+)
+
+
+def parsed(text: str) -> list[Record]:
+    """The records in the text of a Java list of ConsumerRecords, of values in ISO 8859-1 and keys that are
+    numbers or null.
+
+    The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
+    """
+    found = []
+    at = 1
+    while at < len(text) - 1:
+        matched = _RECORD.match(text, at)
+        if matched is None:
+            raise ValueError(f"not a record: {text[at : at + 80]!r}")
+        size = int(matched[4])
+        end = matched.end() + (len("null") if size < 0 else size)
+        value = None if size < 0 else text[matched.end() : end].encode("latin-1")
+        found.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
+        at = end + len("), ")
+    return found
