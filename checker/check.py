@@ -1,6 +1,6 @@
 """The public entry: from the path of a history to a verdict.
 
-A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.parquet`), or one history file:
+A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.tables.export`), or one history file:
 `*.jsonl`, or Jepsen's `*.edn`, plain or gzipped. `check` works through Spark and leaves tables/ and results/
 in a run folder (beside nothing else); `check_plain` does the same in this process; `check_many` judges many
 small histories in one Spark job, each under the same options, and `check_each` each under its own.
@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checker import ingest, parquet, segments
 from checker.checks.table import CHECKS
-from checker.source import Source, in_memory, on_disk
+from checker.tables import export, ingest, join_segments
+from checker.tables.source import Source, in_memory, on_disk
 from harness.model.errors import EXIT_CRASH, BadHistory, BadInput, HarnessError
 from harness.model.options import CheckOptions
 from harness.model.result import Result, from_data, to_data, worst
@@ -65,17 +65,17 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
         with suppress(ingest.DamagedTables):
             return judge(on_disk(run, folder, meta, spark), options)
         progress("the tables are damaged: they are made again from the history")
-    meta = segments.make(run, folder, options.buckets, progress, spark)
+    meta = join_segments.make(run, folder, options.buckets, progress, spark)
     return judge(on_disk(run, folder, meta, spark), options)
 
 
 def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
     """A Parquet folder, of which nothing can be made again."""
     try:
-        return judge(parquet.source(folder, spark), options)
+        return judge(export.source(folder, spark), options)
     except ingest.DamagedTables as error:
         said = str(error).removesuffix("; remove the folder and check again")
-        raise BadHistory(f"{said}; {parquet.AGAIN}") from None
+        raise BadHistory(f"{said}; {export.AGAIN}") from None
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
@@ -85,7 +85,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
     BadHistory when the content cannot be used, BadInput for unknown checks, Missing when the run folder
     cannot be written.
     """
-    if parquet.is_tables(Path(path)):
+    if export.is_tables(Path(path)):
         return _judge_tables(Path(path), options, spark)
     run = _run_folder(Path(path))
     if run is not None:
@@ -97,7 +97,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
 
 def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
     """The verdict, in this process and without Spark; a single file is held in memory."""
-    if parquet.is_tables(Path(path)):
+    if export.is_tables(Path(path)):
         return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
     if run is None:
@@ -116,7 +116,7 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
     """
     path, options = job
     try:
-        if parquet.is_tables(Path(path)):
+        if export.is_tables(Path(path)):
             return [(path, to_data(_judge_tables(Path(path), each, None))) for each in options]
         source = in_memory(ingest.collect(Path(path)))
         noted = replace(source, noted=_run_folder(Path(path)))
@@ -142,9 +142,7 @@ def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:
     return [(path, data if "error" in data else from_data(data)) for path, data in found]
 
 
-def check_many(
-    spark: Any, paths: Sequence[Path], options: CheckOptions | Sequence[CheckOptions]
-) -> list[Answer]:
+def check_many(spark: Any, paths: Sequence[Path], options: CheckOptions | Sequence[CheckOptions]) -> list[Answer]:
     """Many small histories in one Spark job (in this process with spark None), in the order given.
 
     Each is (path, Result), or (path, {"error", "exit_code"}) where its content cannot be used; with several

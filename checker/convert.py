@@ -1,7 +1,7 @@
 """Histories from one form to another: Jepsen's EDN <-> a run's log, and to Parquet.
 
 Streaming: at most a block of lines is held (of Parquet, a chunk of rows). What is written appears under its
-name when it is whole. `harness.model.edn_ops` says how a line carries what only EDN has.
+name when it is whole. `harness.model.edn.ops` says how a line carries what only EDN has.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import IO, Any, Final
 
 import orjson
 
-from checker import ingest, parquet
-from checker.lines import Notes, rarely_collecting, read, sources
-from checker.progress import Counted, Progress
-from harness.model import codec, edn_quick
+from checker.tables import export, ingest
+from checker.tables.progress import Counted, Progress
+from checker.tables.read_history import Notes, rarely_collecting, read, sources
+from harness.model import codec
+from harness.model.edn import fast_path
 from harness.model.errors import BadHistory
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -90,7 +91,7 @@ def to_edn(path: Path, out: Path, progress: Progress) -> int:
     with _stream(out) as stream, rarely_collecting():
         for line in counted(read(path, notes, exact=True)):
             try:
-                text = edn_quick.text_of(line.data, notes.record)
+                text = fast_path.text_of(line.data, notes.record)
             except (ValueError, TypeError) as error:
                 raise BadHistory(f"{line.where}: no EDN for it ({error})") from None
             stream.write(text.encode() + b"\n")
@@ -126,9 +127,9 @@ def _copied(file: Path, stream: IO[bytes]) -> int:
 
 
 def to_parquet(path: Path, out: Path, progress: Progress) -> int:
-    """A folder of tables (`checker.parquet`); the number of lines. Raises BadHistory, Missing."""
+    """A folder of tables (`checker.tables.export`); the number of lines. Raises BadHistory, Missing."""
     with ingest.writing(out), _whole(out) as part:
-        return parquet.write(path, part, progress)
+        return export.write(path, part, progress)
 
 
 FORMATS: Final[Mapping[str, Callable[[Path, Path, Progress], int]]] = {

@@ -12,29 +12,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from checker import jepsen, native
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.cycle_types import EXISTS, LEVELS, SPECS
-from checker.edges import KINDS, RW
-from checker.guarantees import GUARANTEES, Condition
+from checker.cycles.edges import KINDS, RW
+from checker.cycles.types import EXISTS, LEVELS, SPECS
+from checker.kernels import jepsen_rules
 from checker.pipeline import anomalies as pipelines
-from harness import catalogue
+from checker.verdict import native
+from checker.verdict.guarantees import GUARANTEES, Condition
+from harness.cli import fault_support
 from harness.clients import errors as client_errors
-from harness.cluster import versions as kafka
-from harness.cluster.java import MINIMUM as JAVA_MINIMUM
+from harness.cluster.distribution import versions as kafka
+from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
 from harness.cluster.sim import SimCluster
 from harness.model.options import CheckOptions, Settings
 from harness.model.protocols import Fault
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
 from nemesis import table as nemeses
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 
 FOLDER: Final = Path(__file__).parent
 NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
 
-# How a reader would write each condition of checker.guarantees.
+# How a reader would write each condition of checker.verdict.guarantees.
 CONDITIONS: Final[Mapping[str, str]] = {
     "acks_all": "`acks=all` (or `acks=1` of one replica)",
     "two_copies": "replication factor and `min.insync.replicas` of 2 or more (or `flush.messages=1`)",
@@ -48,7 +49,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 PLACES: Final[Mapping[str, type]] = {
-    f"`{name}`": kind for name, kind in catalogue.CLUSTERS.items() if kind is not SimCluster
+    f"`{name}`": kind for name, kind in fault_support.CLUSTERS.items() if kind is not SimCluster
 }
 
 
@@ -104,7 +105,7 @@ def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
         *_forbidden(name),
         f"- Rule: {source}; `{module.replace('.', '/')}.py`.",
     ]
-    if name in jepsen.ALLOWED_WITH_SUBSCRIBE:
+    if name in jepsen_rules.ALLOWED_WITH_SUBSCRIBE:
         lines.append("- With `--jepsen-compatible`: not counted where consumers subscribe.")
     return [*lines, ""]
 
@@ -128,7 +129,7 @@ def _cycles() -> list[str]:
         "Kafka interleaves the writes of transactions, so most cycles are legal and make no run invalid.",
         "One that no order of events explains does: a record polled before it was sent, or two",
         "transactions that read each other's records although `read_committed` shows them only after",
-        "their commit. Such a witness says `forbidden: true` (`checker/native_cycles.py`). With",
+        "their commit. Such a witness says `forbidden: true` (`checker/cycles/impossible.py`). With",
         "`--jepsen-compatible`, Jepsen's list decides.",
         "",
         "Of those that are forbidden:",
@@ -247,11 +248,7 @@ def _targets() -> list[str]:
         *((name, _opening(choose)) for name, choose in NODE_TARGETS.items()),
         ("n1, n2, ...", "The node of that name"),
         *((name, _opening(choose)) for name, choose in CLIENT_TARGETS.items()),
-        *(
-            (f"{verb}:{name}", what)
-            for verb, row in nemeses.VERBS.items()
-            for name, what in row.named.items()
-        ),
+        *((f"{verb}:{name}", what) for verb, row in nemeses.VERBS.items() for name, what in row.named.items()),
     ]
     return [
         "## Targets",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.loaded import Run
+    from harness.stored.run import Run
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """A stored run, for Python: see `harness.loaded`, which is imported only when this is called."""
-    from harness import loaded
+    """A stored run, for Python: see `harness.stored.run`, which is imported only when this is called."""
+    from harness.stored import run
 
-    return loaded.load(name, runs)
+    return run.load(name, runs)

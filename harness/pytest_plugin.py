@@ -5,7 +5,7 @@
 
     pytest --harness-cluster sim --harness-seed 7
 
-`harness_run(**options)` carries out a run and returns it (`harness.loaded.Run`); the options are those of
+`harness_run(**options)` carries out a run and returns it (`harness.stored.run.Run`); the options are those of
 `harness run` with `_` for `-`, and win over those of the command line. `kafka_cluster` is a cluster that
 stays for all the tests of a session: runs of a test that asks for it attach to it. With --harness-cluster
 local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and nothing
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from harness.loaded import Run
+    from harness.stored.run import Run
 
 CLUSTERS: Final = ("local", "docker", "external", "mock", "sim")
 STAYING: Final = ("local", "docker")
@@ -92,8 +92,8 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     if kind not in STAYING:
         yield KafkaCluster(kind, "", asked.get("bootstrap", ""))
         return
-    from harness import keeping
     from harness.model.errors import HarnessError
+    from harness.persistent import lifecycle
 
     if named:  # somebody else's: it stays as it is
         try:
@@ -105,20 +105,20 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     name = f"pytest-{os.getpid()}"
     try:
         plan = _plan({**{key: asked[key] for key in asked if key != "seed"}, "outside": kind == "local"})
-        keeping.start(name, plan, lambda text: None)
+        lifecycle.start(name, plan, lambda text: None)
     except HarnessError as error:
         pytest.fail(f"the cluster did not start: {error}", pytrace=False)
     try:
         yield _told(kind, name)
     finally:
-        keeping.stop(name, True, lambda text: None)
+        lifecycle.stop(name, True, lambda text: None)
 
 
 def _told(kind: str, name: str) -> KafkaCluster:
     """A cluster that is up, as its keeper tells of it. Raises BadInput for one that is not."""
-    from harness import kept
+    from harness.persistent import commands
 
-    told = kept.status(name, kind)
+    told = commands.status(name, kind)
     return KafkaCluster(kind, name, str(told[0].get("outside_bootstrap") or "") if told else "")
 
 
@@ -134,11 +134,12 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
     made: list[Run] = request.node.stash.setdefault(_RUNS, [])
 
     def run(**options: Any) -> Run:
-        from harness import assemble, loaded
         from harness.model.errors import HarnessError
+        from harness.run import test
+        from harness.stored import run as loaded
 
         try:
-            outcome = assemble.run(_plan({**asked, **options}), runs, lambda text: None, quiet=True)
+            outcome = test.run(_plan({**asked, **options}), runs, lambda text: None, quiet=True)
         except HarnessError as error:
             pytest.fail(f"harness run: {error}", pytrace=False)
         made.append(loaded.Run(outcome.folder))
@@ -149,8 +150,8 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 def _plan(options: dict[str, Any]) -> Any:
     """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
-    from harness import plan as plans
-    from harness.plan_rules import option_name
+    from harness.plan import test_plan as plans
+    from harness.plan.rules import option_name
 
     named = {option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
     values: dict[str, Any] = {}
@@ -179,7 +180,7 @@ def _assert_valid() -> Callable[[Run], None]:
 
 def summary(run: Run) -> str:
     """What the run found, and where to look on."""
-    from harness.report import prose
+    from harness.report.text import summary as prose
 
     page = run.path / "report.html"
     said = prose.summary(run.path, run.results)

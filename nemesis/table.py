@@ -19,7 +19,14 @@ from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.options import Settings
 from harness.model.protocols import Env, Fault, Generator
-from nemesis import (
+from nemesis.schedule.entry import Entry
+from nemesis.schedule.rounds import Rhythm
+from nemesis.schedule.timing import Timing, in_turns, patience, patient
+from nemesis.shared.break_and_mend import BrokenNodes
+from nemesis.shared.effects import heal
+from nemesis.targets import EVERY_NODE
+from nemesis.verb import Verb
+from nemesis.verbs import (
     add_partitions,
     clock,
     config_change,
@@ -40,13 +47,6 @@ from nemesis import (
     restart,
     wire,
 )
-from nemesis.broken import BrokenNodes
-from nemesis.effects import heal
-from nemesis.entries import Entry
-from nemesis.rhythm import Rhythm
-from nemesis.schedule import Timing, in_turns, patience, patient
-from nemesis.targets import EVERY_NODE
-from nemesis.verb import Verb
 
 VERBS: Final[Mapping[str, Verb]] = {
     "kill": kill.VERB,
@@ -136,9 +136,7 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
     if target not in targets:
         close = difflib.get_close_matches(target, targets, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(
-            f"--nemesis {name}: {verb} has no target {target!r}; {hint}one of {', '.join(targets)}"
-        )
+        raise BadInput(f"--nemesis {name}: {verb} has no target {target!r}; {hint}one of {', '.join(targets)}")
     return f"{verb}:{target}"
 
 
@@ -156,9 +154,7 @@ def needed(chosen: Sequence[Fault]) -> frozenset[type]:
     return frozenset(need for fault in chosen for need in fault.needs)
 
 
-def refuse_unsupported(
-    chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]
-) -> None:
+def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refused: Mapping[type, str]) -> None:
     """Raises BadInput for a fault that needs what the cluster cannot do; `why` says what it is.
 
     `refused`: what the cluster could do, and this machine does not let it, with the reason.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.model.protocols import Fault
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from checker import session
-from harness.cluster import class_archive, java
+from checker.spark import session
+from harness.cluster.distribution import cds_archive, java
 from harness.model.errors import Missing
 
 
@@ -37,7 +37,7 @@ def absent(reason: str) -> None:
 def spark() -> Iterator[Any]:
     """Two slots, Python workers warm."""
     try:
-        flags = class_archive.of_spark(java.find())
+        flags = cds_archive.of_spark(java.find())
         started = session.start("local[2]", "tests", brief=True, jvm_flags=flags)
     except Missing as error:
         absent(str(error))

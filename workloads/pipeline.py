@@ -7,7 +7,7 @@ the next goes on where it stood; when its process is killed, or replaced, the ne
 incarnation. With `churn_s`, instances take turns to leave the group cleanly and to come back.
 
 In the end the writers stop, the instances work until the group has committed everything, or time is up; then
-they leave, and every slot reads its share of the topics. What the instances do: harness.model.pipeline.
+they leave, and every slot reads its share of the topics. What the instances do: harness.pipeline_app.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
 from harness.model.op import INVOKE, OK, Op
-from harness.model.pipeline.numbers import number_of, place_of
-from harness.model.pipeline.ports import Options as InstanceOptions
 from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
+from harness.pipeline_app.partition_numbers import number_of, place_of
+from harness.pipeline_app.ports import Options as InstanceOptions
 
 Answer = tuple[Op | Pending, Generator] | None
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.packing import begins, order
-from checker.witness import int_lists, table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import int_lists, table
+from checker.tables.packing import begins, order
 
 
 def find(bucket: Bucket) -> pa.Table:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.schema import OK
-from checker.witness import table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import table
+from checker.tables.schema import OK
 
 
 def find(bucket: Bucket) -> pa.Table:

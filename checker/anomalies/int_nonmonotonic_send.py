@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.deltas import inside_sends, within_op
+from checker.kernels.bucket import Bucket
+from checker.kernels.deltas import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:

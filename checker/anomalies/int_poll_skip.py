@@ -9,9 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.deltas import within_op
-from checker.polls import inside_op
+from checker.kernels.bucket import Bucket
+from checker.kernels.deltas import within_op
+from checker.kernels.polls import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:

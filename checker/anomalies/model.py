@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from checker.bucket import Bucket
+from checker.kernels.bucket import Bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Anomaly:
     name     Jepsen's or Adya's
     summary  one sentence on what it means
     source   where the rule comes from
-    find     Bucket -> witnesses, int64 columns (see checker.witness)
+    find     Bucket -> witnesses, int64 columns (see checker.kernels.witness)
     per_op   Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
     native   only under native rules
     """

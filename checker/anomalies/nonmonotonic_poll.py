@@ -9,9 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.deltas import across_ops
-from checker.polls import between_ops
+from checker.kernels.bucket import Bucket
+from checker.kernels.deltas import across_ops
+from checker.kernels.polls import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.deltas import across_ops, between, kept
-from checker.schema import FAIL
-from checker.subscriptions import subscriptions
+from checker.kernels.bucket import Bucket
+from checker.kernels.deltas import across_ops, between, kept
+from checker.kernels.subscriptions import subscriptions
+from checker.tables.schema import FAIL
 
 
 def find(bucket: Bucket) -> pa.Table:

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.packing import Bools, Ints, begins, empty, member, order, ranks
-from checker.schema import FAIL, OK
-from checker.witness import nullable, pairs_of, table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import nullable, pairs_of, table
+from checker.tables.packing import Bools, Ints, begins, empty, member, order, ranks
+from checker.tables.schema import FAIL, OK
 
 BACK: Final = 0
 LOST: Final = 1

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.packing import Ints, empty, pack, ranks
-from checker.schema import OK
-from checker.witness import pairs_of, table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import pairs_of, table
+from checker.tables.packing import Ints, empty, pack, ranks
+from checker.tables.schema import OK
 
 
 def _latest_before(key: Ints, begun: Ints) -> Ints:

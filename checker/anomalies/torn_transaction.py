@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.lost_write import lost_pairs
-from checker.bucket import Bucket
-from checker.packing import Ints, begins, member, order
-from checker.schema import FAIL
-from checker.witness import table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import table
+from checker.tables.packing import Ints, begins, member, order
+from checker.tables.schema import FAIL
 
 NAME = "torn-transaction"
 SUMMARY = "A part of one transaction's records is visible, and another part is not."

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from checker.anomalies.lost_write import excused
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
-from checker.packing import Bools, begins
-from checker.schema import OK
-from checker.witness import int_lists, table
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import int_lists, table
+from checker.tables.packing import Bools, begins
+from checker.tables.schema import OK
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:

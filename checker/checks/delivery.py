@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker.bucket import Data
-from checker.packing import begins, order
-from checker.schema import FAIL, OK
-from checker.source import Part, Source
+from checker.kernels.bucket import Data
+from checker.tables.packing import begins, order
+from checker.tables.schema import FAIL, OK
+from checker.tables.source import Part, Source
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import Result
@@ -82,8 +82,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         cells.update(counted)
         out_of_order += odd
     delivery: dict[str, Any] = {
-        told: {str(n): cells[told, n] for n in sorted(n for said, n in cells if said == told)}
-        for told in TOLD
+        told: {str(n): cells[told, n] for n in sorted(n for said, n in cells if said == told)} for told in TOLD
     }
     delivery["lost"] = cells["acknowledged", 0]
     delivery["phantoms"] = sum(n for (told, at), n in cells.items() if at and told != "acknowledged")

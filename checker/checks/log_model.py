@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checker import native, results
-from checker.source import Source
+from checker.tables.source import Source
+from checker.verdict import native, results
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -50,9 +50,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     figures |= {"copied": steps["copied"]} if "copied" in steps else {}
     figures["by_f"] = counts
     verdict: Verdict = "invalid" if witnesses else "unknown" if reasons else "valid"
-    return Result(
-        verdict, True if witnesses else None, tuple(reasons), (found,) if witnesses else (), figures, VERSION
-    )
+    return Result(verdict, True if witnesses else None, tuple(reasons), (found,) if witnesses else (), figures, VERSION)
 
 
 def _succeeded(counts: dict[str, Any], f: str) -> bool:

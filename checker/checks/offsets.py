@@ -1,10 +1,10 @@
-"""The check of what instances did with their offsets, of one run: see checker.pipeline.machine."""
+"""The check of what instances did with their offsets, of one run: see checker.pipeline.offset_machine."""
 
 from __future__ import annotations
 
 from checker.checks.pipeline import of_run
 from checker.pipeline import judge
-from checker.source import Source
+from checker.tables.source import Source
 from harness.model.options import CheckOptions
 from harness.model.result import Result
 

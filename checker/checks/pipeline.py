@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import orjson
 
-from checker import guarantees, native
-from checker.pipeline import judge, shown
-from checker.pipeline.around import Faults
-from checker.source import Source
+from checker.pipeline import judge, witnesses
+from checker.pipeline.context import Faults
+from checker.tables.source import Source
+from checker.verdict import guarantees, native
 from checker.version import VERSION
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -40,11 +40,9 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
-    anomalies = tuple(
-        replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies
-    )
+    anomalies = tuple(replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies)
     told = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
-    return replace(told, promised=shown.promise(anomalies))
+    return replace(told, promised=witnesses.promise(anomalies))
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:

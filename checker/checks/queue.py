@@ -2,7 +2,7 @@
 
 Stages: a pre-pass for the `info` ops that committed (only where there is more than one bucket: it crosses
 keys), the kernels, torn transactions if anything was lost or aborted data was read, and the reduction here.
-checker.tasks says what runs where.
+checker.checks.queue_tasks says what runs where.
 """
 
 from __future__ import annotations
@@ -15,16 +15,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker import cycles, edges, jepsen, native, results, statistics
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.coding import decoder
-from checker.cycle_types import SUMMARIES
-from checker.guarantees import promised
-from checker.packing import Ints, empty
-from checker.schema import MICRO
-from checker.source import Source
-from checker.tasks import (
+from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
     Found,
@@ -35,8 +28,17 @@ from checker.tasks import (
     visible_info,
     works_of,
 )
+from checker.cycles import edges, search
+from checker.cycles.types import SUMMARIES
+from checker.kernels import jepsen_rules, statistics
+from checker.kernels.witness import decoded, plain, worst
+from checker.tables.coding import decoder
+from checker.tables.packing import Ints, empty
+from checker.tables.schema import MICRO
+from checker.tables.source import Source
+from checker.verdict import native, results
+from checker.verdict.guarantees import promised
 from checker.version import VERSION
-from checker.witness import decoded, plain, worst
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
@@ -47,13 +49,13 @@ def _cycles(
     source: Source, options: CheckOptions, committed: Ints | None, answers: list[Answer]
 ) -> dict[str, list[dict[str, Any]]]:
     """Witnesses of cycles by type, all of them, with original keys and values."""
-    found = cycles.search(source, options, [answer.judged.edges for answer in answers])
-    wanted = cycles.wanted(found)
+    found = search.search(source, options, [answer.judged.edges for answer in answers])
+    wanted = search.wanted(found)
     details = edges.DETAILS.empty_table()
     if len(wanted):
         task = partial(reasons_of_edges, options=options, committed=committed, ops=wanted)
         details = pa.concat_tables(source.map(task))
-    witnesses = cycles.witnesses(found, details)
+    witnesses = search.witnesses(found, details)
     original = decoder(source.texts()) if witnesses else {}
     for name, rows in witnesses.items():
         for row in rows:
@@ -74,9 +76,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         results.clear(source.run)
     buckets = len(source.parts)
     with source.scratch() as scratch:
-        task = partial(
-            kernels, options=options, committed=committed, run=run, buckets=buckets, scratch=scratch
-        )
+        task = partial(kernels, options=options, committed=committed, run=run, buckets=buckets, scratch=scratch)
         works = works_of(source)
         answers = answers_of(works, source.spread(task, works))
         circles = _cycles(source, options, committed, answers)
@@ -102,9 +102,7 @@ def _joined(answers: list[Answer]) -> dict[str, Found]:
     for name in ANOMALIES:
         parts = [answer.judged.found[name] for answer in answers if name in answer.judged.found]
         if parts:
-            joined[name] = Found(
-                sum(part.count for part in parts), pa.concat_tables([part.rows for part in parts])
-            )
+            joined[name] = Found(sum(part.count for part in parts), pa.concat_tables([part.rows for part in parts]))
     return joined
 
 
@@ -120,9 +118,7 @@ def _in_order(value: Any) -> tuple[bool, int, str]:
     return not plain_int, value if plain_int else 0, "" if plain_int else str(value)
 
 
-def _witnesses(
-    name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool
-) -> list[Any]:
+def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool) -> list[Any]:
     if name != "unseen":
         return plain(worst(name, rows, None if full else SHOWN), original)
     listed = plain(rows, original)
@@ -139,11 +135,9 @@ def _witnesses(
     return [witness]
 
 
-def _cycle_anomalies(
-    circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions
-) -> list[AnomalyFound]:
+def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions) -> list[AnomalyFound]:
     """The types of cycles that were found, in the order of cycle_types."""
-    allowed = jepsen.allowed(options)
+    allowed = jepsen_rules.allowed(options)
     anomalies = []
     for name, summary in SUMMARIES.items():
         rows = circles.get(name)
@@ -166,7 +160,7 @@ def _verdict(
 ) -> Result:
     compatible = options.jepsen_compatible
     original = decoder(source.texts())
-    allowed = jepsen.allowed(options) if compatible else frozenset()
+    allowed = jepsen_rules.allowed(options) if compatible else frozenset()
     anomalies: list[AnomalyFound] = []
     unseen = 0
     for name, held in found.items():
@@ -189,14 +183,10 @@ def _verdict(
         )
     anomalies.extend(_cycle_anomalies(circles, options))
     counts = {anomaly.name: anomaly.count for anomaly in anomalies}
-    figures = statistics.of_history(
-        source.meta, [answer.figures.sums for answer in answers], counts, original
-    )
+    figures = statistics.of_history(source.meta, [answer.figures.sums for answer in answers], counts, original)
     figures["latencies"] = answers[0].figures.latencies
     figures.update(
-        results.series(
-            source, [a.figures.unseen for a in answers], [a.figures.lag for a in answers], original
-        )
+        results.series(source, [a.figures.unseen for a in answers], [a.figures.lag for a in answers], original)
     )
     if compatible:
         reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]

@@ -12,15 +12,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from checker import cycles, edges, lag, results, series, statistics
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.bucket import Bucket
-from checker.coding import decoder
-from checker.packing import Ints, empty
-from checker.source import Part, Source
-from checker.windows import Stored, stored
-from checker.witness import plain, worst
+from checker.cycles import edges, search
+from checker.cycles.windows import Stored, stored
+from checker.kernels import lag, series, statistics
+from checker.kernels.bucket import Bucket
+from checker.kernels.witness import plain, worst
+from checker.tables.coding import decoder
+from checker.tables.packing import Ints, empty
+from checker.tables.source import Part, Source
+from checker.verdict import results
 from harness.model.options import CheckOptions
 
 SHOWN: Final = 32
@@ -118,7 +120,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         whole = limit if name != "unseen" else None
         found[name] = Found(rows.num_rows, worst(name, rows, whole).combine_chunks())
     suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
-    drawn = stored(edges.of_bucket(bucket, cycles.drawn(options)), scratch, part.number)
+    drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
     return Judged(found, suspects, drawn)
 
 
@@ -152,4 +154,4 @@ def reasons_of_edges(part: Part, options: CheckOptions, committed: Ints | None, 
     """Why there are edges between some ops, as far as one bucket knows."""
     data, small = part.load()
     known = data.visible_info() if committed is None else committed
-    return cycles.explain(Bucket(data, small, known, options), options, ops)
+    return search.explain(Bucket(data, small, known, options), options, ops)

@@ -17,15 +17,13 @@ from typing import Any, Final
 import orjson
 
 from checker.checks import replicas
-from checker.source import Source
+from checker.tables.source import Source
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
 NAME: Final = "recovery-divergence"
-SUMMARY: Final = (
-    "A server's start after a crash, or after damage, did not do what Kafka's recovery should do."
-)
+SUMMARY: Final = "A server's start after a crash, or after damage, did not do what Kafka's recovery should do."
 SHOWN: Final = 8
 MET: Final = b"_BAD_MSG"  # librdkafka's name for a batch whose checksum is wrong
 DUPLICATE: Final = 46  # DUPLICATE_SEQUENCE_NUMBER
@@ -77,9 +75,7 @@ def differences(act: Act) -> list[dict[str, Any]]:
         for name, log in before.items() if recovers != "any" else ():
             wanted, seen = due(log, recovers), told["segments"].get(name, [])
             if seen != wanted and not (cut_off and seen and seen == wanted[: len(seen)]):
-                found.append(
-                    {**at, "log": name, "expected": f"recovers {wanted}", "seen": f"recovers {seen}"}
-                )
+                found.append({**at, "log": name, "expected": f"recovers {wanted}", "seen": f"recovers {seen}"})
         for said in expect.get("says", ()):
             if not told["said"].keys() & set(said.split("|")):
                 found.append({**at, "expected": f"says {said}", "seen": "nothing of it"})

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from checker.disk import folders
 from checker.disk.replicas import Comparison, compare
-from checker.guarantees import promised
+from checker.verdict.guarantees import promised
 from harness.model.options import Settings
 from harness.model.result import AnomalyFound
 

@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from checker.cycle_search import Adjacent
-from checker.edges import PROCESS, REALTIME
-from checker.graph import Ops, components, process_edges, realtime_edges
-from checker.packing import Ints
+from checker.cycles.edges import PROCESS, REALTIME
+from checker.cycles.graph import Ops, components, process_edges, realtime_edges
+from checker.cycles.shortest import Adjacent
+from checker.tables.packing import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Cycle:
     ops     the cycle, its first op last again; empty for a type that says only that some cycle is there
     kinds   the kind of each step
     members the component: the smallest of the subgraph that shows the type; ascending
-    forbidden   no order of events explains it, however little writes are isolated (checker.native_cycles)
+    forbidden   no order of events explains it, however little writes are isolated (checker.cycles.impossible)
     invoked, processes   of each op of the cycle: index of its invocation, process
     """
 
@@ -74,7 +74,7 @@ class Component:
     """One component: its ops, ids ascending, and the edges between them, as places in `ops`.
 
     labels   by kinds: per op, its component in that subgraph, or -1
-    circles  per event of each op (4 an op, see checker.native_cycles), its circle, or -1
+    circles  per event of each op (4 an op, see checker.cycles.impossible), its circle, or -1
     """
 
     ops: Ops

@@ -3,7 +3,7 @@
     ww   the op that sent a value -> the op that sent the next one in the key's version order
     wr   the op that sent a value -> each op that polled it, whatever the types of either
     rw   an `ok` op -> the op that sent the value after the highest one of the key that it polled
-    process, realtime   between ops alone: see checker.graph
+    process, realtime   between ops alone: see checker.cycles.graph
 
 After Adya's dependencies (Weak Consistency, 1999), drawn as jepsen.tests.kafka draws them; it has no rw. An
 op is its id, the index of its completion, so an edge that points backwards goes from a higher id to a lower
@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.bucket import Bucket, Columns
-from checker.packing import Bools, Ints, begins, member, order
-from checker.schema import OK
+from checker.kernels.bucket import Bucket, Columns
+from checker.tables.packing import Bools, Ints, begins, member, order
+from checker.tables.schema import OK
 
 WW: Final = 0
 WR: Final = 1
@@ -102,10 +102,7 @@ def of_bucket(bucket: Bucket, kinds: frozenset[str]) -> list[Edges]:
 
 def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
     """Why there are edges between the given ops (ascending ids): DETAILS, keys and values as codes."""
-    found = [
-        edges.where(member(edges.source, ops) & member(edges.target, ops))
-        for edges in of_bucket(bucket, kinds)
-    ]
+    found = [edges.where(member(edges.source, ops) & member(edges.target, ops)) for edges in of_bucket(bucket, kinds)]
     if not found:
         return DETAILS.empty_table()
     rows = Edges(*(np.concatenate([getattr(edges, name) for edges in found]) for name in Edges.__slots__))

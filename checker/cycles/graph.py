@@ -16,10 +16,10 @@ import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from checker.edges import PROCESS, REALTIME
-from checker.packing import Bools, Ints, begins, empty, expand, member, order
-from checker.schema import MICRO, is_one
-from checker.windows import Graph
+from checker.cycles.edges import PROCESS, REALTIME
+from checker.cycles.windows import Graph
+from checker.tables.packing import Bools, Ints, begins, empty, expand, member, order
+from checker.tables.schema import MICRO, is_one
 
 
 @dataclass(frozen=True, slots=True)

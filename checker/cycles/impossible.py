@@ -19,12 +19,12 @@ from typing import Final
 
 import numpy as np
 
-from checker.component import Component, Cycle, Tangle, adjacent, smallest
-from checker.cycle_search import find
-from checker.cycle_types import mask, name_of
-from checker.edges import KINDS, REALTIME, WR
-from checker.graph import Ops, strong, time_edges
-from checker.packing import Bools, Ints
+from checker.cycles.component import Component, Cycle, Tangle, adjacent, smallest
+from checker.cycles.edges import KINDS, REALTIME, WR
+from checker.cycles.graph import Ops, strong, time_edges
+from checker.cycles.shortest import find
+from checker.cycles.types import mask, name_of
+from checker.tables.packing import Bools, Ints
 from harness.model.options import CheckOptions
 
 # Events of op i are EVENTS * i + these.
@@ -83,9 +83,7 @@ def impossible(component: Component, options: CheckOptions, most: int) -> Cycle 
         return Cycle("G1c", (), (), component.named(members), True)
     inner, outer = (side.tolist() for side in _within(component.ops, options))
     edges = [(a, b, _WITHIN) for a, b in zip(inner, outer, strict=True)]
-    for a, b, kind in zip(
-        component.source.tolist(), component.target.tolist(), component.kind.tolist(), strict=True
-    ):
+    for a, b, kind in zip(component.source.tolist(), component.target.tolist(), component.kind.tolist(), strict=True):
         if kind == WR:
             edges.append((EVENTS * a + SEND, EVENTS * b + POLL, WR))
         elif kind == REALTIME:

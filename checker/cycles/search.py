@@ -1,8 +1,8 @@
 """Cycles in the dependency graph: which types there are, and a witness for each component and type.
 
-Stages, where edges point backwards at all: each bucket stores its edges (checker.edges, checker.windows);
+Stages, where edges point backwards at all: each bucket stores its edges (checker.cycles.edges, checker.cycles.windows);
 one task per group of windows finds the strongly connected components and classifies each by
-checker.cycle_types; then the buckets say why the steps of the cycles that were found are there. No stage
+checker.cycles.types; then the buckets say why the steps of the cycles that were found are there. No stage
 has a time budget. Which types a component holds is decided by components of subgraphs, in time proportional
 to the edges; only the cycle that shows a type is searched for, and in a component of more than
 EXPLAINED_MAX ops it is not: its size and its ops are the witness.
@@ -17,17 +17,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker import edges as reasons
-from checker import native_cycles
-from checker.bucket import Bucket
-from checker.component import Component, Cycle, Tangle, split
-from checker.cycle_search import STARTS_MAX, Adjacent, find, steps
-from checker.cycle_types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
-from checker.edges import KINDS, PROCESS, REALTIME, RW
-from checker.graph import components, ops_of, places
-from checker.packing import Ints, empty
-from checker.source import Part, Source
-from checker.windows import Stored, Windows, windows, within
+from checker.cycles import edges as reasons
+from checker.cycles import impossible as native_cycles
+from checker.cycles.component import Component, Cycle, Tangle, split
+from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
+from checker.cycles.graph import components, ops_of, places
+from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
+from checker.cycles.types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
+from checker.cycles.windows import Stored, Windows, windows, within
+from checker.kernels.bucket import Bucket
+from checker.tables.packing import Ints, empty
+from checker.tables.source import Part, Source
 from harness.model.options import CheckOptions
 
 EXPLAINED_MAX: Final = 20_000

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from checker.cycle_types import RwMode
-from checker.edges import KINDS, RW
+from checker.cycles.edges import KINDS, RW
+from checker.cycles.types import RwMode
 
 # target -> kinds, as bits, per source
 Adjacent = Mapping[int, Mapping[int, int]]
@@ -56,11 +56,7 @@ def _plain(
         found = _path(adjacent, kinds, start, start)
         if found is None:
             continue
-        if (
-            best is None
-            or len(found) < len(best)
-            or (len(found) == len(best) and good(found) and not good(best))
-        ):
+        if best is None or len(found) < len(best) or (len(found) == len(best) and good(found) and not good(best)):
             best = found
         if len(best) == 3 and good(best):
             break

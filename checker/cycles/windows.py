@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from checker.edges import Edges
-from checker.ingest import reading, writing
-from checker.packing import Ints, begins, empty, order, pack
+from checker.cycles.edges import Edges
+from checker.tables.ingest import reading, writing
+from checker.tables.packing import Ints, begins, empty, order, pack
 
 # More than this many edges go to a file.
 INLINE: Final = 1 << 16

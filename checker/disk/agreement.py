@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.disk import checkpoints, folders, indexes, snapshots
-from checker.disk.batches import Batch
 from checker.disk.checkpoints import Epoch
-from checker.disk.flaws import Flaw
 from checker.disk.folders import Replica, Segment
+from harness.protocol.flaws import Flaw
+from harness.protocol.record_batch import Batch
 
 SNAPSHOT: Final = ".snapshot"
 Flags = npt.NDArray[np.bool_]
@@ -120,9 +120,7 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
         return list(flaws)
     producer, first, last = missing[0]
     others = f" ({len(missing)} such)" if len(missing) > 1 else ""
-    what = (
-        f"the transaction of producer {producer} from offset {first}, aborted at {last}, is missing{others}"
-    )
+    what = f"the transaction of producer {producer} from offset {first}, aborted at {last}, is missing{others}"
     return [Flaw(name, None, what)]
 
 

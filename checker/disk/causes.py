@@ -14,7 +14,7 @@ from typing import Final
 
 from checker.disk.contents import ABORTED, OPEN, Contents, Seen
 from checker.disk.truncations import Truncation
-from checker.schema import FAIL, INFO, OK
+from checker.tables.schema import FAIL, INFO, OK
 
 LOST: Final = "lost"  # acknowledged, and read by nobody
 GONE: Final = "gone"  # read, and in the log no more
@@ -137,9 +137,7 @@ def asked(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed
     return found
 
 
-def explain(
-    key: int, wanted: Sequence[_Asked], log: Log, seen: Mapping[int, Sequence[Seen]]
-) -> list[Finding]:
+def explain(key: int, wanted: Sequence[_Asked], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
     """The cause of each; seen: where else the values lie, on any replica, aside or not."""
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
@@ -218,7 +216,4 @@ def _instead(offset: int, held: tuple[int, int] | None, log: Log) -> str:
     if held is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
     value, epoch = held
-    return (
-        f"; offset {offset} holds value {value} of leader epoch {epoch}, which began at "
-        f"{log.began.get(epoch, '?')}"
-    )
+    return f"; offset {offset} holds value {value} of leader epoch {epoch}, which began at {log.began.get(epoch, '?')}"

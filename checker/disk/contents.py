@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import folders, records, walk
-from checker.disk.batches import Batch
-from checker.disk.flaws import Unreadable
+from checker.disk import folders, walk
 from checker.disk.folders import Replica
 from checker.disk.transactions import Transactions
+from harness.protocol import records
+from harness.protocol.flaws import Unreadable
+from harness.protocol.record_batch import Batch
 
 # The value that a record's bytes stand for; a text when they are not what anybody wrote.
 Decode = Callable[[bytes | None], int | str]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from checker.disk import checkpoints
-from checker.disk.flaws import Flaw
+from harness.protocol.flaws import Flaw
 
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d{1,10})(?P<aside>\..*)?")
 _FILE: Final = re.compile(r"(?P<base>\d{20})(?P<kind>\.[a-z.]+)")

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from checker.disk.flaws import Flaw
+from harness.protocol.flaws import Flaw
 
 Column = npt.NDArray[np.int64]
 

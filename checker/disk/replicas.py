@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checker.disk import folders, records, walk
-from checker.disk.batches import Batch
-from checker.disk.flaws import Flaw, Unreadable
+from checker.disk import folders, walk
 from checker.disk.survey import Survey, survey
+from harness.protocol import records
+from harness.protocol.flaws import Flaw, Unreadable
+from harness.protocol.record_batch import Batch
 
 
 @dataclass(frozen=True, slots=True)

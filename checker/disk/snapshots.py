@@ -14,7 +14,7 @@ from typing import Final
 
 import google_crc32c
 
-from checker.disk.flaws import Flaw
+from harness.protocol.flaws import Flaw
 
 VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hIi")

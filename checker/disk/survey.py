@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import agreement, checkpoints, codecs, folders, records, walk
+from checker.disk import agreement, checkpoints, folders, walk
 from checker.disk.agreement import Places
-from checker.disk.batches import Batch
 from checker.disk.checkpoints import Epoch
-from checker.disk.flaws import Flaw, Unreadable
 from checker.disk.folders import Replica
 from checker.disk.transactions import Transactions
+from harness.protocol import compression as codecs
+from harness.protocol import records
+from harness.protocol.flaws import Flaw, Unreadable
+from harness.protocol.record_batch import Batch
 
 FLAWS_MAX: Final = 100
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from checker.disk import records
-from checker.disk.batches import Batch
+from harness.protocol import records
+from harness.protocol.record_batch import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,4 @@ def read(node: str, lines: Iterable[str]) -> Iterator[Truncation]:
             continue
         found = _LINE.search(line)
         if found:
-            yield Truncation(
-                node, found["name"], int(found["partition"]), int(found["offset"]), found["when"]
-            )
+            yield Truncation(node, found["name"], int(found["partition"]), int(found["offset"]), found["when"])

@@ -15,12 +15,22 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from checker import versions
-from checker.coding import EMPTY
-from checker.ends import Ends, ends_of
-from checker.jepsen import set_order
-from checker.packing import AnyInts, Bools, Bytes, Ints, Shorts, empty, joint_ranks, member, ranks
-from checker.schema import FAIL, INFO, OK
+from checker.kernels import version_order
+from checker.kernels.ends import Ends, ends_of
+from checker.kernels.jepsen_rules import set_order
+from checker.tables.coding import EMPTY
+from checker.tables.packing import (
+    AnyInts,
+    Bools,
+    Bytes,
+    Ints,
+    Shorts,
+    empty,
+    joint_ranks,
+    member,
+    ranks,
+)
+from checker.tables.schema import FAIL, INFO, OK
 from harness.model.options import CheckOptions
 
 T = TypeVar("T")
@@ -210,7 +220,7 @@ class Bucket:
         return self.data.polls
 
     @cached_property
-    def versions(self) -> versions.Versions:
+    def versions(self) -> version_order.Versions:
         """The version orders of this bucket's keys."""
         sends, polls = self.sends, self.polls
         sure = (sends.offset >= 0) & ((sends.type == OK) | self._committed_rows)
@@ -218,7 +228,7 @@ class Bucket:
         pair = np.concatenate([sends.pair[sure], polls.pair[read]])
         offset = np.concatenate([sends.offset[sure], polls.offset[read]])
         preference = (lambda pairs: set_order(self.values(pairs))) if self.options.jepsen_compatible else None
-        return versions.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
+        return version_order.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
 
     @property
     def _whole_ops(self) -> bool:

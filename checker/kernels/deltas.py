@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.bucket import Bucket, Columns
-from checker.packing import AnyInts, Bools, Ints, begins, expand, order, tails
-from checker.schema import OK
-from checker.subscriptions import Subscriptions
-from checker.witness import int_lists, pairs_of, table
+from checker.kernels.bucket import Bucket, Columns
+from checker.kernels.subscriptions import Subscriptions
+from checker.kernels.witness import int_lists, pairs_of, table
+from checker.tables.packing import AnyInts, Bools, Ints, begins, expand, order, tails
+from checker.tables.schema import OK
 
 SKIPPED_MAX: Final = 20_000_000
 SKIPPED_CUT: Final = 100

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.packing import Bools, Ints, begins, order
-from checker.schema import DELETIONS, FAIL, OK
+from checker.tables.packing import Bools, Ints, begins, order
+from checker.tables.schema import DELETIONS, FAIL, OK
 from harness.model.options import Settings
 
 # What makes a broker delete old records, unless it is -1. The defaults (a week, no limit of size) delete

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checker.packing import Ints
+from checker.tables.packing import Ints
 from harness.model.options import CheckOptions
 
 # Kafka promises no isolation of writes between transactions.
@@ -61,6 +61,4 @@ def set_order(values: Ints) -> Ints:
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     state = np.where(values == 0, np.uint32(0), state ^ (state >> np.uint32(16)))
     digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]
-    return sum(
-        (digit << (30 - 5 * place) for place, digit in enumerate(digits)), np.zeros(len(values), np.int64)
-    )
+    return sum((digit << (30 - 5 * place) for place, digit in enumerate(digits)), np.zeros(len(values), np.int64))

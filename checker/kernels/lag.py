@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checker.bucket import Bucket
-from checker.packing import Bools, Ints, begins, empty, expand, member, order, tails
-from checker.schema import ASSIGN, INFO, OK, is_one
+from checker.kernels.bucket import Bucket
+from checker.tables.packing import Bools, Ints, begins, empty, expand, member, order, tails
+from checker.tables.schema import ASSIGN, INFO, OK, is_one
 
 LAG_POINTS = 5000
 _NEVER = int(np.iinfo(np.int64).max)

@@ -4,18 +4,18 @@ Jepsen's rules: within an op, keys in the op's rebalance log are excused; betwee
 that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
 beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
 skips of what was deleted: below the log start (which makes the verdict unknown where nothing explains it:
-checker.ends), or under compaction. Where it is on record from what offset an assigned consumer was to begin,
-it must have begun there: checker.starts.
+checker.kernels.ends), or under compaction. Where it is on record from what offset an assigned consumer was to begin,
+it must have begun there: checker.kernels.starts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from checker import starts
-from checker.bucket import Bucket
-from checker.deltas import Steps, between, inside, joined, kept
-from checker.subscriptions import subscriptions
+from checker.kernels import starts
+from checker.kernels.bucket import Bucket
+from checker.kernels.deltas import Steps, between, inside, joined, kept
+from checker.kernels.subscriptions import subscriptions
 
 
 def _over_what_exists(bucket: Bucket, steps: Steps) -> Steps:
@@ -42,9 +42,7 @@ def inside_op(bucket: Bucket) -> Steps:
 
 def between_ops(bucket: Bucket) -> Steps:
     """Steps between ops of a process."""
-    nothing = (
-        bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
-    )
+    nothing = bucket.data.nothing if bucket.options.jepsen_compatible else bucket.data.nothing.where(slice(0, 0))
     steps = _over_what_exists(bucket, between(bucket, bucket.polls, nothing, any_type=False))
     native = not bucket.options.jepsen_compatible
     if len(steps.delta) == 0 and not (native and bucket.small.commits.num_rows):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.bucket import Bucket, Columns
-from checker.packing import Ints, begins, empty, order
-from checker.schema import OK
+from checker.kernels.bucket import Bucket, Columns
+from checker.tables.packing import Ints, begins, empty, order
+from checker.tables.schema import OK
 
 UNSEEN_POINTS = 2000
 

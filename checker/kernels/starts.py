@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.bucket import Bucket, Columns
-from checker.deltas import Steps
-from checker.packing import Bools, Ints, begins, order
-from checker.subscriptions import Subscriptions
+from checker.kernels.bucket import Bucket, Columns
+from checker.kernels.deltas import Steps
+from checker.kernels.subscriptions import Subscriptions
+from checker.tables.packing import Bools, Ints, begins, order
 
 
 def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:

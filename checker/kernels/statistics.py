@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.bucket import Bucket
-from checker.packing import Bools, Ints, begins, order, ranks
-from checker.schema import OK, SUBSCRIBE, is_one
+from checker.kernels.bucket import Bucket
+from checker.tables.packing import Bools, Ints, begins, order, ranks
+from checker.tables.schema import OK, SUBSCRIBE, is_one
 
 LISTED = 20
 
@@ -55,9 +55,7 @@ def consumed(bucket: Bucket) -> tuple[Counter[int], list[tuple[int, int, int]]]:
     distribution = Counter({n: int(count) for n, count in enumerate(np.bincount(times)) if n and count})
     several = np.flatnonzero(times > 1)
     top = several[np.argsort(-times[several], kind="stable")][:LISTED]
-    listed = zip(
-        bucket.key_codes(top).tolist(), bucket.values(top).tolist(), times[top].tolist(), strict=True
-    )
+    listed = zip(bucket.key_codes(top).tolist(), bucket.values(top).tolist(), times[top].tolist(), strict=True)
     return distribution, list(listed)
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checker.bucket import Bucket, Small
-from checker.packing import Bools, Ints, begins, empty, order
-from checker.schema import FAIL
+from checker.kernels.bucket import Bucket, Small
+from checker.tables.packing import Bools, Ints, begins, empty, order
+from checker.tables.schema import FAIL
 
 
 def _column(table: pa.Table, name: str) -> Ints:
@@ -99,23 +99,13 @@ def subscriptions(bucket: Bucket) -> Subscriptions:
     small: Small = bucket.small
     assigns = small.assigns
     done = _column(assigns, "type") != FAIL
-    op, process, key, how, seek = (
-        _column(assigns, name)[done] for name in ("op", "process", "key", "how", "seek")
-    )
-    moved_op, moved_process, moved_key = (
-        _column(small.rebalances, name) for name in ("op", "process", "key")
-    )
-    processes = (
-        np.unique(np.concatenate([process, moved_process])) if len(process) + len(moved_process) else empty()
-    )
+    op, process, key, how, seek = (_column(assigns, name)[done] for name in ("op", "process", "key", "how", "seek"))
+    moved_op, moved_process, moved_key = (_column(small.rebalances, name) for name in ("op", "process", "key"))
+    processes = np.unique(np.concatenate([process, moved_process])) if len(process) + len(moved_process) else empty()
     top = max(
         [
             0,
-            *(
-                int(column.max())
-                for column in (op, moved_op, bucket.polls.op, bucket.sends.op)
-                if len(column)
-            ),
+            *(int(column.max()) for column in (op, moved_op, bucket.polls.op, bucket.sends.op) if len(column)),
         ]
     )
     bits = (top + 1).bit_length()
@@ -128,7 +118,5 @@ def subscriptions(bucket: Bucket) -> Subscriptions:
         _Events.of(place, op, bits),
         _Events.of((rank * len(processes) + place)[rank >= 0], op[rank >= 0], bits),
         _Events.of(np.searchsorted(processes, reset_process), reset_op, bits),
-        _Events.of(
-            (moved_rank * len(processes) + moved_place)[moved_rank >= 0], moved_op[moved_rank >= 0], bits
-        ),
+        _Events.of((moved_rank * len(processes) + moved_place)[moved_rank >= 0], moved_op[moved_rank >= 0], bits),
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.packing import Ints, begins, empty, order
+from checker.tables.packing import Ints, begins, empty, order
 
 
 @dataclass(frozen=True, slots=True)

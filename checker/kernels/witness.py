@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.coding import BASE
-from checker.packing import Ints
+from checker.tables.coding import BASE
+from checker.tables.packing import Ints
 
 # Columns that hold ids of ops, and columns that hold codes of keys and values.
 OP_FIELDS: Final = frozenset({"op", "ops", "writer", "reader", "max-read"})

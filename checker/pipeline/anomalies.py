@@ -40,21 +40,15 @@ class PipelineAnomaly:
 
 
 OUTPUTS: Final[Mapping[str, PipelineAnomaly]] = {
-    "missing-output": PipelineAnomaly(
-        "An input record whose offset was committed lacks an output.", SEMANTICS, LEAST
-    ),
+    "missing-output": PipelineAnomaly("An input record whose offset was committed lacks an output.", SEMANTICS, LEAST),
     "duplicate-output": PipelineAnomaly(
         "An output of one input record stands more than once in the output.", SEMANTICS, MOST
     ),
-    "reordered-output": PipelineAnomaly(
-        "The outputs of a key do not stand in the order of its input.", KIP_98, ONCE
-    ),
+    "reordered-output": PipelineAnomaly("The outputs of a key do not stand in the order of its input.", KIP_98, ONCE),
     "aborted-output": PipelineAnomaly(
         "A reader of committed records was shown an output of a transaction that was aborted.", KIP_98, ONCE
     ),
-    "phantom-output": PipelineAnomaly(
-        "An output was made of a record that is not in the input.", SEMANTICS, MODES
-    ),
+    "phantom-output": PipelineAnomaly("An output was made of a record that is not in the input.", SEMANTICS, MODES),
     "wrong-output": PipelineAnomaly(
         "An output is not one that the transform makes of its input record.", SEMANTICS, ONCE
     ),
@@ -77,9 +71,7 @@ OFFSETS: Final[Mapping[str, PipelineAnomaly]] = {
     "position-back": PipelineAnomaly(
         "A position went back without a reassignment or an abort.", CONSUMER, BY_HAND, always=False
     ),
-    "work-unowned": PipelineAnomaly(
-        "An instance worked on a partition after it was revoked or lost.", CONSUMER, MODES
-    ),
+    "work-unowned": PipelineAnomaly("An instance worked on a partition after it was revoked or lost.", CONSUMER, MODES),
     "work-unassigned": PipelineAnomaly(
         "An instance worked on a partition that it was never assigned.", CONSUMER, MODES
     ),
@@ -89,9 +81,7 @@ OFFSETS: Final[Mapping[str, PipelineAnomaly]] = {
         LEAST,
         always=False,
     ),
-    "work-repeated": PipelineAnomaly(
-        "Records were produced again without an abort.", KIP_98, ONCE, always=False
-    ),
+    "work-repeated": PipelineAnomaly("Records were produced again without an abort.", KIP_98, ONCE, always=False),
     "commit-unprocessed": PipelineAnomaly(
         "An offset was committed for records that were not produced yet.", SEMANTICS, LEAST, always=False
     ),

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from checker.pipeline.events import ordered
-from checker.pipeline.machine import COMMITTED, OF_PARTITIONS, OF_RANGE, Event
+from checker.pipeline.offset_machine import COMMITTED, OF_PARTITIONS, OF_RANGE, Event
 
 NEAR_NS: Final = 10_000_000_000  # how long before it a fault is told
 LISTED: Final = 8
@@ -43,12 +43,8 @@ class Trail:
         ranges = [event.event in OF_RANGE for event in events]
         return cls(
             events,
-            np.array(
-                [event.first if own else -1 for event, own in zip(events, ranges, strict=True)], np.int64
-            ),
-            np.array(
-                [event.last if own else -2 for event, own in zip(events, ranges, strict=True)], np.int64
-            ),
+            np.array([event.first if own else -1 for event, own in zip(events, ranges, strict=True)], np.int64),
+            np.array([event.last if own else -2 for event, own in zip(events, ranges, strict=True)], np.int64),
             np.array(
                 [event.first if event.event == COMMITTED else -1 for event in events],
                 np.int64,

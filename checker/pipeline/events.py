@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from checker.pipeline.machine import Event
+from checker.pipeline.offset_machine import Event
 
 FORM: Final = (
     "run string, topic string, partition int, time_ns bigint, line bigint, instance string, "
@@ -58,7 +58,5 @@ def ordered(table: pa.Table) -> Iterator[Event]:
     by_time = table.sort_by([("time_ns", "ascending"), ("line", "ascending")])
     names = ("time_ns", "instance", "incarnation", "generation", "event", "first", "last", "count", "gaps")
     columns = (by_time.column(name).to_pylist() for name in names)
-    for time_ns, instance, incarnation, generation, event, first, last, count, gaps in zip(
-        *columns, strict=True
-    ):
+    for time_ns, instance, incarnation, generation, event, first, last, count, gaps in zip(*columns, strict=True):
         yield Event(time_ns, instance, incarnation, generation, event, first, last, count, gaps or 0)

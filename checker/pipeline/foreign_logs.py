@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.pipeline.machine import EVENTS, OF_OFFSET, OF_PARTITIONS, OF_RANGE
+from checker.pipeline.offset_machine import EVENTS, OF_OFFSET, OF_PARTITIONS, OF_RANGE
 
 GENERATION: Final = "generation"  # no event of a partition: it names the generation from then on
 KINDS: Final = EVENTS | {GENERATION}
@@ -218,9 +218,7 @@ def events(rows: Any) -> Any:
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
-    until = (
-        Window.partitionBy("instance").orderBy("time_ns", "line").rowsBetween(Window.unboundedPreceding, 0)
-    )
+    until = Window.partitionBy("instance").orderBy("time_ns", "line").rowsBetween(Window.unboundedPreceding, 0)
     started = F.sum((F.col("event") == "started").cast("bigint")).over(until)
     return (
         rows.where(F.col("status") == MATCHED)

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from checker.pipeline import around, events, logs, outputs, shown, states, tables
+from checker.pipeline import (
+    context,
+    events,
+    foreign_logs,
+    offset_tasks,
+    outputs,
+    tables,
+    witnesses,
+)
 from checker.pipeline.anomalies import OFFSETS, OUTPUTS
-from checker.pipeline.around import Faults
-from checker.pipeline.logs import LogPattern
+from checker.pipeline.context import Faults
+from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import Setting, Table
 from harness.model.result import Result
 
@@ -31,8 +39,8 @@ def batch(
     settings = {str(run): tables.setting(run) for run in runs}
     compared = outputs.compare(spark, read.rows, sent.rows, told.rows, settings)
     placed = events.by_partition(told.rows)
-    rows = around.witnesses(compared.findings, placed, dict(faults or {})).persist()
-    found = shown.first_few(rows)
+    rows = context.witnesses(compared.findings, placed, dict(faults or {})).persist()
+    found = witnesses.first_few(rows)
     endings = _endings(read.rows)
     answers = {}
     for run in runs:
@@ -51,15 +59,15 @@ def batch(
             *_undone(settings[name], figures, endings.get(name, [])),
         ]
         if store:
-            shown.store(run, rows, mine, OUTPUTS)
-        answers[run] = shown.result(
+            witnesses.store(run, rows, mine, OUTPUTS)
+        answers[run] = witnesses.result(
             settings[name], mine, why, {"pipeline": _figures(settings[name], figures, mine)}
         )
     tables.forget(rows, *compared.held, *(table.held for table in (read, sent, told)))
     return answers
 
 
-def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, shown.Found]) -> dict[str, Any]:
+def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, witnesses.Found]) -> dict[str, Any]:
     return {
         "mode": setting.mode,
         "transform": setting.transform,
@@ -94,9 +102,7 @@ def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) ->
     if files < setting.readers:
         why.append(f"{setting.readers - files} of {setting.readers} pipeline/read-*.jsonl are not there")
     if len(endings) < files:
-        why.append(
-            f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end"
-        )
+        why.append(f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end")
     if any(not ending["caught_up"] for ending in endings):
         why.append("the reading did not come to the end of the topics")
     there = {at for ending in endings for at in ending["ends"]}
@@ -139,9 +145,9 @@ def offsets(
     kinds = {run: frozenset(held) for run, held in counts.items()}
     ahead = [run for run, held in settings.items() if held.mode in AHEAD]
     records = read.rows.where("side = 'input' and coalesce(committed, true)")
-    found = states.states(placed, kinds, dict(faults or {}), 0, ahead)
-    rows = states.verified(found, records).select("run", "name", "place", "witness").persist()
-    few = shown.first_few(rows)
+    found = offset_tasks.states(placed, kinds, dict(faults or {}), 0, ahead)
+    rows = offset_tasks.verified(found, records).select("run", "name", "place", "witness").persist()
+    few = witnesses.first_few(rows)
     answers = {}
     for run in runs:
         name = str(run)
@@ -151,12 +157,12 @@ def offsets(
             why.append("there is no events/instance-*.jsonl: what the instances did is not known")
         why += unjudged(counts.get(name, {}))
         if store:
-            shown.store(run, rows, mine, OFFSETS)
+            witnesses.store(run, rows, mine, OFFSETS)
         figures = {
             "events": counts.get(name, {}),
             "anomalies": {each: held.count for each, held in mine.items()},
         }
-        answers[run] = shown.result(settings[name], mine, why, {"offsets": figures})
+        answers[run] = witnesses.result(settings[name], mine, why, {"offsets": figures})
     tables.forget(rows, placed, told.held, read.held)
     return answers
 
@@ -192,28 +198,29 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
     """
     from pyspark.sql import functions as F
 
-    lines = logs.read(spark, files, pattern).persist()
-    counted = {
-        row["status"]: row["n"] for row in lines.groupBy("status").agg(F.sum("n").alias("n")).collect()
-    }
-    told = logs.events(lines).persist()
+    lines = foreign_logs.read(spark, files, pattern).persist()
+    counted = {row["status"]: row["n"] for row in lines.groupBy("status").agg(F.sum("n").alias("n")).collect()}
+    told = foreign_logs.events(lines).persist()
     counts = event_counts(told).get("", {})
     placed = events.by_partition(told)
-    found = states.states(placed, {"": frozenset(counts)}, {}, None)
+    found = offset_tasks.states(placed, {"": frozenset(counts)}, {}, None)
     wide = found.where(~F.col("verify") | (F.col("until") - F.col("first") > markers))
-    mine = shown.first_few(wide).get("", {})
+    mine = witnesses.first_few(wide).get("", {})
     instances = told.select("instance").distinct().count()
     tables.forget(told, lines)
     figures = {
         "files": len(files),
         "instances": instances,
         "events": counts,
-        "lines": {name: int(counted.get(name, 0)) for name in (logs.REJECTED, logs.UNMATCHED, logs.CUT)},
+        "lines": {
+            name: int(counted.get(name, 0))
+            for name in (foreign_logs.REJECTED, foreign_logs.UNMATCHED, foreign_logs.CUT)
+        },
     }
     why = unjudged(counts)
-    if figures["lines"][logs.REJECTED]:
+    if figures["lines"][foreign_logs.REJECTED]:
         why.append(
-            f"{figures['lines'][logs.REJECTED]:,} lines tell of an event without what it must have, or "
+            f"{figures['lines'][foreign_logs.REJECTED]:,} lines tell of an event without what it must have, or "
             "with a time or a number that is none"
         )
-    return shown.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
+    return witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})

@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from checker.pipeline.around import LISTED, REBALANCES, Faults, Trail, data, faults_near
-from checker.pipeline.machine import Finding, findings
+from checker.pipeline.context import LISTED, REBALANCES, Faults, Trail, data, faults_near
+from checker.pipeline.offset_machine import Finding, findings
 
 FORM: Final = (
     "run string, name string, topic string, partition int, place bigint, first bigint, until bigint, "
@@ -70,9 +70,7 @@ def judged(
     for one in _limited(findings(trail.events, frozenset(kinds[run]), start, run in ahead)):
         witness = _witness(one, topic, number, trail, faults.get(run, ()))
         text = orjson.dumps(witness).decode()
-        rows.append(
-            (run, one.anomaly, topic, number, one.event.time_ns, one.first, one.until, one.verify, text)
-        )
+        rows.append((run, one.anomaly, topic, number, one.event.time_ns, one.first, one.until, one.verify, text))
     columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
     arrays = [pa.array(list(column), kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
     return pa.table(arrays, schema=_SCHEMA)
@@ -106,9 +104,9 @@ def verified(found: Any, records: Any) -> Any:
     """
     from pyspark.sql import functions as F
 
-    asked = F.broadcast(
-        found.where("verify").select("run", "topic", "partition", "first", "until").distinct()
-    ).alias("f")
+    asked = F.broadcast(found.where("verify").select("run", "topic", "partition", "first", "until").distinct()).alias(
+        "f"
+    )
     held = records.alias("r")
     there = held.join(
         asked,
@@ -120,7 +118,5 @@ def verified(found: Any, records: Any) -> Any:
     ).select("f.run", "f.topic", "f.partition", "f.first", "f.until")
     real = F.broadcast(there.distinct().withColumn("real", F.lit(True)))
     read = F.broadcast(records.select("run").distinct().withColumn("read", F.lit(True)))
-    beside = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(
-        read, "run", "left"
-    )
+    beside = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(read, "run", "left")
     return beside.where("not verify or real or read is null").drop("real", "read")

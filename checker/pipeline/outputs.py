@@ -82,9 +82,7 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
         for run, held in settings.items()
         for (topic, partition), offset in held.committed.items()
     ]
-    committed = F.broadcast(
-        spark.createDataFrame(ends, "run string, topic string, partition int, committed_to bigint")
-    )
+    committed = F.broadcast(spark.createDataFrame(ends, "run string, topic string, partition int, committed_to bigint"))
     one = (
         numbered.where("id is not null")
         .groupBy("run", "transform", "id")
@@ -104,9 +102,7 @@ def _made(outputs: Any, runs: Any) -> Any:
     """One row per run, id and number of the output: its copies, and the first few of them."""
     from pyspark.sql import functions as F
 
-    copy = F.struct(
-        "topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns", "key", "n"
-    )
+    copy = F.struct("topic", "partition", "offset", "instance", "incarnation", "generation", "time_ns", "key", "n")
     number = F.when(F.col("transform") == AGGREGATE, F.lit(0).cast("bigint")).otherwise(F.col("n"))
     # Outputs of which nobody can say what they were made of stand for themselves.
     alone = F.when(F.col("id").isNull(), F.struct("topic", "partition", "offset"))

@@ -25,9 +25,7 @@ _READ: Final = (
     "instance string, incarnation bigint, generation bigint, committed boolean, time_ns bigint, "
     "end boolean, ends map<string,bigint>, caught_up boolean"
 )
-_SENT: Final = (
-    "id bigint, key bigint, topic string, partition int, offset bigint, outcome string, time_ns bigint"
-)
+_SENT: Final = "id bigint, key bigint, topic string, partition int, offset bigint, outcome string, time_ns bigint"
 _EVENT: Final = (
     "time_ns bigint, instance string, incarnation bigint, generation bigint, event string, "
     "partitions array<array<string>>, topic string, partition int, offset bigint, "

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import orjson
 
-from checker import ingest, results
 from checker.pipeline.anomalies import ANOMALIES, bad, promised
 from checker.pipeline.tables import Setting
+from checker.tables import ingest
+from checker.verdict import results
 from checker.version import VERSION
 from harness.model.result import AnomalyFound, Result, Verdict
 

@@ -14,21 +14,17 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
-from checker.qos.book import Book, Seen, Window
 from checker.qos.settings import PARTS_MAX, Settings
+from checker.qos.windows import Book, Seen, Window
 
-IDS: Final = (
-    "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"
-)
+IDS: Final = "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"
 _KEYS: Final = ("id", "part")
 
 
 def nothing(spark: Any) -> DataFrame:
     """No ids."""
     columns = (column.split() for column in IDS.split(", "))
-    none: DataFrame = spark.range(0).selectExpr(
-        *(f"cast(null as {kind}) as {name}" for name, kind in columns)
-    )
+    none: DataFrame = spark.range(0).selectExpr(*(f"cast(null as {kind}) as {name}" for name, kind in columns))
     return none
 
 
@@ -142,9 +138,7 @@ def judged(ids: DataFrame, book: Book, settings: Settings) -> DataFrame:
         .withColumn("pending", F.when(due, 0).otherwise(F.col("lacks")))
         .withColumn("duplicate", F.when(due, F.col("extra")).otherwise(0))
         .withColumn("there", F.when(real, F.col("n") - F.col("lacks") + F.col("duplicate")).otherwise(0))
-        .withColumn(
-            "unmatched", F.when(nobodys & (F.col("window") >= book.began_ms), F.col("n")).otherwise(0)
-        )
+        .withColumn("unmatched", F.when(nobodys & (F.col("window") >= book.began_ms), F.col("n")).otherwise(0))
     )
 
 

@@ -12,9 +12,7 @@ from typing import Any
 Offsets = Mapping[str, Mapping[str, int]]
 
 
-def between(
-    begin: Offsets, end: Offsets, earliest: Offsets
-) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
+def between(begin: Offsets, end: Offsets, earliest: Offsets) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
     """(what may be lost: (topic, partition) -> [first, limit), partitions that began anew).
 
     A partition whose end is before its beginning was made again.

@@ -18,10 +18,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 
-from checker.qos import losses, source, step
-from checker.qos.book import END, UNKNOWN_MS, Book, Window, heard, settled
+from checker.qos import batch as step
+from checker.qos import losses, source
 from checker.qos.settings import Settings
 from checker.qos.store import Store
+from checker.qos.windows import END, UNKNOWN_MS, Book, Window, heard, settled
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
@@ -119,9 +120,7 @@ class Live:
             try:
                 query = self._start(rows, until)
             except PySparkException as error:
-                raise BadInput(
-                    f"Spark refuses these settings: {reason(error)}; see --client-config"
-                ) from None
+                raise BadInput(f"Spark refuses these settings: {reason(error)}; see --client-config") from None
             try:
                 while query.isActive and not self._over(until, began):
                     self.ended.wait(LOOK_S)
@@ -132,9 +131,7 @@ class Live:
                     return
                 why = self._failure or query.exception()
             except (Py4JError, ConnectionError) as error:
-                raise ClusterTrouble(
-                    f"Spark's JVM has ended ({reason(error)}): the checkpoint stands"
-                ) from None
+                raise ClusterTrouble(f"Spark's JVM has ended ({reason(error)}): the checkpoint stands") from None
             finally:
                 self._stop(query)
             first = not away
@@ -224,8 +221,7 @@ class Live:
         wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
         found = step.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
-            Told(one, tuple(example for example in found if example["window"] == one.start_ms))
-            for one in windows
+            Told(one, tuple(example for example in found if example["window"] == one.start_ms)) for one in windows
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:

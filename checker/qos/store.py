@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from checker.qos import book as books
-from checker.qos.book import Book
+from checker.qos import windows as books
 from checker.qos.settings import Settings, difference
+from checker.qos.windows import Book
 from harness.model.errors import BadInput
 
 QUERY: Final = "query.json"
@@ -48,9 +48,7 @@ class Store:
         batches = self._batches()
         if not batches:
             if any((self.folder / "spark" / "commits").glob("[0-9]*")):
-                raise BadInput(
-                    f"--checkpoint {self.folder}: its state is gone: remove that folder, try again"
-                )
+                raise BadInput(f"--checkpoint {self.folder}: its state is gone: remove that folder, try again")
             return Book()
         path = self.folder / "state" / str(batches[-1]) / "book.json"
         try:
@@ -127,9 +125,7 @@ def opened(folder: Path, settings: Settings) -> Store:
         path = folder / QUERY
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
-                raise BadInput(
-                    f"--checkpoint {folder} is of another query: {differs}; name a new one, or ask the same"
-                )
+                raise BadInput(f"--checkpoint {folder} is of another query: {differs}; name a new one, or ask the same")
         elif any(one.name != "lock" for one in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: holds files that are no checkpoint; name a new folder")
         else:

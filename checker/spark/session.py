@@ -117,9 +117,7 @@ def start(
     does not answer.
     """
     if not _MASTER.fullmatch(master):
-        raise BadInput(
-            f"--spark-master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://URL"
-        )
+        raise BadInput(f"--spark-master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://URL")
     # About versions of pandas, which the checker does not use.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkContext

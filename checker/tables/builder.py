@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from checker import schema
-from checker.coding import BASE, EMPTY, Coder, text_of
-from checker.held import Held
-from checker.lines import Line
-from checker.schema import INFO, MICRO, OK, TYPE_CODES
-from harness.model import edn_ops
+from checker.tables import schema
+from checker.tables.coding import BASE, EMPTY, Coder, text_of
+from checker.tables.read_history import Line
+from checker.tables.rows import Held
+from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
+from harness.model.edn import ops
 from harness.model.errors import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
@@ -50,7 +50,7 @@ def _int(value: Any) -> int:
 
 def _said(error: Any) -> str:
     """What is not a plain text of an error, as one."""
-    shown = edn_ops.shown(error)
+    shown = ops.shown(error)
     return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
 
 
@@ -111,9 +111,7 @@ class Builder:
             if kind == INVOKE:
                 if process in self.open:
                     op = self.open[process][0]
-                    raise _Broken(
-                        f"process {_short(data['process'])} invokes again while its op {op} is open"
-                    )
+                    raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
             began = self.open.pop(process, None)
@@ -124,9 +122,7 @@ class Builder:
                 who = _short(data["process"])
                 raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
             else:
-                self._op(
-                    index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value
-                )
+                self._op(index, began[0], process, kind, f, began[1], time_ns, data.get("error"), extra, value)
         except _Broken as error:
             raise BadHistory(f"{line.where}: {error}") from None
 
@@ -139,9 +135,7 @@ class Builder:
         if kind == "info" and type(process) is not int:
             return
         if code in self.retired:
-            raise _Broken(
-                f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it"
-            )
+            raise _Broken(f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it")
         raise _Broken(f"process {_short(process)} completes as {kind} what it never invoked")
 
     def reopen(self, data: Mapping[str, Any]) -> None:
@@ -154,9 +148,7 @@ class Builder:
 
     def finish(self) -> None:
         """Every invocation that is still open counts as `info`."""
-        for process, (index, time_ns, f, value, extra) in sorted(
-            self.open.items(), key=lambda item: item[1][0]
-        ):
+        for process, (index, time_ns, f, value, extra) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
                 self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
             except _Broken as error:
@@ -210,9 +202,7 @@ class Builder:
         if value is None:
             return
         if not isinstance(value, list):
-            raise _Broken(
-                f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}"
-            )
+            raise _Broken(f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}")
         sends = self.held.sends
         for number, mop in enumerate(value):
             try:
@@ -243,9 +233,7 @@ class Builder:
             held.poll_value.extend(values)
             held.polls += (row, mop, key, len(values))
 
-    def _assign(
-        self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any
-    ) -> None:
+    def _assign(self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any) -> None:
         seek = bool(extra.get("seek_to_beginning", False))
         if not isinstance(value, list):
             raise _Broken("the value of an assign or subscribe is a list of keys")
@@ -259,9 +247,7 @@ class Builder:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
                 start, end = entry[1].get("start"), entry[1].get("end")
                 if _whole(start) and _whole(end):
-                    self.held.small["ends"].append(
-                        (op, process, final, self.coder.code(entry[0]), -1, start, end)
-                    )
+                    self.held.small["ends"].append((op, process, final, self.coder.code(entry[0]), -1, start, end))
 
     def _deletion(self, op: int, code: int, value: Any) -> None:
         try:
@@ -270,9 +256,7 @@ class Builder:
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
         self.held.small["deletions"].extend(rows)
 
-    def _extras(
-        self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]
-    ) -> None:
+    def _extras(self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]) -> None:
         if final and (f != "debug-topic-partitions" or kind == "info"):
             self.final_processes[process] = kind
         log = extra.get("rebalance_log") or extra.get("rebalance-log")
@@ -280,9 +264,7 @@ class Builder:
             for event in log:
                 if isinstance(event, dict):
                     name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self.held.small["rebalances"].extend(
-                        (op, process, name, self.coder.code(key)) for key in keys
-                    )
+                    self.held.small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {
@@ -291,9 +273,7 @@ class Builder:
                 }
                 self.held.small["ends"].extend(
                     (op, process, final, code, positions.get(code, -1), _int(start), _int(end))
-                    for code, start, end in (
-                        (self.coder.code(key), start, end) for key, start, end in extra["ends"]
-                    )
+                    for code, start, end in ((self.coder.code(key), start, end) for key, start, end in extra["ends"])
                 )
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from checker.packing import Ints
-from harness.model import edn, edn_ops
+from checker.tables.packing import Ints
+from harness.model.edn import ops, reader
 
 BASE: Final = 1 << 61
 EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothing
@@ -24,7 +24,7 @@ EMPTY: Final = -BASE  # no value at all: a poll that named a key and held nothin
 def _foreign(value: Any) -> str:
     """EDN text of what JSON lacks, `repr` of what both lack."""
     try:
-        return edn.dumps(value)
+        return reader.dumps(value)
     except TypeError:
         return repr(value)
 
@@ -75,4 +75,4 @@ class Coder:
 
 def decoder(texts: Sequence[str]) -> Mapping[int, Any]:
     """Code -> original, of the coded ones only; of what only EDN has, its text."""
-    return {BASE + n: edn_ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}
+    return {BASE + n: ops.shown(orjson.loads(text)) for n, text in enumerate(texts)}

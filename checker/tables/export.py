@@ -1,6 +1,6 @@
 """Tables in a folder of their own, as a history: the Parquet folder that `harness export` makes.
 
-    <the tables that checker.schema describes>  _checksums.json  plan.yaml  events/
+    <the tables that checker.tables.schema describes>  _checksums.json  plan.yaml  events/
 
 _checksums.json holds the CRC-32 of every file of the tables. Parquet's own checksums cover pages and not the
 footer, and these files may have come a long way. The `tables/` of a run are such a folder too, without
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import orjson
 
-from checker import ingest
-from checker.source import Source, on_disk
+from checker.tables import ingest
+from checker.tables.source import Source, on_disk
 from harness.model.errors import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"

@@ -2,7 +2,7 @@
 
 `make` streams: at most CHUNK_ROWS ops and records are held, then a part is written to each bucket. `collect`
 keeps everything in memory, for small histories and tests. `ready` says whether the tables of a folder are
-those of its history as it is now. The tables are described in checker.schema; meta.json stands in
+those of its history as it is now. The tables are described in checker.tables.schema; meta.json stands in
 `tables/_schema.json`:
 
     schema, sources [[name, bytes]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
@@ -28,12 +28,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker import schema
-from checker.bucket import Small
-from checker.builder import Builder
-from checker.coding import Coder
-from checker.lines import Line, Notes, rarely_collecting, read, sources
-from checker.progress import Counted
+from checker.kernels.bucket import Small
+from checker.tables import schema
+from checker.tables.builder import Builder
+from checker.tables.coding import Coder
+from checker.tables.progress import Counted
+from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
 from harness.model import codec
 from harness.model.errors import BadHistory, Missing
 from harness.model.op import Op
@@ -60,9 +60,7 @@ def reading(folder: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
         said = "".join(letter if letter.isprintable() else " " for letter in str(error))[:200].strip()
-        raise DamagedTables(
-            f"{folder}: the tables are damaged ({said}); remove the folder and check again"
-        ) from None
+        raise DamagedTables(f"{folder}: the tables are damaged ({said}); remove the folder and check again") from None
 
 
 @contextmanager
@@ -172,9 +170,7 @@ class Writer:
             table = tables[kind]
             for bucket, rows in enumerate(self._spread(table)):
                 if rows.num_rows:
-                    self._write(
-                        rows, f"{kind}/{bucket:05d}/{name}", use_dictionary=["key", "process", "type"]
-                    )
+                    self._write(rows, f"{kind}/{bucket:05d}/{name}", use_dictionary=["key", "process", "type"])
         for kind in schema.SMALL:
             self.small[kind].append(tables[kind])
         self.part += 1
@@ -190,10 +186,7 @@ class Writer:
 
     def small_tables(self) -> dict[str, pa.Table]:
         """What was given of the tables that are not spread over buckets."""
-        return {
-            kind: pa.concat_tables([form.empty_table(), *self.small[kind]])
-            for kind, form in schema.SMALL.items()
-        }
+        return {kind: pa.concat_tables([form.empty_table(), *self.small[kind]]) for kind, form in schema.SMALL.items()}
 
     def finish(self, meta: Mapping[str, Any], texts: list[str]) -> None:
         for kind, table in self.small_tables().items():
@@ -231,9 +224,7 @@ def clear(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def _make(
-    path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]) -> dict[str, Any]:
     writer, notes, builder = Writer(folder, count), Notes(), Builder(Coder())
     with rarely_collecting():
         for line in Counted(progress, "tables: ")(read(path, notes)):

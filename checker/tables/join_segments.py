@@ -1,11 +1,11 @@
 """Tables of a run's log from several segments at once, and from single segments while the run goes on.
 
 The tables are those that `ingest.make` makes in one process, row for row; where a segment cannot be used by
-itself (see checker.pieces), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
+itself (see checker.tables.segment_tables), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
 a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that
 gave other codes are converted once more, with the whole of it.
 
-    python -m checker.segments SEGMENT TABLES      roll one segment, in a process of its own
+    python -m checker.tables.join_segments SEGMENT TABLES      roll one segment, in a process of its own
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker import ingest, schema
-from checker.lines import sources
-from checker.pieces import FOLDER, RECORD, Piece, State, convert, scan
-from checker.spread import spread
+from checker.spark.map import spread
+from checker.tables import ingest, schema
+from checker.tables.read_history import sources
+from checker.tables.segment_tables import FOLDER, RECORD, Piece, State, convert, scan
 from harness.model.errors import BadHistory, HarnessError
 
 PIECE_BYTES: Final = 200 << 20

@@ -10,9 +10,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker import schema
-from checker.bucket import Data, Small
-from checker.ingest import DICTIONARY, META, reading, small_of
+from checker.kernels.bucket import Data, Small
+from checker.tables import schema
+from checker.tables.ingest import DICTIONARY, META, reading, small_of
 
 
 def _table(file: Path) -> pa.Table:
@@ -22,9 +22,7 @@ def _table(file: Path) -> pa.Table:
 def load(folder: Path, bucket: int, meta: Mapping[str, Any]) -> tuple[Data, Small]:
     """One bucket's rows and the small tables. Raises DamagedTables."""
     with reading(folder):
-        sends, polls = (
-            bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED
-        )
+        sends, polls = (bucket_columns(folder, name, bucket, *schema.KERNEL[name]) for name in schema.BUCKETED)
         small = {name: load_small(folder, name) for name in schema.SMALL}
         small["commits"] = bucket_columns(folder, "commits", bucket, *schema.COMMITS.names)
     return Data.of(sends, polls), small_of(small, meta)

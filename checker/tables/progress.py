@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from checker.lines import Line
+from checker.tables.read_history import Line
 
 QUIET_S: Final = 2.0
 EVERY: Final = 4096

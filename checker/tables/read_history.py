@@ -18,7 +18,8 @@ from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
-from harness.model import codec, edn, edn_ops, edn_quick
+from harness.model import codec
+from harness.model.edn import fast_path, ops, reader
 from harness.model.errors import BadHistory
 
 MAX_LINE: Final = 256 << 20
@@ -178,9 +179,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
     if "schema" not in data:
         return False
     if not isinstance(data["schema"], int) or data["schema"] > codec.SCHEMA:
-        raise BadHistory(
-            f"{where}: log schema {data['schema']}, but this version reads up to {codec.SCHEMA}; upgrade"
-        )
+        raise BadHistory(f"{where}: log schema {data['schema']}, but this version reads up to {codec.SCHEMA}; upgrade")
     notes.run = str(data.get("run", "")) or notes.run
     notes.record = bool(data.get("record", notes.record))
     return True
@@ -202,7 +201,7 @@ class _Json:
         if not isinstance(data, dict):
             raise BadHistory(f"{where}: not an op (a JSON object is expected)")
         if _deep(data):
-            raise BadHistory(f"{where}: nested deeper than {edn.MAX_DEPTH}")
+            raise BadHistory(f"{where}: nested deeper than {reader.MAX_DEPTH}")
         return data
 
 
@@ -211,7 +210,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
         data = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if type(data) is not dict or (line.count(b"[") + line.count(b"{") > edn.MAX_DEPTH and _deep(data)):
+    if type(data) is not dict or (line.count(b"[") + line.count(b"{") > reader.MAX_DEPTH and _deep(data)):
         return None
     return data
 
@@ -219,7 +218,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 def _deep(data: Any) -> bool:
     """Whether data is nested deeper than EDN may be; breadth first, so that depth costs no stack."""
     level = [data]
-    for _ in range(edn.MAX_DEPTH + 1):
+    for _ in range(reader.MAX_DEPTH + 1):
         level = [
             inner
             for held in level
@@ -240,20 +239,17 @@ class _Edn:
     def quick(self, block: bytes, lines: list[bytes]) -> Iterator[dict[str, Any] | None]:
         """The data of lines of the usual shape."""
         if not self._begun:
-            self._begun, self._notes.record = True, block.startswith(edn_quick.PREFIX)
-        found = edn_quick.quick(block)
+            self._begun, self._notes.record = True, block.startswith(fast_path.PREFIX)
+        found = fast_path.quick(block)
         if self._exact and (b"#" in block) is not self._notes.record:
             tagged = self._notes.record
-            return (
-                data if line.startswith(b"#") is tagged else None
-                for data, line in zip(found, lines, strict=True)
-            )
+            return (data if line.startswith(b"#") is tagged else None for data, line in zip(found, lines, strict=True))
         return found
 
     def slow(self, line: bytes, where: str) -> Mapping[str, Any]:
         """The data of any line, or what is wrong with it."""
         try:
-            return edn_ops.data_of(edn_quick.loads(line.decode(), where), self._exact, self._notes.record)
+            return ops.data_of(fast_path.loads(line.decode(), where), self._exact, self._notes.record)
         except UnicodeDecodeError as error:
             raise BadHistory(f"{where}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
         except ValueError as error:

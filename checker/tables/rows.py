@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker import schema
-from checker.coding import EMPTY, Coder, ints
-from checker.packing import Bools, Ints
+from checker.tables import schema
+from checker.tables.coding import EMPTY, Coder, ints
+from checker.tables.packing import Bools, Ints
 from harness.model.errors import BadHistory
 
 _POLLS: Final = ("row", "mop", "key", "count")
@@ -110,8 +110,7 @@ class Held:
         empties = _columns(self.empties, ("row", "mop", "key"))
         counts = ints(polls["count"])
         row, mop = (
-            np.concatenate([np.repeat(ints(polls[name]), counts), ints(empties[name])])
-            for name in ("row", "mop")
+            np.concatenate([np.repeat(ints(polls[name]), counts), ints(empties[name])]) for name in ("row", "mop")
         )
         key = np.concatenate([np.repeat(coder.codes(polls["key"]), counts), coder.codes(empties["key"])])
         hollow = len(empties["row"])

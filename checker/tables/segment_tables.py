@@ -3,7 +3,7 @@
 That can be done once it is known which invocations were open when the piece began. Only those cross from one
 segment to the next, with the last index and time, so a quick look over the beginnings of lines (`scan`) finds
 them for all segments at once. `convert` leaves the rows in the tables' folder, and the rest in
-`.segments/<first segment>/`: small tables and record.json. checker.segments joins pieces.
+`.segments/<first segment>/`: small tables and record.json. checker.tables.join_segments joins pieces.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker import ingest, schema
-from checker.builder import LIMIT, Builder
-from checker.coding import Coder
-from checker.lines import Notes, rarely_collecting, read_files
+from checker.tables import ingest, schema
+from checker.tables.builder import LIMIT, Builder
+from checker.tables.coding import Coder
+from checker.tables.read_history import Notes, rarely_collecting, read_files
 
 FOLDER: Final = ".segments"
 RECORD: Final = "record.json"

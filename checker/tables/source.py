@@ -18,19 +18,19 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from checker import ingest, stored
-from checker.bucket import Data, Small, visible_info
-from checker.lag import Reads
-from checker.packing import Ints, empty
-from checker.schema import BUCKETED, INFO, OK
-from checker.spread import Item, T, spread
-from checker.statistics import latencies
+from checker.kernels.bucket import Data, Small, visible_info
+from checker.kernels.lag import Reads
+from checker.kernels.statistics import latencies
+from checker.spark.map import Item, T, spread
+from checker.tables import ingest, load
+from checker.tables.packing import Ints, empty
+from checker.tables.schema import BUCKETED, INFO, OK
 
 
 @lru_cache(maxsize=1)
 def _reads(folder: str, *stamp: int) -> Reads:
     """As `Part.reads`; `stamp`: of the tables, so that others in their place are read again."""
-    return Reads.of(stored.ops_columns(Path(folder), "index", "process", "type", "f", "invoke_ns"))
+    return Reads.of(load.ops_columns(Path(folder), "index", "process", "type", "f", "invoke_ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +47,26 @@ class Part:
         if self.tables is not None:
             tables = self.tables
             return Data.of(tables.sends, tables.polls), ingest.small_of(tables.small, tables.meta)
-        return stored.load(Path(self.folder), self.number, self.meta)
+        return load.load(Path(self.folder), self.number, self.meta)
 
     def reads(self) -> Reads:
         """The `ok` ops that poll, of all buckets; a worker that is kept reads them once."""
         if self.tables is not None:
             return Reads.of([self.tables.ops])
-        return _reads(*stored.stamp(Path(self.folder)))
+        return _reads(*load.stamp(Path(self.folder)))
 
     def latencies(self) -> dict[str, dict[str, float]]:
         """How long `ok` ops took, by f, of all buckets."""
         if self.tables is not None:
             return latencies([self.tables.ops])
-        return latencies(stored.ops_columns(Path(self.folder), "type", "f", "invoke_ns", "complete_ns"))
+        return latencies(load.ops_columns(Path(self.folder), "type", "f", "invoke_ns", "complete_ns"))
 
     def visible_info(self) -> Ints:
         """Ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)
-        sends, polls = (partial(stored.bucket_columns, folder, kind, self.number) for kind in BUCKETED)
+        sends, polls = (partial(load.bucket_columns, folder, kind, self.number) for kind in BUCKETED)
         uncertain = np.flatnonzero(sends("type").column("type").to_numpy() == INFO)
         if len(uncertain) == 0:
             return empty()
@@ -78,7 +78,7 @@ class Part:
         """The ops with ids in [low, high], in pieces: what makes them vertices of the graph."""
         names = ("index", "invoke_index", "process", "type", "f")
         if self.tables is None:
-            yield from stored.ops_between(Path(self.folder), low, high, *names)
+            yield from load.ops_between(Path(self.folder), low, high, *names)
             return
         index = self.tables.ops.column("index").to_numpy()
         yield self.tables.ops.filter(pa.array((index >= low) & (index <= high)))
@@ -135,12 +135,12 @@ class Source:
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
-        return stored.load_small(Path(first.folder), name)
+        return load.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
         """The dictionary of keys and values that are not plain integers."""
         first = self.parts[0]
-        return list(first.tables.texts) if first.tables is not None else stored.texts(Path(first.folder))
+        return list(first.tables.texts) if first.tables is not None else load.texts(Path(first.folder))
 
 
 def in_memory(tables: ingest.Tables) -> Source:

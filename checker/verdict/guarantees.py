@@ -119,8 +119,7 @@ GUARANTEES: Final = (
         ("lost-write", "unseen", "inconsistent-offsets"),
         DURABLE,
         "an acknowledged record stays where it is while one in-sync replica lives",
-        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; "
-        f"{STUDY}, tests 1, 2",
+        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; {STUDY}, tests 1, 2",
     ),
     Guarantee(
         ("duplicate",),

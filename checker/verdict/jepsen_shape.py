@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from checker.witness import OP_FIELDS
+from checker.kernels.witness import OP_FIELDS
 from harness.model.result import AS_JSON, AnomalyFound, Result
 
 _OPS: Final = OP_FIELDS | {"cycle"}

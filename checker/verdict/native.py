@@ -15,8 +15,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from checker.ends import not_caught_up, unexplained
-from checker.jepsen import ALWAYS_ALLOWED
+from checker.kernels.ends import not_caught_up, unexplained
+from checker.kernels.jepsen_rules import ALWAYS_ALLOWED
 from harness.model.options import CheckOptions, Settings
 
 # Legal under read_uncommitted: what is not committed may be read there. A part of a transaction that did
@@ -45,16 +45,14 @@ def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> 
 
 
 def bad_cycle(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether cycles of one type count: where no order of events explains one (checker.native_cycles)."""
+    """Whether cycles of one type count: where no order of events explains one (checker.cycles.impossible)."""
     return any(row.get("forbidden") for row in rows)
 
 
 def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:
     """Those of the expected faults of which no start says that it took effect."""
     took: set[str] = set()
-    for fault, value in zip(
-        nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True
-    ):
+    for fault, value in zip(nemesis.column("fault").to_pylist(), nemesis.column("value").to_pylist(), strict=True):
         data = orjson.loads(value)
         if isinstance(data, dict) and data.get("took_effect") is True:
             took.add(fault)
@@ -91,9 +89,7 @@ def unfinished(run: Path, options: CheckOptions) -> list[str]:
     return ["the final polls did not finish"]
 
 
-def moved_starts(
-    ends: pa.Table, deletions: pa.Table, settings: Settings, original: Mapping[int, Any]
-) -> list[str]:
+def moved_starts(ends: pa.Table, deletions: pa.Table, settings: Settings, original: Mapping[int, Any]) -> list[str]:
     """Which logs lost their beginning to nobody knows what. `original`: keys by their codes."""
     found = unexplained(ends, deletions, settings)
     if not found:
@@ -110,9 +106,7 @@ def trouble(run: Path) -> list[str]:
         if event.get("event") in TROUBLE:
             detail = event.get("detail") or ""
             text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
-            found.append(
-                "the run was interrupted" if event["event"] == "interrupted" else "the run had trouble"
-            )
+            found.append("the run was interrupted" if event["event"] == "interrupted" else "the run had trouble")
             if text:
                 found[-1] += f": {text}"
     return list(dict.fromkeys(found))
@@ -148,7 +142,5 @@ def reasons(
             left = statistics["keys_not_read_to_end"]
             found.append(f"{left} keys with acknowledged records were not read to their end")
     if unseen and statistics["keys_not_read_to_end"]:
-        found.append(
-            f"{unseen} acknowledged records were never read, and their logs were not read to the end"
-        )
+        found.append(f"{unseen} acknowledged records were never read, and their logs were not read to the end")
     return found

@@ -18,16 +18,16 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker import ingest, stored
-from checker.source import Part, Source
-from checker.witness import OP_FIELDS
+from checker.kernels.witness import OP_FIELDS
+from checker.tables import ingest, load
+from checker.tables.source import Part, Source
 
 FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 
 def texts_of(part: Part) -> list[str]:
     """The dictionary, as a task sees it."""
-    return list(part.tables.texts) if part.tables is not None else stored.texts(Path(part.folder))
+    return list(part.tables.texts) if part.tables is not None else load.texts(Path(part.folder))
 
 
 def clear(run: Path) -> None:

@@ -16,19 +16,21 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from harness import (
-    cli_cluster,
-    cli_experiment,
-    cli_image,
-    cli_inspect,
-    cli_look,
-    cli_matrix,
-    cli_model,
-    cli_offsets,
-    cli_qos,
-    cli_recovery,
-    cli_serve,
-    cli_shrink,
+from harness.cli import (
+    cluster,
+    experiment,
+    image,
+    inspect,
+    log_model,
+    matrix,
+    offsets,
+    qos,
+    recovery,
+    serve,
+    shrink,
+)
+from harness.cli import (
+    runs as cli_look,
 )
 from harness.model.errors import (
     EXIT_BAD_INPUT,
@@ -41,14 +43,13 @@ from harness.model.errors import (
     HarnessError,
 )
 from harness.model.result import Verdict, worst
-from harness.run_options import FAULTS, RunsDir, SparkMaster, with_options
+from harness.plan.options import FAULTS, RunsDir, SparkMaster, with_options
 
 app = typer.Typer(
     name="harness",
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Fault-injection tests for Kafka-like logs. "
-    "Start with [bold]harness run --nemesis leader-kill[/bold].",
+    help="Fault-injection tests for Kafka-like logs. Start with [bold]harness run --nemesis leader-kill[/bold].",
     epilog="Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments or something missing, "
     "255 crash, 130 interrupted.",
     pretty_exceptions_enable=False,
@@ -103,16 +104,17 @@ def run(
 
       harness run --plan runs/latest/plan.yaml
     """
-    from harness import assemble, sources
-    from harness.report import onward
+    from harness.plan import load
+    from harness.report.text import next_steps
+    from harness.run import test
 
     asked = given(ctx)
-    if asked.get("workload") == "recovery" and cli_recovery.several(asked.get("scenario"), plan):
-        return cli_recovery.run_several(asked, schedule, runs, spark_master, quiet)
-    chosen, where = sources.gather(asked, plan, schedule)
-    outcome = assemble.run(chosen, runs, say, spark_master, quiet, where)
+    if asked.get("workload") == "recovery" and recovery.several(asked.get("scenario"), plan):
+        return recovery.run_several(asked, schedule, runs, spark_master, quiet)
+    chosen, where = load.gather(asked, plan, schedule)
+    outcome = test.run(chosen, runs, say, spark_master, quiet, where)
     say("")
-    say(onward.text(outcome.folder, outcome.result))
+    say(next_steps.text(outcome.folder, outcome.result))
     return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]
 
 
@@ -143,10 +145,10 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
-    from harness import assemble, spark
-    from harness import histories as stored
     from harness.model.options import EDGES
-    from harness.report import prose
+    from harness.report.text import summary
+    from harness.run import histories as stored
+    from harness.run import spark, test
     from harness.store import is_run
 
     told = given(ctx)
@@ -166,9 +168,9 @@ def check(
         if as_json:
             say(json.dumps(stored.line(path, result), default=str))
         elif not wrong:
-            say(prose.summary(path, result))
+            say(summary.summary(path, result))
             if is_run(path):
-                assemble.draw(path, say)
+                test.draw(path, say)
     return VERDICT_EXIT[worst(*verdicts)]
 
 
@@ -178,7 +180,7 @@ def import_(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Make a run folder of a history that this project did not produce, to check, show and list it."""
-    from harness import histories
+    from harness.run import histories
 
     folder = histories.import_(history, runs, say)
     say(f"next: harness check {folder}")
@@ -195,7 +197,7 @@ def export(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Write a history as Jepsen's EDN, as one log, or as a Parquet folder, which `harness check` takes."""
-    from harness import histories
+    from harness.run import histories
 
     histories.export(histories.find(runs, name), form, out, say)
     return EXIT_VALID
@@ -204,12 +206,10 @@ def export(
 @app.command("list")
 def list_(
     runs: RunsDir = Path("runs"),
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")
-    ] = 30,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")] = 30,
 ) -> int:
     """List the runs, the newest first, with their verdicts."""
-    from harness.report import listing
+    from harness.stored import listing
 
     say(listing.table(listing.rows(runs), limit))
     return EXIT_VALID
@@ -221,15 +221,11 @@ app.command("explain")(cli_look.explain)
 
 @app.command()
 def around(
-    name: Annotated[
-        str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")
-    ],
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")],
     key: Annotated[str, typer.Option("--key", "-k", help="The key.")],
     offset: Annotated[int | None, typer.Option("--offset", "-o", help="Around this offset.")] = None,
     value: Annotated[str | None, typer.Option("--value", "-v", help="Around this value.")] = None,
-    n: Annotated[
-        int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")
-    ] = 3,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print each op as a line of JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
@@ -242,8 +238,8 @@ def around(
       harness around latest --key 7 --value 45 -n 5
     """
     from harness.model.errors import BadInput
-    from harness.report import around as nearby
-    from harness.report import listing
+    from harness.report.text import nearby_ops as nearby
+    from harness.stored import listing
 
     if (offset is None) == (value is None):
         raise BadInput("give either --offset or --value, the place to look around")
@@ -259,21 +255,21 @@ def around(
 
 nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inject.")
 app.add_typer(nemesis, name="nemesis")
-app.add_typer(cli_cluster.app, name="cluster")
-app.add_typer(cli_image.app, name="image")
-app.add_typer(cli_experiment.app, name="experiment")
-app.add_typer(cli_model.app, name="model")
-app.add_typer(cli_recovery.app, name="recovery")
-app.command("matrix")(cli_matrix.matrix)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(image.app, name="image")
+app.add_typer(experiment.app, name="experiment")
+app.add_typer(log_model.app, name="model")
+app.add_typer(recovery.app, name="recovery")
+app.command("matrix")(matrix.matrix)
 app.command("compare")(cli_look.compare)
 app.command("page")(cli_look.page)
 app.command("open")(cli_look.open_)
-app.command("serve")(cli_serve.serve)
-app.command("inspect")(cli_inspect.inspect)
-app.command("qos")(cli_qos.qos)
-app.command("offsets")(cli_offsets.offsets)
-app.command("replay")(cli_shrink.replay)
-app.command("shrink")(cli_shrink.shrink)
+app.command("serve")(serve.serve)
+app.command("inspect")(inspect.inspect)
+app.command("qos")(qos.qos)
+app.command("offsets")(offsets.offsets)
+app.command("replay")(shrink.replay)
+app.command("shrink")(shrink.shrink)
 
 
 @nemesis.callback()
@@ -286,17 +282,17 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
     """List the faults: what each does, its targets, and where it runs on this machine."""
     from dataclasses import asdict
 
-    from harness import catalogue
+    from harness.cli import fault_support
 
-    found = catalogue.rows()
-    say(json.dumps([asdict(row) for row in found]) if as_json else catalogue.text(found))
+    found = fault_support.rows()
+    say(json.dumps([asdict(row) for row in found]) if as_json else fault_support.text(found))
     return EXIT_VALID
 
 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
     """Say what this machine can run, what it cannot, why, and the one-line fix."""
-    from harness import diagnosis
+    from harness.cli import doctor as diagnosis
 
     found = diagnosis.findings()
     say(json.dumps(diagnosis.data(found)) if as_json else diagnosis.text(found))

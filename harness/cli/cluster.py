@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.existing import OF_CLUSTER
 from harness.model.errors import EXIT_BAD_INPUT, EXIT_VALID
-from harness.run_options import RunsDir, with_options
+from harness.plan.options import RunsDir, with_options
+from harness.run.attached import OF_CLUSTER
 
 app = typer.Typer(no_args_is_help=True, help="Clusters that stay for many runs, and what is left of others.")
 
@@ -54,11 +54,12 @@ def up(
 
       harness run --cluster local:default --nemesis leader-kill
     """
-    from harness import keeping, sources
-    from harness.cli import given
+    from harness.cli.app import given
+    from harness.persistent import lifecycle
+    from harness.plan import load
 
-    chosen, _ = sources.gather({key: value for key, value in given(ctx).items() if key in UP}, None, None)
-    state = keeping.start(name, chosen, _say)
+    chosen, _ = load.gather({key: value for key, value in given(ctx).items() if key in UP}, None, None)
+    state = lifecycle.start(name, chosen, _say)
     _say(f"up: harness run --cluster {state.kind}:{state.name}; harness cluster down {state.name}")
     return EXIT_VALID
 
@@ -70,11 +71,11 @@ def down(
     force: Annotated[bool, typer.Option(help="Even while a run holds it.")] = False,
 ) -> int:
     """End a cluster and remove everything of it."""
-    from harness import keeping
-    from harness.cluster import named
+    from harness.cluster.persistent import client
+    from harness.persistent import lifecycle
 
-    chosen = name or named.find("", cluster).name
-    keeping.stop(chosen, force, _say)
+    chosen = name or client.find("", cluster).name
+    lifecycle.stop(chosen, force, _say)
     _say(f"the cluster {chosen} is down")
     return EXIT_VALID
 
@@ -82,10 +83,10 @@ def down(
 @app.command()
 def status(name: Name = "", cluster: Kind = "", as_json: AsJson = False) -> int:
     """Say of each cluster that is up: its nodes, what they lead, since when, who holds it."""
-    from harness import kept
+    from harness.persistent import commands
 
-    found = kept.status(name, cluster)
-    _say(json.dumps(found) if as_json else kept.text(found))
+    found = commands.status(name, cluster)
+    _say(json.dumps(found) if as_json else commands.text(found))
     return EXIT_VALID
 
 
@@ -98,9 +99,9 @@ def logs(
     lines: Annotated[int, typer.Option("-n", min=0, help="How many lines of what is there.")] = 50,
 ) -> int:
     """Print the server logs of a cluster that is up."""
-    from harness import kept
+    from harness.persistent import commands
 
-    shown = kept.Logs(name, cluster, node)
+    shown = commands.Logs(name, cluster, node)
     for line in shown.last(lines):
         _say(line)
     while follow:
@@ -113,9 +114,7 @@ def logs(
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
     node: Annotated[str, typer.Argument(help="A node.")],
-    command: Annotated[
-        list[str] | None, typer.Argument(help="After --: a command. [default: a shell]")
-    ] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="After --: a command. [default: a shell]")] = None,
     name: Of = "",
     cluster: Kind = "",
 ) -> int:
@@ -127,9 +126,9 @@ def shell(
 
       harness cluster shell n1 -- kafka-topics.sh --bootstrap-server $BOOTSTRAP --list
     """
-    from harness import kept
+    from harness.persistent import commands
 
-    return kept.shell(name, cluster, node, command or [], _say)
+    return commands.shell(name, cluster, node, command or [], _say)
 
 
 @app.command()
@@ -141,9 +140,9 @@ def clean(
     as_json: AsJson = False,
 ) -> int:
     """List what runs and clusters that were killed have left, and remove it when you say so."""
-    from harness import leftovers
+    from harness.persistent import cleanup
 
-    found = leftovers.find(cluster, runs, hosts)
+    found = cleanup.find(cluster, runs, hosts)
     if as_json:
         _say(json.dumps([one.told() for one in found]))
     else:
@@ -160,7 +159,7 @@ def clean(
             return EXIT_VALID
         if not typer.confirm(f"remove these {len(found)}?"):
             return EXIT_VALID
-    failed = leftovers.remove(found, lambda text: print(text, file=sys.stderr))
+    failed = cleanup.remove(found, lambda text: print(text, file=sys.stderr))
     if not as_json:
         _say(f"removed {len(found) - failed}")
     return EXIT_BAD_INPUT if failed else EXIT_VALID

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness import catalogue
+from harness.cli import fault_support
 from harness.cluster import doctor
 from harness.cluster.doctor import Check
 
@@ -36,7 +36,7 @@ def findings() -> list[Finding]:
     return [
         *(Finding("machine", one.name, one.ok, one.why, one.fix, "", one.required) for one in machine),
         *kinds,
-        *faults(catalogue.rows(), {one.name: one for one in kinds}),
+        *faults(fault_support.rows(), {one.name: one for one in kinds}),
     ]
 
 
@@ -55,16 +55,14 @@ def clusters(machine: Sequence[Check]) -> list[Finding]:
         "local --network loopback": lambda: _yes("local --network loopback", f"{local}, on loopback ports"),
         "docker": lambda: Finding("cluster", "docker", docker.ok, docker.why, docker.fix),
         "ssh": ssh,
-        "external": lambda: _yes(
-            "external", "clients run here: give --bootstrap, and --client-config for TLS"
-        ),
+        "external": lambda: _yes("external", "clients run here: give --bootstrap, and --client-config for TLS"),
         "mock": lambda: _yes("mock", "librdkafka's mock cluster, wrong about transactions"),
         "sim": lambda: _yes("sim", "a simulated log, with bugs to switch on"),
     }
     if lacking:
         first = lacking[0]
-        return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in catalogue.CLUSTERS]
-    return [looked[name]() for name in catalogue.CLUSTERS]
+        return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in fault_support.CLUSTERS]
+    return [looked[name]() for name in fault_support.CLUSTERS]
 
 
 def _yes(name: str, why: str) -> Finding:
@@ -86,7 +84,7 @@ def ssh(home: Path | None = None) -> Finding:
     return _no("ssh", f"no key in {folder}, and no agent", "ssh-keygen -t ed25519, or name a key in --hosts")
 
 
-def faults(rows: Sequence[catalogue.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
+def faults(rows: Sequence[fault_support.Row], kinds: Mapping[str, Finding]) -> list[Finding]:
     """Each fault on each kind of cluster."""
     found = []
     for row in rows:
@@ -98,9 +96,7 @@ def faults(rows: Sequence[catalogue.Row], kinds: Mapping[str, Finding]) -> list[
             elif not kind.ok and kind.why.startswith(_NOT_RUN):
                 found.append(Finding("fault", row.verb, False, kind.why, kind.fix, name))
             elif not kind.ok:
-                found.append(
-                    Finding("fault", row.verb, False, f"no {name} cluster: {kind.why}", kind.fix, name)
-                )
+                found.append(Finding("fault", row.verb, False, f"no {name} cluster: {kind.why}", kind.fix, name))
             else:
                 found.append(Finding("fault", row.verb, True, row.summary, "", name))
     return found
@@ -133,7 +129,7 @@ def _lines(one: Finding) -> list[str]:
 def _fault(places: Sequence[Finding]) -> list[str]:
     local = next(one for one in places if one.cluster == "local")
     yes = [one.cluster for one in places if one.ok]
-    partly = [one.cluster for one in places if not one.ok and one.why.endswith(catalogue.CLIENTS_ONLY)]
+    partly = [one.cluster for one in places if not one.ok and one.why.endswith(fault_support.CLIENTS_ONLY)]
     where = ", ".join(yes) or "nowhere here"
     where += f"; clients only: {', '.join(partly)}" if partly else ""
     why = [] if local.ok else [f"       local: {local.why}"]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_VALID
-from harness.run_options import SparkMaster
+from harness.plan.options import SparkMaster
 
 app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
 Folder = Annotated[
@@ -74,9 +74,7 @@ def show(name: Name, folder: Folder = None) -> int:
 def run(
     name: Annotated[str, typer.Argument(help="Name of an experiment, or a YAML file; none with --all.")] = "",
     times: Annotated[int | None, typer.Option("--runs", "-n", min=1, help="Runs of each case.")] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the first run; each further one has the next.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each further one has the next.")] = 1,
     stop: Annotated[bool, typer.Option("-x", help="End a case with its first run that disagrees.")] = False,
     case: Annotated[str, typer.Option(help="Only the case, or the variant, of this name.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every experiment, one after the other.")] = False,
@@ -87,9 +85,7 @@ def run(
         str, typer.Option(help="A cluster that stays, local:NAME, for cases that want no other settings.")
     ] = "",
     folder: Folder = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.md, table.csv and results.json.")] = None,
     runs_dir: Annotated[
         Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")
     ] = Path("runs"),

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster import docker_net, namespaces
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.docker import network
+from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.external import ExternalCluster
-from harness.cluster.local import LocalCluster
-from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.local import namespaces
+from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.unsupported import reasons
 from harness.cluster.mock import MockCluster
-from harness.cluster.refusals import reasons
 from harness.cluster.sim import SimCluster
-from harness.cluster.ssh_cluster import SshCluster
+from harness.cluster.ssh.cluster import SshCluster
 from harness.model.capabilities import Network
 from nemesis import table
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS
 
 CLUSTERS: Final[Mapping[str, type]] = {
@@ -61,7 +62,7 @@ def rows() -> list[Row]:
     refused = refusals()
     # Of hosts elsewhere nothing is known here; a run asks them.
     elsewhere: Mapping[type, Mapping[type, str]] = {
-        DockerCluster: {Network: docker_net.why_not()},
+        DockerCluster: {Network: network.why_not()},
         SshCluster: {},
     }
     found = []
@@ -84,9 +85,7 @@ def rows() -> list[Row]:
     return found
 
 
-def _refused(
-    kind: type, needs: tuple[type, ...], of_clients: tuple[type, ...], refused: Mapping[type, str]
-) -> str:
+def _refused(kind: type, needs: tuple[type, ...], of_clients: tuple[type, ...], refused: Mapping[type, str]) -> str:
     why = _why_not(kind, needs, refused)
     return f"{why}; {CLIENTS_ONLY}" if why and not _why_not(kind, of_clients, refused) else why
 

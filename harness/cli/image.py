@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_VALID
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
 
 app = typer.Typer(no_args_is_help=True, help="Container images for --cluster docker.")
 
@@ -20,9 +20,9 @@ def _image() -> None:
 
 @app.command()
 def build(
-    kafka_version: Annotated[
-        str, typer.Option(help="Kafka version, from Maven Central.")
-    ] = TestPlan.model_fields["kafka_version"].default,
+    kafka_version: Annotated[str, typer.Option(help="Kafka version, from Maven Central.")] = TestPlan.model_fields[
+        "kafka_version"
+    ].default,
     jars: Annotated[Path | None, typer.Option(help="A folder of jars with a broker of your own.")] = None,
     tag: Annotated[
         str | None,
@@ -39,7 +39,7 @@ def build(
 
       harness image build --jars ~/kafka/core/build/dependant-libs-2.13.16 --tag kafka:mine
     """
-    from harness.cluster import image
+    from harness.cluster.docker import image
 
     made = image.build(kafka_version, jars, tag, lambda text: print(text, flush=True))
     print(f"{made.tag}: {made.size_bytes >> 20} MiB, {made.id[:19]}")

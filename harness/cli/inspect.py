@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_INVALID, EXIT_VALID
-from harness.run_options import RunsDir
+from harness.plan.options import RunsDir
 
 
 def inspect(
@@ -33,12 +33,12 @@ def inspect(
 
       harness inspect /var/lib/kafka/data --topic orders --json
     """
-    from harness import inspection
-    from harness.report import disk, listing
+    from harness.report.text import disk_text
     from harness.store import is_run
+    from harness.stored import disk_inspection, listing
 
     given = Path(place)
     elsewhere = given.is_dir() and not is_run(given) and not is_run(runs / place)
-    found = inspection.inspect(given if elsewhere else listing.resolve(runs, place), topic)
-    print(json.dumps(disk.data(found)) if as_json else disk.text(found, detailed=bool(topic)))
+    found = disk_inspection.inspect(given if elsewhere else listing.resolve(runs, place), topic)
+    print(json.dumps(disk_text.data(found)) if as_json else disk_text.text(found, detailed=bool(topic)))
     return EXIT_VALID if found.well else EXIT_INVALID

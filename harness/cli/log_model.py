@@ -12,9 +12,9 @@ import typer
 from harness.model.errors import EXIT_INVALID, EXIT_VALID
 
 if TYPE_CHECKING:
-    from harness.sim.actions import Action
-    from harness.sim.records import LogSettings
-    from workloads.log_session import Divergence
+    from harness.sim.log_model.actions import Action
+    from harness.sim.log_model.records import LogSettings
+    from workloads.log_model.session import Divergence
 
 app = typer.Typer(no_args_is_help=True, help="The log model: what a partition's log must do, step by step.")
 Bugs = Annotated[str, typer.Option("--bug", help="Bugs of the log under test, with commas; see `bugs`.")]
@@ -29,7 +29,7 @@ def _app() -> None:
 def _bugs(text: str) -> tuple[str, ...]:
     """The names in --bug. Raises BadInput."""
     from harness.model.errors import BadInput
-    from harness.sim.log_bugs import LOG_BUGS
+    from harness.sim.log_model.bugs import LOG_BUGS
 
     names = tuple(sorted({part.strip() for part in text.split(",")} - {""}))
     if unknown := sorted(set(names) - LOG_BUGS.keys()):
@@ -43,9 +43,7 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
     seeds: Annotated[int, typer.Option(min=1, max=100_000, help="How many, counting up.")] = 1,
     bug: Bugs = "",
-    weights: Annotated[
-        str, typer.Option(help="How often, such as append=10,read=5,restart=0; others as usual.")
-    ] = "",
+    weights: Annotated[str, typer.Option(help="How often, such as append=10,read=5,restart=0; others as usual.")] = "",
     out: Annotated[Path | None, typer.Option(help="Where to write the program, if there is one.")] = None,
 ) -> int:
     """Draw steps from the seed, do them to the simulated log and to the model, and check what must hold.
@@ -58,9 +56,9 @@ def run(
 
       harness model run --bug retention-not-idempotent --out blocked.log
     """
-    from workloads.log_model import parse_weights
-    from workloads.log_search import search, text
-    from workloads.log_session import simulated
+    from workloads.log_model.actions import parse_weights
+    from workloads.log_model.search import search, text
+    from workloads.log_model.session import simulated
 
     names, chosen, began = _bugs(bug), parse_weights(weights), time.monotonic()
     for one in range(seed, seed + seeds):
@@ -100,9 +98,9 @@ def replay(
       harness model replay runs/latest/programs/1.log --cluster local
     """
     from harness.model.errors import BadInput
-    from harness.sim.programs import parse
-    from workloads.log_session import run as run_program
-    from workloads.log_session import simulated
+    from harness.sim.log_model.programs import parse
+    from workloads.log_model.session import run as run_program
+    from workloads.log_model.session import simulated
 
     try:
         with file.open() as opened:
@@ -116,9 +114,7 @@ def replay(
         raise BadInput(f"--bug {bug}: brokers have no bugs to switch on; leave out --bug or --cluster")
     names = _bugs(bug or ",".join(_named(text, "# bugs:")))
     if cluster:
-        given = {"cluster": cluster, "nodes": nodes} | (
-            {"kafka_version": kafka_version} if kafka_version else {}
-        )
+        given = {"cluster": cluster, "nodes": nodes} | ({"kafka_version": kafka_version} if kafka_version else {})
         found = _beside_brokers(given, settings, actions, frozenset(_named(text, "# passed over:")))
         names = ()
     else:
@@ -142,24 +138,24 @@ def _beside_brokers(
     """The first divergence of a program beside brokers that are started for it."""
     import tempfile
 
-    from harness import clusters, log_run
-    from harness import plan as plans
+    from harness.plan import test_plan as plans
+    from harness.run import log_model, make_cluster
 
     # What its steps need of brokers, a plan says by these.
     tier = {"tiered": True} if settings.tiered else {}
     cut = any(one.f == "restart" and one.arg("how") == "power" for one in actions)
     power = {"weights": "power=1"} if cut else {}
-    plan = plans.make({"workload": log_run.WORKLOAD, "run": "replay", **given, **tier, **power})
+    plan = plans.make({"workload": log_model.WORKLOAD, "run": "replay", **given, **tier, **power})
     with tempfile.TemporaryDirectory(prefix="harness-model-") as folder:
-        made = clusters.make(plan, Path(folder) / "cluster", print)
-        clusters.refuse_load(plan, made)
-        return log_run.replay(plan, made, settings, actions, passed_over, Path(folder), print)
+        made = make_cluster.make(plan, Path(folder) / "cluster", print)
+        make_cluster.refuse_load(plan, made)
+        return log_model.replay(plan, made, settings, actions, passed_over, Path(folder), print)
 
 
 @app.command("bugs")
 def bugs_() -> int:
     """List the bugs that the simulated log can be given."""
-    from harness.sim.log_bugs import LOG_BUGS
+    from harness.sim.log_model.bugs import LOG_BUGS
 
     width = max(map(len, LOG_BUGS))
     for name, summary in LOG_BUGS.items():
@@ -178,8 +174,8 @@ def detect(
 
     Exit code 0: each was found by every seed; 1: one was not.
     """
-    from harness.sim.log_bugs import LOG_BUGS
-    from workloads.log_search import detections
+    from harness.sim.log_model.bugs import LOG_BUGS
+    from workloads.log_model.search import detections
 
     names, complete = _bugs(bug) or tuple(LOG_BUGS), True
     print("| bug | found by | step: median | latest | actions: median | most |\n|---|---|---|---|---|---|")

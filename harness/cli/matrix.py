@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.run_options import RunsDir, SparkMaster
+from harness.plan.options import RunsDir, SparkMaster
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -39,12 +39,8 @@ def matrix(
     budget: Annotated[str, typer.Option(help="Time for all: 90, 20m, 4h.")] = "4h",
     shard: Annotated[str, typer.Option(help="Which part of the runs, 1/4 for the first of four.")] = "1/1",
     seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the first runs.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")
-    ] = None,
-    baseline: Annotated[
-        Path | None, typer.Option(help="An earlier such folder: changed rates are named.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for summary.md, junit.xml and results.json.")] = None,
+    baseline: Annotated[Path | None, typer.Option(help="An earlier such folder: changed rates are named.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Your own experiments.")] = None,
     runs_dir: RunsDir = Path("runs"),
     spark_master: SparkMaster = "local[*]",
@@ -58,8 +54,8 @@ def matrix(
 
       harness matrix nightly.yaml --budget 20m --shard 1/4
     """
-    from harness.matrix import report, spec
-    from harness.matrix import run as running
+    from harness.experiments.matrix import report, spec
+    from harness.experiments.matrix import run as running
 
     budget_s, (part, of) = seconds(budget), parts(shard)
     cells = spec.shard(spec.load(file, seed, folder), part, of)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
-from harness.run_options import SparkMaster
+from harness.plan.options import SparkMaster
 
 
 def offsets(
@@ -36,15 +36,16 @@ def offsets(
       harness offsets --pattern ours.yaml --markers 1 service.log.gz
     """
     from checker.pipeline import judge
-    from harness import log_pattern, spark
     from harness.model.errors import BadInput
     from harness.model.result import to_data
-    from harness.report import pipelines
+    from harness.report.text import pipeline_text
+    from harness.run import spark
+    from harness.stored import log_pattern
 
     found = log_pattern.load(pattern)
     for file in files:
         if not file.is_file():
             raise BadInput(f"{file}: no such file; give log files")
     result = judge.of_logs(spark.session_now(spark_master), files, found, markers)
-    print(json.dumps(to_data(result)) if as_json else pipelines.of_logs(result, witnesses))
+    print(json.dumps(to_data(result)) if as_json else pipeline_text.of_logs(result, witnesses))
     return {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}[result.valid]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
-from harness.run_options import SparkMaster
+from harness.plan.options import SparkMaster
 
 if TYPE_CHECKING:
     from checker.qos.query import Live, Until
@@ -95,9 +95,7 @@ def qos(
     ] = "timestamp",
     output_time: Annotated[
         str,
-        typer.Option(
-            rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."
-        ),
+        typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
     ] = "timestamp",
     until_idle: Annotated[
         str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")
@@ -159,9 +157,9 @@ def _folder(text: str) -> Path:
 
 
 def _properties(path: Path | None) -> dict[str, str]:
-    from harness.clients import java_properties
+    from harness.clients.java import properties
 
-    return java_properties.load(path) if path else {}
+    return properties.load(path) if path else {}
 
 
 def _until(idle: str | None, limit: str | None, patience: str, every: str) -> Until:
@@ -194,9 +192,10 @@ def _note(text: str) -> None:
 
 def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
     """Run it, and say what came of it."""
-    from checker.qos import book as books
     from checker.qos import query, store
-    from harness import qos_text, spark
+    from checker.qos import windows as books
+    from harness.cli import qos_text
+    from harness.run import spark
     from harness.web import qos as page
     from harness.web import server
 

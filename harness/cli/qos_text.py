@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checker.qos import book as books
-from checker.qos.book import Totals, Window
+from checker.qos import windows as books
 from checker.qos.query import Live, Told
 from checker.qos.settings import clock
+from checker.qos.windows import Totals, Window
 from harness.web.qos import Shown
 
 EXAMPLES: Final = 3
@@ -75,8 +75,7 @@ def shown(live: Live) -> Shown:
         notes.append(f"{'; '.join(why).capitalize()}.")
     if book.future or book.behind:
         notes.append(
-            f"{book.future:,} records had times of the future, {book.behind:,} were older than what is "
-            "remembered."
+            f"{book.future:,} records had times of the future, {book.behind:,} were older than what is remembered."
         )
     outputs = settings.folder or ", ".join(settings.outputs)
     return Shown(

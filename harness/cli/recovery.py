@@ -9,11 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from harness.model.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
-from harness.run_options import RunsDir
+from harness.plan.options import RunsDir
 
-app = typer.Typer(
-    no_args_is_help=True, help="Crashes and damage, step by step: harness run --workload recovery."
-)
+app = typer.Typer(no_args_is_help=True, help="Crashes and damage, step by step: harness run --workload recovery.")
 
 
 @app.callback()
@@ -24,7 +22,7 @@ def _app() -> None:
 @app.command("list")
 def list_() -> int:
     """The scenarios, and what each is about."""
-    from workloads.recovery_table import SCENARIOS
+    from workloads.recovery.scenarios import SCENARIOS
 
     width = max(map(len, SCENARIOS))
     for name, row in SCENARIOS.items():
@@ -40,7 +38,7 @@ def table(
     markdown: Annotated[bool, typer.Option(help="As a table for a document.")] = False,
 ) -> int:
     """What came of the newest run of each scenario, from the stored runs. Exit code 0: all as expected."""
-    from harness import recovery
+    from harness.experiments import recovery
 
     rows = recovery.stored(runs, kafka_version)
     told = recovery.table(rows)
@@ -53,15 +51,15 @@ def several(scenario: str | None, plan_file: Path | None) -> bool:
     return plan_file is None and (not scenario or "," in scenario)
 
 
-def run_several(
-    options: Mapping[str, Any], schedule: Path | None, runs: Path, master: str, quiet: bool
-) -> int:
+def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, master: str, quiet: bool) -> int:
     """Every scenario, or those that --scenario names with commas, each on a cluster of its own.
 
     Exit code 0: each did what is expected of it; 1: one did not; 2: some could not be run. Raises BadInput.
     """
-    from harness import assemble, recovery, sources
+    from harness.experiments import recovery
     from harness.model.errors import BadInput
+    from harness.plan import load
+    from harness.run import test
 
     if schedule is not None:
         raise BadInput("--workload recovery has its own faults: leave --schedule out")
@@ -71,8 +69,8 @@ def run_several(
 
     rows, interrupted = recovery.run_each(
         recovery.names(options.get("scenario") or ""),
-        lambda name: sources.gather({**options, "scenario": name}, None, None)[0],
-        lambda plan: assemble.run(plan, runs, say, master, quiet),
+        lambda name: load.gather({**options, "scenario": name}, None, None)[0],
+        lambda plan: test.run(plan, runs, say, master, quiet),
         say,
     )
     say("")

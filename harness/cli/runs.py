@@ -10,7 +10,7 @@ import typer
 
 from harness.model.errors import EXIT_VALID
 from harness.model.result import to_data
-from harness.run_options import RunsDir
+from harness.plan.options import RunsDir
 
 RUN = "Run folder, id, unambiguous prefix, or latest."
 
@@ -26,21 +26,20 @@ def show(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
-    from harness.report import damaged, listing, prose
+    from harness.report.text import summary
+    from harness.stored import damaged, listing
 
     folder = listing.resolve(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
-        said = _json(to_data(result)) if as_json else prose.summary(folder, result, witnesses)
+        said = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
     print(said)
     return EXIT_VALID
 
 
 def explain(
     name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")] = "latest",
-    anomaly: Annotated[
-        str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")
-    ] = None,
+    anomaly: Annotated[str | None, typer.Argument(help="An anomaly, G1a, or one of its witnesses, G1a#3.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     runs: RunsDir = Path("runs"),
 ) -> int:
@@ -54,17 +53,19 @@ def explain(
 
       harness explain latest G1a#3
     """
-    from harness.report import damaged, explained, found, listing
-    from harness.report import explain as explaining
+    from harness.report.text import explain as explaining
+    from harness.report.text import explain_text
+    from harness.report.text import witness_lookup as found
+    from harness.stored import damaged, listing
 
     folder = listing.judged(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
-            said = _json(to_data(result)) if as_json else explained.overview(folder, result)
+            said = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
         else:
             told = explaining.explain(folder, result, found.asked(anomaly))
-            said = _json(explaining.data(told)) if as_json else explained.text(told)
+            said = _json(explaining.data(told)) if as_json else explain_text.text(told)
     print(said)
     return EXIT_VALID
 
@@ -76,8 +77,8 @@ def compare(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Show two runs side by side: settings that differ, verdicts, anomalies, rates and latencies."""
-    from harness.report import compare as comparing
-    from harness.report import damaged, listing
+    from harness.report.text import compare as comparing
+    from harness.stored import damaged, listing
 
     folders = listing.judged(runs, a), listing.judged(runs, b)
     with damaged.telling(*folders):
@@ -92,8 +93,8 @@ def page(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
-    from harness.report import listing
     from harness.report.page import draw
+    from harness.stored import listing
 
     print(f"open: {draw.draw(listing.resolve(runs, name))}")
     return EXIT_VALID
@@ -106,7 +107,7 @@ def open_(
     """Open the page of a run in the browser, or its folder where it has no page; print where it is."""
     import webbrowser
 
-    from harness.report import listing
+    from harness.stored import listing
 
     folder = listing.resolve(runs, name).resolve()
     page = folder / listing.PAGE

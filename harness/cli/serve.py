@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_VALID
-from harness.run_options import RunsDir
+from harness.plan.options import RunsDir
 
 
 def serve(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: any that is free.")
-    ] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1; 0: any that is free.")] = 8080,
     export: Annotated[
         Path | None, typer.Option(help="Write the pages as files into this new folder, and serve nothing.")
     ] = None,

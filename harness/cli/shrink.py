@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from harness.model.errors import EXIT_VALID
-from harness.run_options import SparkMaster
+from harness.plan.options import SparkMaster
 
 Name = Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")]
-RunsFolder = Annotated[
-    Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")
-]
+RunsFolder = Annotated[Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
@@ -50,21 +48,21 @@ def shrink(
 
       harness shrink latest --schedule --runs 3 --budget 30m
     """
-    from harness.report import listing
+    from harness.stored import listing
 
     folder = listing.judged(runs, name)
     result = listing.require_result(folder)
     if schedule:
-        from harness.shrinking import trial
+        from harness.shrinking import shrink_schedule
 
-        return trial.shrink(folder, result, anomaly, times, budget, runs, spark_master, print)
+        return shrink_schedule.shrink(folder, result, anomaly, times, budget, runs, spark_master, print)
 
-    from harness import assemble, spark
-    from harness.shrinking import folder as shrinking
+    from harness.run import spark, test
+    from harness.shrinking import shrink_run as shrinking
 
-    options = assemble.options_of(folder)
+    options = test.options_of(folder)
     small = shrinking.of_run(folder, result, anomaly, options, faults)
-    again = assemble.check_run(small.folder, options, spark.session_now(spark_master), lambda text: None)
+    again = test.check_run(small.folder, options, spark.session_now(spark_master), lambda text: None)
     shrinking.confirm(small, again)
     if as_json:
         print(json.dumps(shrinking.data(small, again), default=str))
@@ -87,8 +85,8 @@ def replay(
     """
     import sys
 
-    from harness.report import listing
-    from harness.shrinking import again
+    from harness.shrinking import replay as again
+    from harness.stored import listing
 
     folder = listing.judged(runs, name)
     before = again.bad_of(listing.require_result(folder))

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients.api import Admin, ClientError, Library
-from harness.clients.sequences import Sequences
+from harness.clients.log_model.sequences import Sequences
+from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import Settings
-from harness.clients.storm import Storm
 from harness.clients.table import problem_of
 
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
@@ -22,9 +22,7 @@ _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 class AdminRole:
     """Answers for one run: where no topics are named, the run's are meant."""
 
-    def __init__(
-        self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, admin: Admin, settings: Settings, library: Library, clients: Mapping[str, Any]) -> None:
         """`clients`: the plain settings of the run's clients, which may be of other libraries."""
         self._admin, self._settings, self._library, self._clients = admin, settings, library, clients
         self._storm: Storm | None = None
@@ -108,9 +106,7 @@ class AdminRole:
         """Grow topics to so many partitions each."""
         self._admin.add_partitions(totals, timeout_s)
 
-    def change_configs(
-        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
-    ) -> None:
+    def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """Change topics' settings; None takes one back."""
         self._admin.change_configs(topics, changes, timeout_s)
 

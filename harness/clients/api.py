@@ -100,9 +100,7 @@ class Transactions(Producer, Protocol):
         """Fence older producers of the same id and abort what they left open. Once, before the rest."""
 
     def begin(self) -> None: ...
-    def send_offsets(
-        self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
-    ) -> None:
+    def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
         """Commit the consumer's positions with the transaction."""
 
     def commit(self, timeout_s: float) -> None:
@@ -170,9 +168,7 @@ class Admin(Protocol):
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
         """Grow topics to so many partitions each (KIP-195)."""
 
-    def change_configs(
-        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
-    ) -> None:
+    def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """Change topics' settings; None takes one back (KIP-339)."""
 
     def configs(

@@ -23,9 +23,7 @@ from harness.model.errors import BadInput
 
 # What says how to connect and who one is; by --producer-config it would be written into plan.yaml.
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")
-_BESIDE: Final = frozenset(
-    {"broker.address.family", "client.dns.lookup", "client.rack", "socket.keepalive.enable"}
-)
+_BESIDE: Final = frozenset({"broker.address.family", "client.dns.lookup", "client.rack", "socket.keepalive.enable"})
 _COMMON: Final = (
     "security.protocol",
     "sasl.mechanisms",

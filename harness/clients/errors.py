@@ -78,9 +78,7 @@ _MOMENT = Row(
     "request: incr_retry",
 )
 _SENT = Row("info", "it was transmitted, and the answer is not known", "request: possibly persisted")
-_COMMIT = Row(
-    "info", "commit has been asked for: only an acknowledged abort undoes it", "KIP-98; introduction"
-)
+_COMMIT = Row("info", "commit has been asked for: only an acknowledged abort undoes it", "KIP-98; introduction")
 
 TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("send", "_QUEUE_FULL"): _REFUSED,

@@ -45,9 +45,7 @@ class Stopped(Exception):
 class QueueClient:
     """The client of one process. Not thread-safe; after an `info` completion, only `close` makes sense."""
 
-    def __init__(
-        self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
         """`ended` is called when both halves are closed."""
         self._settings, self._library, self._ended_with = settings, library, ended
         self._reader = Reader(settings, library)
@@ -72,9 +70,7 @@ class QueueClient:
         if handler is None:
             return op.with_(type=FAIL, error=f"unknown: the queue client has no op {op.f!r}")
         if self.broken:
-            return op.with_(
-                type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
-            )
+            return op.with_(type=FAIL, error="broken: this client ended in an uncertain state; open a new one")
         self._reader.mark()
         self._committed = []
         deadline = time.monotonic() + self._patience_s
@@ -142,9 +138,7 @@ class QueueClient:
         """Leader, in-sync replicas, log start and high watermark of each key."""
         partitions = {key: self._settings.partition(key) for key in op.value}
         try:
-            rows = self._ask().partitions(
-                sorted({topic for topic, _ in partitions.values()}), _admin_s(deadline)
-            )
+            rows = self._ask().partitions(sorted({topic for topic, _ in partitions.values()}), _admin_s(deadline))
             led = {(row["topic"], row["partition"]): row for row in rows}
             asked = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
             ends = self._ask().offsets(asked, "read_uncommitted", _admin_s(deadline))

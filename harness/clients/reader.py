@@ -14,7 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.clients import payload
-from harness.clients.api import BEGINNING, END, STORED, Batch, ClientError, Consumer, Library, TopicPartition
+from harness.clients.api import (
+    BEGINNING,
+    END,
+    STORED,
+    Batch,
+    ClientError,
+    Consumer,
+    Library,
+    TopicPartition,
+)
 from harness.clients.settings import Settings
 
 IDLE_S: Final = 0.05  # how long a poll with nothing assigned takes at most
@@ -167,9 +176,7 @@ class Reader:
                 key = key_of(*partition)
                 found[partition] = None if key is None else []
                 # Before the position if the log was cut off there and the consumer began again.
-                self._origin.setdefault(
-                    partition, min(record.offset, self._positions.get(partition, record.offset))
-                )
+                self._origin.setdefault(partition, min(record.offset, self._positions.get(partition, record.offset)))
             pairs = found[partition]
             if pairs is None:
                 self.notes.append(f"poll: a record of {record.topic}-{record.partition}, not of this run")

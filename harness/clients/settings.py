@@ -83,9 +83,7 @@ class Settings:
 
     @property
     def retries_off(self) -> bool:
-        given = self.producer_config.get(
-            "message.send.max.retries", self.producer_config.get("retries", self.retries)
-        )
+        given = self.producer_config.get("message.send.max.retries", self.producer_config.get("retries", self.retries))
         return given is not None and int(given) == 0
 
     def partition(self, key: int) -> tuple[str, int]:

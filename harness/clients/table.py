@@ -14,17 +14,17 @@ from harness.model.errors import BadInput
 
 # name -> opens a client of one process: an object with invoke(op) -> op, crash() and close()
 CLIENTS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.aiokafka:open_client",
-    "confluent": "harness.clients.confluent:open_client",
-    "java": "harness.clients.java:open_client",
+    "aiokafka": "harness.clients.aiokafka.library:open_client",
+    "confluent": "harness.clients.confluent.library:open_client",
+    "java": "harness.clients.java.library:open_client",
     "noop": "harness.clients.noop:open_client",
-    "sim": "harness.sim.client:open_client",
+    "sim": "harness.sim.queue.client:open_client",
 }
 
 # The same for the pipeline's clients, which are of `pipeline.library`.
 PIPELINES: Final[dict[str, str]] = {
-    "confluent": "harness.clients.confluent_pipeline:open_client",
-    "java": "harness.clients.java_pipeline:open_client",
+    "confluent": "harness.clients.confluent.pipeline:open_client",
+    "java": "harness.clients.java.pipeline:open_client",
 }
 
 # What a workload calls the logic of its clients -> who has it.
@@ -32,18 +32,18 @@ LOGICS: Final[dict[str, dict[str, str]]] = {"queue": CLIENTS, "pipeline": PIPELI
 
 # name -> opens the admin role: see `admin.AdminRole` for what it answers
 ADMINS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.confluent:open_admin",
-    "confluent": "harness.clients.confluent:open_admin",
-    "java": "harness.clients.confluent:open_admin",
+    "aiokafka": "harness.clients.confluent.library:open_admin",
+    "confluent": "harness.clients.confluent.library:open_admin",
+    "java": "harness.clients.confluent.library:open_admin",
     "noop": "harness.clients.noop:open_admin",
-    "sim": "harness.sim.client:open_admin",
+    "sim": "harness.sim.queue.client:open_admin",
 }
 
 # name -> says what the library has against a client's settings, empty for nothing; asks no broker
 PROBLEMS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.aiokafka:problem",
-    "confluent": "harness.clients.confluent:problem",
-    "java": "harness.clients.java:problem",
+    "aiokafka": "harness.clients.aiokafka.library:problem",
+    "confluent": "harness.clients.confluent.library:problem",
+    "java": "harness.clients.java.library:problem",
 }
 
 

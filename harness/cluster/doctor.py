@@ -8,7 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache, clockshim, disks, docker_engine, jars, java, links, namespaces, room
+from harness.cluster.distribution import download_cache, jars, java
+from harness.cluster.docker import engine as docker_engine
+from harness.cluster.local import capacity, clock_library, disks, link_faults, namespaces
 from harness.model.errors import HarnessError
 
 _DISK_BYTES = 2 << 30
@@ -46,16 +48,16 @@ def probe(work_dir: Path = Path(), version: str = jars.DEFAULT_VERSION) -> list[
         if folder.ok
         else Check("broker jars", False, "there is no cache to look in", "mend the cache directory first"),
         networks(*namespaces.available()),
-        fault("link faults", links.why_not(), "packet queues work: slow, loss, flaky, rate"),
+        fault("link faults", link_faults.why_not(), "packet queues work: slow, loss, flaky, rate"),
         fault(
             "clock faults",
-            clockshim.why_not(),
+            clock_library.why_not(),
             "processes take clocks of their own: clock-bump, clock-strobe",
         ),
         fault("disk faults", disks.why_not(), "loop mounts work: power-loss, disk-full, disk-slow"),
         docker_cluster(version),
         disk(work_dir, shutil.disk_usage(work_dir).free),
-        memory(room.available_bytes()),
+        memory(capacity.available_bytes()),
     ]
 
 
@@ -81,7 +83,7 @@ def find_java() -> Check:
 def cache_directory() -> Check:
     """Whether downloads can be kept."""
     try:
-        return Check("cache directory", True, str(cache.root()))
+        return Check("cache directory", True, str(download_cache.root()))
     except HarnessError as error:
         why, _, fix = str(error).partition(": ")
         return Check("cache directory", False, why, fix)
@@ -92,9 +94,7 @@ def broker_jars(version: str) -> Check:
     present = jars.cached(version)
     if present:
         return Check("broker jars", True, f"Kafka {version} in {present.folder}")
-    return Check(
-        "broker jars", True, f"Kafka {version} is not in the cache: the first run fetches it (45 MB)"
-    )
+    return Check("broker jars", True, f"Kafka {version} is not in the cache: the first run fetches it (45 MB)")
 
 
 def networks(allowed: bool, reason: str) -> Check:

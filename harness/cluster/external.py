@@ -13,9 +13,9 @@ from typing import Final
 
 from harness.clients.api import ClientError
 from harness.clients.connection import hidden
-from harness.cluster import remote
-from harness.cluster.control import Control
-from harness.cluster.remote import RemoteChild
+from harness.cluster.local import remote_process
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
@@ -46,10 +46,10 @@ class Found:
 
 def find(bootstrap: str, connection: Mapping[str, str]) -> Found:
     """Ask who is there. Raises Missing when nobody answers, BadInput when we are not let in."""
-    from harness.clients import confluent_probe
+    from harness.clients.confluent import probe
 
     try:
-        seen = confluent_probe.look(bootstrap, connection, TELLING, LOOK_S)
+        seen = probe.look(bootstrap, connection, TELLING, LOOK_S)
     except ClientError as error:
         raise _refusal(bootstrap, error, connection) from None
     settings = {name: value for name, value in seen.settings.items() if value != _NEVER.get(name)}
@@ -61,9 +61,7 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
     if error.code in _CREDENTIALS:
         return BadInput(f"--bootstrap {bootstrap} refuses the credentials of --client-config ({said})")
     if error.code == "_SSL":
-        return BadInput(
-            f"--bootstrap {bootstrap}: no TLS connection ({said}); see ssl.ca.location in --client-config"
-        )
+        return BadInput(f"--bootstrap {bootstrap}: no TLS connection ({said}); see ssl.ca.location in --client-config")
     if error.code == "_INVALID_ARG":
         return BadInput(f"--client-config: {said}")
     hint = "" if connection else "; if it takes TLS or SASL, give --client-config"
@@ -83,12 +81,10 @@ class ExternalCluster:
 
     def may_make(self, topic: str, partitions: int, replication: int, config: Mapping[str, str]) -> None:
         """Nothing when such a topic would be made. Raises BadInput with the cluster's reason, or Missing."""
-        from harness.clients import confluent_probe
+        from harness.clients.confluent import probe
 
         try:
-            confluent_probe.try_topic(
-                self.bootstrap, self._connection, topic, partitions, replication, config, LOOK_S
-            )
+            probe.try_topic(self.bootstrap, self._connection, topic, partitions, replication, config, LOOK_S)
         except ClientError as error:
             said = hidden(error.text, self._connection)
             if error.code in _NOT_ALLOWED:
@@ -128,4 +124,4 @@ class ExternalCluster:
         """Start a process; `env` is added to this process's environment. All hosts are this machine."""
         if self._control is None:
             raise ClusterTrouble("the cluster is not up")
-        return remote.spawn(self._control, host, argv, env, fds, log)
+        return remote_process.spawn(self._control, host, argv, env, fds, log)

@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness.cluster import namespaces, remote
-from harness.cluster.control import Control
-from harness.cluster.remote import RemoteChild
+from harness.cluster.local import namespaces, remote_process
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble
 
@@ -70,13 +70,13 @@ class MockCluster:
             self._own.cleanup()
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        return remote.run(self._up(), node, argv, timeout_s)
+        return remote_process.run(self._up(), node, argv, timeout_s)
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
         """Start a process; `env` is added to this process's environment. All hosts are this machine."""
-        return remote.spawn(self._up(), host, argv, env, fds, log)
+        return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
         """Copy the mock's log; there is one for all nodes."""

@@ -1,6 +1,6 @@
 """The simulated log as a target: no broker, no JVM, up at once, with bugs that can be switched on.
 
-The log lives in the one worker process that all clients share (`harness.sim.client`), so this cluster only
+The log lives in the one worker process that all clients share (`harness.sim.queue.client`), so this cluster only
 gives that worker a place. It has nothing to kill, pause or cut off.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness.cluster import remote
-from harness.cluster.control import Control
-from harness.cluster.remote import RemoteChild
+from harness.cluster.local import remote_process
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble
 
@@ -37,13 +37,13 @@ class SimCluster:
             control.close()
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        return remote.run(self._up(), node, argv, timeout_s)
+        return remote_process.run(self._up(), node, argv, timeout_s)
 
     def spawn(
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
         """Start a process on this machine; `env` is added to this process's environment."""
-        return remote.spawn(self._up(), host, argv, env, fds, log)
+        return remote_process.spawn(self._up(), host, argv, env, fds, log)
 
     def _up(self) -> Control:
         if self._control is None:

@@ -15,9 +15,9 @@ from typing import Final
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.op import Op
-from harness.report import found
-from harness.report.involved import named_ops
-from harness.report.oplog import OpLog, segments
+from harness.report.text import witness_lookup
+from harness.report.text.involved_ops import named_ops
+from harness.stored.op_log import OpLog, segments
 
 WITNESSES_MAX: Final = 20_000  # of each anomaly
 NEVER_SEEN: Final = frozenset({"lost-write", "unseen", "torn-transaction", "missing-output", "lost-input"})
@@ -47,7 +47,7 @@ def _proofs(folder: Path, name: str) -> Iterator[Op]:
     if name in NEVER_SEEN:
         op = _last(folder)
     else:
-        held = islice(found.stored(folder, name), WITNESSES_MAX)
+        held = islice(witness_lookup.stored(folder, name), WITNESSES_MAX)
         last = [max(named) for witness in held if (named := named_ops(witness))]
         op = OpLog(folder).at(min(last)) if last else None
     if op is not None:

@@ -34,9 +34,7 @@ class Expectation:
     @property
     def texts(self) -> list[str]:
         """A sentence for each, in the order of `seen`."""
-        shown = [
-            name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()
-        ]
+        shown = [name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()]
         never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
         figures = [f"{path} {comparison}" for path, comparison in self.figures.items()]
         return [*shown, *never, *figures, *([f"refused: {self.refused}"] if self.refused else [])]

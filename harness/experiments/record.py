@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from harness import client_versions
 from harness.experiments.expect import wilson
 from harness.experiments.run import Tried
 from harness.experiments.spec import Experiment
 from harness.model.errors import BadInput
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
+from harness.run import client_versions
 
 SCHEMA: Final = 1
 FILE: Final = "results.json"
@@ -85,9 +85,7 @@ def entries(path: Path) -> list[Entry]:
             raise BadInput(f"{file}: written by a newer version (schema {held['schema']})")
         return [_entry(held, case) for case in held["cases"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(
-            f"{file}: no results of `harness experiment run` ({type(error).__name__}: {error})"
-        ) from None
+        raise BadInput(f"{file}: no results of `harness experiment run` ({type(error).__name__}: {error})") from None
 
 
 def _entry(held: Mapping[str, Any], one: Mapping[str, Any]) -> Entry:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness import plan as plans
 from harness.model.errors import BadInput, HarnessError
 from harness.model.result import Result, from_data
-from harness.report.listing import plan_of
-from workloads.recovery_steps import Scenario
-from workloads.recovery_table import SCENARIOS
+from harness.plan import test_plan as plans
+from harness.stored.listing import plan_of
+from workloads.recovery.scenarios import SCENARIOS
+from workloads.recovery.steps import Scenario
 
 Say = Callable[[str], None]
 HEAD: Final = ("scenario", "Kafka", "verdict", "as expected", "recovered", "load", "lost", "run")
@@ -52,9 +52,7 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
     bad = [found for found in result.anomalies if found.bad]
     if any(found.name == "recovery-divergence" for found in bad) or result.valid not in scenario.verdicts:
         return False
-    return result.valid != "invalid" or all(
-        found.promised is False for found in result.anomalies if found.bad
-    )
+    return result.valid != "invalid" or all(found.promised is False for found in result.anomalies if found.bad)
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from harness.experiments import record
 from harness.experiments.expect import figure
 from harness.experiments.run import Attempt, Tried, summary, told
 from harness.experiments.spec import Experiment
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
 
 # Column of the study's own table -> the figure that says how many records it happened to.
 EFFECTS: Final[Mapping[str, str]] = {
@@ -82,9 +82,7 @@ def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
     latencies = [one.figures.get("latencies", {}).get("send", {}) for one in judged]
     p50 = [float(found["p50_ms"]) for found in latencies if "p50_ms" in found]
     p99 = [float(found["p99_ms"]) for found in latencies if "p99_ms" in found]
-    rates = (
-        [] if plan.records else [figure(one.figures, "acknowledged") / plan.time_limit_s for one in judged]
-    )
+    rates = [] if plan.records else [figure(one.figures, "acknowledged") / plan.time_limit_s for one in judged]
     return {
         "p50 ms": f"{median(p50):.1f}" if p50 else "",
         "p99 ms": f"{median(p99):.0f}" if p99 else "",

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import assemble
 from harness.experiments import detection
 from harness.experiments.detection import Detection
 from harness.experiments.expect import Seen, over
 from harness.experiments.spec import Case, Experiment
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
+from harness.run import test
 
 Say = Callable[[str], None]
 
@@ -103,13 +103,11 @@ def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> At
     began = time.monotonic()
     lines: list[str] = []
     try:
-        outcome = assemble.run(plan, runs_dir, lines.append, spark_master, quiet=True)
+        outcome = test.run(plan, runs_dir, lines.append, spark_master, quiet=True)
     except ClusterTrouble as error:
         seconds = time.monotonic() - began
         if not case.expect.refused:
-            return Attempt(
-                plan.seed, "unknown", case.expect.seen_refusal(str(error)), seconds, why=str(error)
-            )
+            return Attempt(plan.seed, "unknown", case.expect.seen_refusal(str(error)), seconds, why=str(error))
         return Attempt(plan.seed, "refused", case.expect.seen_refusal(str(error)), seconds, why=str(error))
     result = outcome.result
     if outcome.interrupted:
@@ -151,9 +149,7 @@ def summary(tried: Tried) -> list[str]:
         lines.append(f"{seen.text}: {seen.k} of {seen.n} ({low:.0%} to {high:.0%}): {mark}")
     unknown = [str(one.seed) for one in tried.attempts if not one.conclusive]
     if unknown:
-        lines.append(
-            f"{len(unknown)} of {len(tried.attempts)} could not be judged (seeds {', '.join(unknown)})"
-        )
+        lines.append(f"{len(unknown)} of {len(tried.attempts)} could not be judged (seeds {', '.join(unknown)})")
     failed = [str(one.seed) for one in tried.attempts if one.conclusive and not one.met]
     if failed:
         lines.append(f"seeds that were not as expected: {', '.join(failed)}")

@@ -24,11 +24,12 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from harness import clusters, existing, yaml_data
-from harness import plan as plans
+from harness import yaml_data
 from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
-from harness.plan import TestPlan
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
+from harness.run import attached, make_cluster
 from harness.yaml_data import Loaded, Place
 
 OURS: Final = Path(__file__).resolve().parents[2] / "workloads" / "experiments"
@@ -136,9 +137,9 @@ class Case:
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
-        there, wanted = existing.plan_of(name), self.test_plan(0)
-        says = "cluster" in self.plan or any(field in self.plan for field in existing.OF_CLUSTER)
-        if says or wanted.broker_config or clusters.lacking(wanted, there):
+        there, wanted = attached.plan_of(name), self.test_plan(0)
+        says = "cluster" in self.plan or any(field in self.plan for field in attached.OF_CLUSTER)
+        if says or wanted.broker_config or make_cluster.lacking(wanted, there):
             return self
         return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": there.kafka_version})
 
@@ -249,9 +250,7 @@ def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) 
     found = []
     for case in cases:
         if not variant.cases or case.name in variant.cases:
-            changed = replace(
-                case, variant=name, runs=variant.runs or case.runs, plan=over(case.plan, variant.plan)
-            )
+            changed = replace(case, variant=name, runs=variant.runs or case.runs, plan=over(case.plan, variant.plan))
             _possible(loaded, place, changed)
             found.append(changed)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from harness.model.wire import Rule, RuleCounts, Traffic
+from harness.model.wire_rules import Rule, RuleCounts, Traffic
 
 STOP_S: Final = 60.0  # for a server to end in order
 
@@ -61,9 +61,7 @@ class Cluster(Protocol):
 class Hosts(Protocol):
     """A place to run worker processes, from which the brokers are reachable at `bootstrap`."""
 
-    def spawn(
-        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
-    ) -> Child:
+    def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> Child:
         """Start a process on a host of its own (address and network namespace where there are any).
 
         `fds` become descriptors 3, 4, ... of the child; `log` is the file for its output, appended to.
@@ -266,7 +264,7 @@ class Files(Protocol):
     """The nodes' data, as files that can be damaged while a server is down."""
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
-        """Damage files in a way that `harness.cluster.damage` names; what was done, empty for nothing."""
+        """Damage files in a way that `harness.cluster.local.file_damage` names; what was done, empty for nothing."""
 
 
 @runtime_checkable
@@ -274,7 +272,7 @@ class LogFolders(Protocol):
     """The nodes' data, to be looked at while a server runs or is down."""
 
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
-        """What is on disk of some topics: see `harness.cluster.logfolders`. Raises ClusterTrouble."""
+        """What is on disk of some topics: see `harness.cluster.local.log_folders`. Raises ClusterTrouble."""
 
 
 @runtime_checkable

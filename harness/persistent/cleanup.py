@@ -2,7 +2,7 @@
 
 On this machine little can be left, since a supervisor ends with its harness and the kernel ends the rest: the
 brokers' files, and loop devices and mounts where the kernel was slow to let go of them. What lives is told
-from what does not by the process that owns it (`harness.cluster.owners`).
+from what does not by the process that owns it (`harness.cluster.local.process_owner`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness import keeping
-from harness.cluster import cache, named, owners
+from harness.cluster.distribution import download_cache
+from harness.cluster.local import process_owner
+from harness.cluster.persistent import client
 from harness.model.errors import BadInput, HarnessError, Missing
+from harness.persistent import lifecycle
 from harness.store import OWNER
 
 _CLEAR_LOOP: Final = 0x4C01  # LOOP_CLR_FD, linux/loop.h
@@ -71,16 +73,16 @@ def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
 
 def _clusters() -> Iterator[Leftover]:
     """Folders of named clusters whose keeper is gone."""
-    for name in named.names():
-        state = named.read(name)
+    for name in client.names():
+        state = client.read(name)
         if (state is None and not _being_started(name)) or (state is not None and not state.alive):
             about = f"since {state.since}, its keeper is gone" if state else "it never came up"
-            yield Leftover("cluster", name, about, partial(keeping.remove, name))
+            yield Leftover("cluster", name, about, partial(lifecycle.remove, name))
 
 
 def _being_started(name: str) -> bool:
     """Whoever starts a cluster holds its lock."""
-    lock = named.folder(name).with_name(f".{name}.lock")
+    lock = client.folder(name).with_name(f".{name}.lock")
     if not lock.exists():
         return False
     with lock.open("a") as file:
@@ -108,7 +110,7 @@ def _drop(path: Path) -> None:
 def _lives(run: Path) -> bool:
     """Whether a run goes on: its owner lives, or, as for any other folder, a process is started on it."""
     with suppress(OSError):
-        return owners.in_use((run / OWNER).read_text())
+        return process_owner.in_use((run / OWNER).read_text())
     inside = f"{run.absolute()}/cluster".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -120,14 +122,14 @@ def _lives(run: Path) -> bool:
 
 def _ours(path: str, runs: Path) -> bool:
     """Whether a disk's file, or what is mounted of it, is of a run or a named cluster that is gone."""
-    clusters = cache.root() / "clusters"
+    clusters = download_cache.root() / "clusters"
     for root in (runs.absolute(), runs.resolve(), clusters):
         inside = path.removeprefix(f"{root}/")
         if inside == path or "/cluster/nodes/" not in inside:
             continue
         first = inside.partition("/")[0]
         if root == clusters:
-            state = named.read(first)
+            state = client.read(first)
             return not (state.alive if state is not None else _being_started(first))
         return not _lives(root / first)
     return False
@@ -171,17 +173,19 @@ def _detach(device: str) -> None:
 
 
 def _docker() -> list[Leftover]:
-    from harness.cluster import docker_clean, docker_engine
+    from harness.cluster.docker import cleanup
+    from harness.cluster.docker import engine as docker_engine
 
     engine = docker_engine.connect()
     return [
-        Leftover(one.kind, one.name, f"run {one.run}, {one.since}", partial(docker_clean.remove, one, engine))
-        for one in docker_clean.leftovers(engine)
+        Leftover(one.kind, one.name, f"run {one.run}, {one.since}", partial(cleanup.remove, one, engine))
+        for one in cleanup.leftovers(engine)
     ]
 
 
 def _ssh(hosts: str) -> list[Leftover]:
-    from harness.cluster import ssh_clean, ssh_hosts
+    from harness.cluster.ssh import cleanup
+    from harness.cluster.ssh import hosts as ssh_hosts
 
     if not hosts:
         raise BadInput("harness cluster clean --cluster ssh needs --hosts, the file of the hosts")
@@ -190,7 +194,7 @@ def _ssh(hosts: str) -> list[Leftover]:
             one.kind,
             f"{one.host.name}:{one.name}",
             f"run {one.run}, {one.since}" if one.run else "",
-            partial(ssh_clean.remove, one),
+            partial(cleanup.remove, one),
         )
-        for one in ssh_clean.leftovers(ssh_hosts.load(Path(hosts)))
+        for one in cleanup.leftovers(ssh_hosts.load(Path(hosts)))
     ]

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness import existing
-from harness.cluster import jars, java, named, namespaces, terminal, tools
-from harness.cluster.named import KeptChild, State
+from harness.cluster.distribution import command_line_tools, jars, java
+from harness.cluster.local import namespaces, terminal
+from harness.cluster.persistent import client
+from harness.cluster.persistent.client import KeptChild, State
 from harness.model.errors import BadInput, ClusterTrouble
+from harness.run import attached
 
 STATUS_S: Final = 30.0
 SHELL: Final = ("bash", "--norc", "-i")
@@ -26,13 +28,13 @@ def status(name: str, kind: str) -> list[dict[str, Any]]:
 
     Raises BadInput for a name that is not up.
     """
-    states = [named.find(name, kind)] if name else [s for s in named.alive() if kind in ("", s.kind)]
+    states = [client.find(name, kind)] if name else [s for s in client.alive() if kind in ("", s.kind)]
     return [_status(state) for state in states]
 
 
 def _status(state: State) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = named.call(state.name, "status", timeout_s=STATUS_S)
+        told: dict[str, Any] = client.call(state.name, "status", timeout_s=STATUS_S)
     except ClusterTrouble as error:
         return {"name": state.name, "kind": state.kind, "since": state.since, "error": str(error)}
     return told | {"pid": state.pid}
@@ -70,8 +72,8 @@ class Logs:
     """The server logs of some nodes, as lines; those of several with the node's name before them."""
 
     def __init__(self, name: str, kind: str, node: str) -> None:
-        self._name = named.find(name, kind).name
-        told = named.call(self._name, "describe")
+        self._name = client.find(name, kind).name
+        told = client.call(self._name, "describe")
         every = (*told["values"]["nodes"], *told["values"].get("metadata_servers", ()))
         if node and node not in every:
             raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
@@ -107,10 +109,10 @@ class Logs:
 
     def _read(self, node: str, offset: int) -> tuple[bytes, int]:
         if self._streams:
-            chunk, after = named.call(self._name, "call", method="read_log", args=(node, offset), more={})
+            chunk, after = client.call(self._name, "call", method="read_log", args=(node, offset), more={})
             return chunk, after
         with tempfile.TemporaryDirectory(prefix="logs-") as folder:
-            named.call(self._name, "call", method="collect", args=(folder,), more={})
+            client.call(self._name, "call", method="collect", args=(folder,), more={})
             paths = sorted((Path(folder) / node).glob("*.log"))
             content = b"".join(path.read_bytes() for path in paths)[offset:]
             return content, offset + len(content)
@@ -121,18 +123,18 @@ class Logs:
 
 def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
     """A shell, or a command, where a node runs; its exit code. Raises BadInput."""
-    state = named.find(name, kind)
-    told = named.call(state.name, "describe")
+    state = client.find(name, kind)
+    told = client.call(state.name, "describe")
     values = told["values"]
     every = (*values["nodes"], *values.get("metadata_servers", ()))
     if node not in every:
         raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
     if state.kind != "local":
         return _elsewhere(state, node, command, say)
-    plan = existing.plan_of(state.name)
+    plan = attached.plan_of(state.name)
     found = java.find()
-    scripts = named.folder(state.name) / "bin"
-    made = tools.scripts(scripts, jars.ensure(plan.kafka_version, found, say), found, say)
+    scripts = client.folder(state.name) / "bin"
+    made = command_line_tools.scripts(scripts, jars.ensure(plan.kafka_version, found, say), found, say)
     environment = {
         **os.environ,
         "PATH": f"{scripts}:{os.environ.get('PATH', '')}",
@@ -144,10 +146,8 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         say(f"on {node}, with {', '.join(made)}; the brokers are at $BOOTSTRAP")
 
     def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeptChild:
-        log = str(named.folder(state.name) / "shell.log")
-        pid = named.call(
-            state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True
-        )
+        log = str(client.folder(state.name) / "shell.log")
+        pid = client.call(state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True)
         return KeptChild(int(pid), state.name)
 
     return terminal.run(spawn, command or SHELL)
@@ -156,12 +156,8 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
 def _elsewhere(state: State, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
     if not command:
         how = "docker exec -it" if state.kind == "docker" else "ssh"
-        raise BadInput(
-            f"a shell on {node}: use {how}; a command goes like this: harness cluster shell {node} -- CMD"
-        )
-    done = named.call(
-        state.name, "call", method="run", args=(node, list(command), named.CALL_TIMEOUT_S / 2), more={}
-    )
+        raise BadInput(f"a shell on {node}: use {how}; a command goes like this: harness cluster shell {node} -- CMD")
+    done = client.call(state.name, "call", method="run", args=(node, list(command), client.CALL_TIMEOUT_S / 2), more={})
     for stream in (done.out, done.err):
         if stream:
             say(stream.rstrip("\n"))

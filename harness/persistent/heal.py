@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from harness.cluster.views import newest
 from harness.model.capabilities import (
     Clocks,
     Cluster,
@@ -19,7 +18,8 @@ from harness.model.capabilities import (
     servers,
 )
 from harness.model.errors import ClusterTrouble, HarnessError
-from harness.roles import Viewed
+from harness.protocol.metadata import newest
+from harness.run.roles import Viewed
 
 HEALTHY_S: Final = 90.0
 PERIOD_S: Final = 0.2

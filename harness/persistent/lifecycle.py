@@ -1,4 +1,4 @@
-"""Starting and ending the clusters that stay, from the command line's side: see `harness.keeper`."""
+"""Starting and ending the clusters that stay, from the command line's side: see `harness.persistent.server`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from harness import existing
-from harness import plan as plans
-from harness.cluster import cache, named, namespaces, owners
-from harness.cluster.named import State
+from harness.cluster.distribution import download_cache
+from harness.cluster.local import namespaces, process_owner
+from harness.cluster.persistent import client
+from harness.cluster.persistent.client import State
 from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
-from harness.plan import TestPlan
-from harness.plan_rules import NAME, NAME_RULE
+from harness.plan import test_plan as plans
+from harness.plan.rules import NAME, NAME_RULE
+from harness.plan.test_plan import TestPlan
+from harness.run import attached
 
 Say = Callable[[str], None]
 END_S: Final = 90.0
@@ -34,10 +36,10 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
         raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
     if plan.cluster not in KEPT:
         raise BadInput(f"--cluster {plan.cluster}: only {', '.join(KEPT)} can stay")
-    plan = existing.settled(plan).model_copy(update={"run": f"cluster-{name}"})
-    folder = named.folder(name)
-    with cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
-        state = named.read(name)
+    plan = attached.settled(plan).model_copy(update={"run": f"cluster-{name}"})
+    folder = client.folder(name)
+    with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
+        state = client.read(name)
         if state is not None and state.alive:
             raise BadInput(
                 f"the cluster {name} is up already, since {state.since} (pid {state.pid}): use it "
@@ -47,7 +49,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
             say(f"removing what an earlier cluster {name} has left")
             shutil.rmtree(folder)
         folder.mkdir(parents=True, mode=0o700)
-        (folder / named.PLAN).write_text(plans.dump(plan))
+        (folder / client.PLAN).write_text(plans.dump(plan))
         return _keep(name, folder, say)
 
 
@@ -57,11 +59,11 @@ def _keep(name: str, folder: Path, say: Say) -> State:
     environment = {
         **os.environ,
         "PYTHONPATH": namespaces.python_path(),
-        "HARNESS_CACHE": str(cache.root()),
+        "HARNESS_CACHE": str(download_cache.root()),
     }
-    with (folder / named.LOG).open("ab") as log:
+    with (folder / client.LOG).open("ab") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "harness.keeper", name, str(there)],
+            [sys.executable, "-m", "harness.persistent.server", name, str(there)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[there], start_new_session=True,
             cwd="/", env=environment,
         )  # fmt: skip
@@ -80,13 +82,13 @@ def _keep(name: str, folder: Path, say: Say) -> State:
         with suppress(subprocess.TimeoutExpired):
             keeper.wait(END_S)
         raise
-    state = named.read(name)
+    state = client.read(name)
     if failed:
         keeper.wait()
         kind = BadInput if failed["code"] == EXIT_BAD_INPUT else ClusterTrouble
         raise kind(failed["error"])
     if state is None or not state.alive:
-        raise ClusterTrouble(f"the keeper of the cluster {name} ended: {_last(folder / named.LOG)}")
+        raise ClusterTrouble(f"the keeper of the cluster {name} ended: {_last(folder / client.LOG)}")
     return state
 
 
@@ -99,12 +101,12 @@ def _last(log: Path) -> str:
 
 def stop(name: str, force: bool, say: Say) -> None:
     """End a cluster and remove its files; one whose keeper is gone, too. Raises BadInput while it is held."""
-    folder, state = named.folder(name), named.read(name)
+    folder, state = client.folder(name), client.read(name)
     if not folder.exists():
         raise BadInput(f"no cluster {name}; harness cluster status lists those there are")
     if state is not None and state.alive:
         try:
-            named.call(name, "down", force=force, timeout_s=10.0)
+            client.call(name, "down", force=force, timeout_s=10.0)
         except ClusterTrouble as error:
             say(f"{error}: ending the process {state.pid}")
             os.kill(state.pid, signal.SIGTERM)
@@ -112,22 +114,22 @@ def stop(name: str, force: bool, say: Say) -> None:
             os.kill(state.pid, signal.SIGKILL)  # everything below it ends with it
             if not _gone(state, END_S):
                 raise Missing(f"the process {state.pid} does not end; end it, and try again")
-    elif state is None and folder.joinpath(named.LOG).exists():
+    elif state is None and folder.joinpath(client.LOG).exists():
         # Being started, perhaps: whoever starts it has the lock.
-        with cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
+        with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
             pass
     remove(name)
 
 
 def remove(name: str) -> None:
     """The files of a cluster that is not up."""
-    shutil.rmtree(named.folder(name), ignore_errors=True)
-    named.folder(name).with_name(f".{name}.lock").unlink(missing_ok=True)
+    shutil.rmtree(client.folder(name), ignore_errors=True)
+    client.folder(name).with_name(f".{name}.lock").unlink(missing_ok=True)
 
 
 def _gone(state: State, within_s: float) -> bool:
     deadline = time.monotonic() + within_s
-    while owners.in_use(state.owner):
+    while process_owner.in_use(state.owner):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

@@ -1,7 +1,7 @@
-"""The process that keeps a cluster for many runs: `python -m harness.keeper NAME FD`.
+"""The process that keeps a cluster for many runs: `python -m harness.persistent.server NAME FD`.
 
 It makes the cluster that clusters/NAME/plan.yaml describes, and takes calls on a socket
-(`harness.cluster.rpc`): one request and its answer a connection, but for `hold`, whose connection lasts as
+(`harness.cluster.persistent.rpc`): one request and its answer a connection, but for `hold`, whose connection lasts as
 long as the run holds the cluster. When that ends, in whatever way, what the run started is ended and what it
 broke is mended.
 
@@ -36,12 +36,14 @@ from typing import Any, Final
 
 import orjson
 
-from harness.cluster import mending, named, owners, rpc
-from harness.cluster.named import State
-from harness.cluster.views import newest
+from harness.cluster.local import process_owner
+from harness.cluster.persistent import client, rpc
+from harness.cluster.persistent.client import State
 from harness.model.capabilities import Child, Cluster, Hosts, Processes, Wire, servers
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
-from harness.roles import Viewed
+from harness.persistent import heal
+from harness.protocol.metadata import newest
+from harness.run.roles import Viewed
 
 Answer = tuple[Any, Sequence[int]]
 _REQUEST_S: Final = 30.0
@@ -63,7 +65,7 @@ class Hold:
     let_go: bool = False
 
     def __str__(self) -> str:
-        return f"run {self.run} (pid {owners.pid_of(self.owner)}, since {self.since}, in {self.cwd})"
+        return f"run {self.run} (pid {process_owner.pid_of(self.owner)}, since {self.since}, in {self.cwd})"
 
 
 class Keeper:
@@ -181,7 +183,7 @@ class Keeper:
                 for number, name in enumerate(cluster.nodes, start=1)
             ],
             "beside": [name for name in servers(cluster) if name not in cluster.nodes],
-            "trouble": mending.trouble(cluster),
+            "trouble": heal.trouble(cluster),
             "held": str(self._hold) if self._hold is not None else "",
             "left_topics_of": [run for run in self._left if self._hold is None or run != self._hold.run],
         }
@@ -216,7 +218,7 @@ class Keeper:
         with self._free:
             while self._hold is not None:
                 held = self._hold
-                if not (held.let_go or not owners.in_use(held.owner)) or time.monotonic() > deadline:
+                if not (held.let_go or not process_owner.in_use(held.owner)) or time.monotonic() > deadline:
                     raise BadInput(
                         f"the cluster {self._state.name} is held by {held}: wait for it, "
                         "or start another: harness cluster up NAME"
@@ -225,7 +227,7 @@ class Keeper:
             self._hold = hold
 
     def _begin(self, say: Callable[[str], None]) -> dict[str, Any]:
-        mending.make_healthy(self._cluster, self._prepared, say)
+        heal.make_healthy(self._cluster, self._prepared, say)
         return {"left": list(self._left)}
 
     def _end(self, hold: Hold) -> None:
@@ -237,7 +239,7 @@ class Keeper:
         if isinstance(self._cluster, Wire):
             for name in hold.rules:
                 self._cluster.clear_rules(name)
-        mending.make_healthy(self._cluster, self._prepared, _print)
+        heal.make_healthy(self._cluster, self._prepared, _print)
 
 
 def _answered(work: Callable[[], Any]) -> tuple[str, Any]:
@@ -267,8 +269,8 @@ def _interrupt(number: int, frame: Any) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """See the module's text."""
-    from harness import clusters
-    from harness import plan as plans
+    from harness.plan import test_plan as plans
+    from harness.run import make_cluster
 
     name, number = argv
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -280,16 +282,16 @@ def main(argv: Sequence[str]) -> int:
         with suppress(OSError):
             told.write(orjson.dumps({"say": text}, option=orjson.OPT_APPEND_NEWLINE))
 
-    folder = named.folder(name)
+    folder = client.folder(name)
     cluster: Cluster | None = None
     try:
-        plan = plans.load(folder / named.PLAN)
-        prepared = clusters.prepared(plan)
-        cluster = clusters.make(plan, folder / "cluster", say, prepared)
+        plan = plans.load(folder / client.PLAN)
+        prepared = make_cluster.prepared(plan)
+        cluster = make_cluster.make(plan, folder / "cluster", say, prepared)
         cluster.up(say)
-        state = State(name, plan.cluster, owners.owner(os.getpid()), _now())
-        with rpc.listen(folder / named.SOCKET) as listener:
-            named.write(state)
+        state = State(name, plan.cluster, process_owner.owner(os.getpid()), _now())
+        with rpc.listen(folder / client.SOCKET) as listener:
+            client.write(state)
             told.close()
             keeper = Keeper(cluster, state, prepared)
             keeper.serve(listener)

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.draw import Draw
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.heart import Heart
-from harness.model.pipeline.ports import Failed, Mark, Options, Partition, Record, Sink, Source
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.ports import Failed, Mark, Options, Partition, Record, Sink, Source
+from harness.pipeline_app.state import Heart
 
 ON_PURPOSE: Final = "aborted on purpose"
 

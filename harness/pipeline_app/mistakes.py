@@ -38,8 +38,7 @@ _MOVES: Final = "rebalances that move partitions"
 
 MISTAKES: Final[Mapping[str, Mistake]] = {
     BUFFER_DROPPED: Mistake(
-        "what was read ahead is dropped when its partition is revoked; when that comes back, reading goes on "
-        "behind it",
+        "what was read ahead is dropped when its partition is revoked; when that comes back, reading goes on behind it",
         "missing-output",
         _EAGER,
     ),

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.ports import Mark, Options, Output, Partition, Record
-from harness.model.pipeline.streams import Chunk, Stream, Work, counts_of, state_of
 from harness.model.transforms import outputs
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.ports import Mark, Options, Output, Partition, Record
+from harness.pipeline_app.streams import Chunk, Stream, Work, counts_of, state_of
 
 Emit = Callable[..., None]
 BEGINNING: Final = 0

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.model.pipeline.ports import Record
+from harness.pipeline_app.ports import Record
 
 
 @dataclass(frozen=True, slots=True)

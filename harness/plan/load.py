@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import plan as plans
-from harness import timetable
-from harness.plan import TestPlan
-from harness.run_options import plan_values
+from harness.plan import schedule as timetable
+from harness.plan import test_plan as plans
+from harness.plan.options import plan_values
+from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Place, Where
 
 
-def gather(
-    options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None
-) -> tuple[TestPlan, Where]:
+def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None) -> tuple[TestPlan, Where]:
     """The plan, and where its keys stand: file:line:column, empty for options and defaults.
 
     Options win over the plan file, and so does the schedule file. Raises BadInput.

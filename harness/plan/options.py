@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 import typer
 
 from harness.model.errors import BadInput
-from harness.plan import TestPlan
-from harness.plan_rules import option_name
+from harness.plan.rules import option_name
+from harness.plan.test_plan import TestPlan
 
 FAULTS: Final = "Faults"
 CLUSTER: Final = "Cluster"

@@ -12,14 +12,14 @@ import orjson
 from harness.clients.table import PIPELINES
 from harness.model import codec
 from harness.model.op import FAIL, INFO, INVOKE, OK
-from harness.model.pipeline.mistakes import MISTAKES
-from harness.model.pipeline.numbers import place_of
-from harness.model.pipeline.ports import Options as InstanceOptions
+from harness.pipeline_app.mistakes import MISTAKES
+from harness.pipeline_app.partition_numbers import place_of
+from harness.pipeline_app.ports import Options as InstanceOptions
 from harness.store import write_json
 from workloads import pipeline
 
 if TYPE_CHECKING:
-    from harness.plan import TestPlan
+    from harness.plan.test_plan import TestPlan
 
 FLUSH_S: Final = 0.25
 FILES_FLUSH_S: Final = 30.0

@@ -6,17 +6,17 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
-from harness import pipeline
 from harness.clients.connection import about_connecting
-from harness.cluster import tiered
-from harness.cluster import versions as kafka
+from harness.cluster.distribution import tiered_storage
+from harness.cluster.distribution import versions as kafka
 from harness.model.errors import BadInput
-from harness.sim.bugs import BUGS
-from workloads.log_broker_actions import parse_weights
-from workloads.recovery_table import SCENARIOS
+from harness.plan import pipeline
+from harness.sim.queue.bugs import BUGS
+from workloads.log_model.broker_actions import parse_weights
+from workloads.recovery.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
-    from harness.plan import TestPlan
+    from harness.plan.test_plan import TestPlan
 
 NODES_MAX: Final = 15
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -42,9 +42,7 @@ def libraries(plan: TestPlan) -> None:
         raise ValueError(f"--retries {plan.retries} does not go with --client aiokafka: it counts none")
     others = [name for name in plan.client if name not in ("confluent", "noop")]
     if others and plan.client_config:
-        raise ValueError(
-            f"--client-config does not go with --client {others[0]}: its properties are librdkafka's"
-        )
+        raise ValueError(f"--client-config does not go with --client {others[0]}: its properties are librdkafka's")
     for name in plan.client_versions:
         if name not in plan.client:
             raise ValueError(f"--client-version {plan.client_version}: there is no --client {name}")
@@ -61,9 +59,7 @@ def metadata(plan: TestPlan) -> None:
         except BadInput as error:
             raise ValueError(str(error)) from None
     if plan.controllers and plan.metadata_kept == kafka.ZOOKEEPER:
-        raise ValueError(
-            f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls"
-        )
+        raise ValueError(f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls")
 
 
 def attached(plan: TestPlan) -> None:
@@ -166,13 +162,9 @@ def scenario(plan: TestPlan) -> None:
     if row is None:
         close = difflib.get_close_matches(plan.scenario, SCENARIOS, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(
-            f"--scenario {plan.scenario or '(none)'}: no such scenario; {hint}see `harness recovery list`"
-        )
+        raise ValueError(f"--scenario {plan.scenario or '(none)'}: no such scenario; {hint}see `harness recovery list`")
     if plan.cluster != "local":
-        raise ValueError(
-            "--workload recovery takes --cluster local: it looks at servers' files, and damages them"
-        )
+        raise ValueError("--workload recovery takes --cluster local: it looks at servers' files, and damages them")
     if plan.nemesis or plan.schedule:
         raise ValueError("--workload recovery has its own faults: leave --nemesis and --schedule out")
     if plan.nodes < row.nodes_min:
@@ -183,7 +175,7 @@ def log_model(plan: TestPlan) -> None:
     """The log model asks brokers that the run starts, and has its own faults."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered goes with --workload log-model and --cluster local")
-    if plan.tiered and kafka.parse_version(plan.kafka_version) < tiered.SINCE:
+    if plan.tiered and kafka.parse_version(plan.kafka_version) < tiered_storage.SINCE:
         raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; 3.6 and later have")
     if plan.workload != "log-model":
         # By its value: a plan.yaml names every option.
@@ -200,9 +192,7 @@ def log_model(plan: TestPlan) -> None:
     if plan.nemesis or plan.schedule:
         raise ValueError("--workload log-model restarts brokers itself: leave --nemesis and --schedule out")
     if plan.log_dirs > 1:
-        raise ValueError(
-            "--workload log-model looks into one log directory of each broker: leave --log-dirs out"
-        )
+        raise ValueError("--workload log-model looks into one log directory of each broker: leave --log-dirs out")
     try:
         power = parse_weights(plan.weights)["power"]
     except BadInput as error:

@@ -10,7 +10,7 @@
   when: {log: "Rolled new log segment", node: n1}
   for: 5s
   rest: 10s                 not again for so long
-- fault: {wire: {action: hold, api: EndTxn, for_s: 3}}      a rule of one's own, see harness.model.wire
+- fault: {wire: {action: hold, api: EndTxn, for_s: 3}}      a rule of one's own, see harness.model.wire_rules
   at: 5s
 """
 
@@ -24,12 +24,12 @@ from typing import Annotated, Any, Final, Protocol
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harness.model.errors import BadInput
-from harness.model.wire import rule_text
+from harness.model.wire_rules import rule_text
 from harness.yaml_data import Loaded, Place, Where, load
-from nemesis import entries as timed
 from nemesis import table as nemeses
-from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
-from nemesis.schedule import Timing
+from nemesis.schedule import entry as timed
+from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
+from nemesis.schedule.timing import Timing
 
 ENTRIES_MAX: Final = 1000
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -15,16 +15,18 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from harness import pipeline, plan_rules, timetable, yaml_data
-from harness.cluster import versions as kafka
+from harness import yaml_data
+from harness.cluster.distribution import versions as kafka
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions, Settings
 from harness.model.transforms import Transform
-from harness.plan_rules import option_name
+from harness.plan import pipeline, rules
+from harness.plan import schedule as timetable
+from harness.plan.rules import option_name
 from harness.yaml_data import Loaded, Place, Where, line
-from workloads import log_broker_actions
-from workloads.recovery_table import SCENARIOS
-from workloads.recovery_table import settings as scenario_settings
+from workloads.log_model import broker_actions
+from workloads.recovery.scenarios import SCENARIOS
+from workloads.recovery.scenarios import settings as scenario_settings
 
 SCHEMA: Final = 1
 
@@ -101,9 +103,7 @@ class TestPlan(BaseModel):
     partitions: int = Field(12, ge=1, le=1000)
     input_topics: int = Field(1, ge=1, le=100)
     send_batch: int = Field(5, ge=1, le=10_000)
-    pipeline_mode: Literal["exactly-once", "at-least-once", "at-most-once", "auto-commit", "files"] = (
-        "exactly-once"
-    )
+    pipeline_mode: Literal["exactly-once", "at-least-once", "at-most-once", "auto-commit", "files"] = "exactly-once"
     transform: Transform = "identity"
     assignor: Literal["range", "roundrobin", "cooperative-sticky", "consumer"] = "range"
     static_members: bool = False
@@ -152,7 +152,7 @@ class TestPlan(BaseModel):
 
     @model_validator(mode="after")
     def _rules(self) -> TestPlan:
-        for rule in plan_rules.RULES:
+        for rule in rules.RULES:
             rule(self)
         return self
 
@@ -162,9 +162,7 @@ class TestPlan(BaseModel):
         pairs = [part.strip() for part in self.client_version.split(",") if part.strip()]
         if len(pairs) == 1 and "=" not in pairs[0]:
             if len(set(self.client)) > 1:
-                raise ValueError(
-                    f"--client-version {pairs[0]}: say whose it is: {self.client[0]}={pairs[0]},..."
-                )
+                raise ValueError(f"--client-version {pairs[0]}: say whose it is: {self.client[0]}={pairs[0]},...")
             return {self.client[0]: pairs[0]}
         found = {name.strip(): version.strip() for name, _, version in (p.partition("=") for p in pairs)}
         for name, version in found.items():
@@ -216,9 +214,9 @@ class TestPlan(BaseModel):
         given = data.get("broker_config") or {}
         if not isinstance(given, dict):
             return data  # told of by the field
-        broker = {**log_broker_actions.BROKER, **given}
+        broker = {**broker_actions.BROKER, **given}
         asked = {"time_limit_s": 1200.0, "concurrency": 1}
-        if log_broker_actions.wants_controller(data):
+        if broker_actions.wants_controller(data):
             asked["controllers"] = 1
         return {**asked, **data, "broker_config": broker}
 

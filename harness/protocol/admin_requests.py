@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Final
 
 from harness.clients.api import TopicPartition
-from harness.cluster.views import exchange
+from harness.protocol.metadata import exchange
 
 _CLIENT: Final = b"harness"
 _TAGS: Final = b"\0"

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from checker.disk.flaws import Unreadable
+from harness.protocol.flaws import Unreadable
 
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")  # by the lowest three bits of the attributes
 PLAIN_MAX: Final = 64 << 20

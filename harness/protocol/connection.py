@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.clients import log_errors as errors
-from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.cluster.views import receive
+from harness.protocol import errors as errors
+from harness.protocol import requests as wire
+from harness.protocol.metadata import receive
 
 T = TypeVar("T")
 PATIENCE_S: Final = 60.0  # longer than a broker that was killed is away

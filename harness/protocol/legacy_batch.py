@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from checker.disk import codecs
-from checker.disk.flaws import Unreadable
+from harness.protocol import compression
+from harness.protocol.flaws import Unreadable
 
 LEAST: Final = 26  # bytes of an entry of format 0 with neither key nor value
 _HEAD: Final = struct.Struct(">qiIbb")
@@ -57,7 +57,7 @@ def messages(content: bytes) -> Iterator[Message]:
         return
     if outer.value is None:
         raise Unreadable("a compressed message without a value")
-    inner = list(_inner(codecs.plain(attributes & _CODEC, outer.value)))
+    inner = list(_inner(compression.plain(attributes & _CODEC, outer.value)))
     if not inner:
         raise Unreadable("a compressed message without messages")
     shift = outer.offset - inner[-1].offset if content[16] == 1 else 0

@@ -11,7 +11,7 @@ A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
     21  attributes             int16     61  the records, compressed together
     23  last offset delta      int32
 
-Base offset, length and leader epoch are covered by no checksum. Formats 0 and 1 (`checker.disk.legacy`) have
+Base offset, length and leader epoch are covered by no checksum. Formats 0 and 1 (`harness.protocol.legacy_batch`) have
 the magic byte in the same place, and a CRC-32 of what follows it.
 """
 
@@ -24,8 +24,8 @@ from typing import BinaryIO, Final
 
 import google_crc32c
 
-from checker.disk import legacy
-from checker.disk.flaws import Flaw
+from harness.protocol import legacy_batch
+from harness.protocol.flaws import Flaw
 
 HEAD: Final = 61
 FROM_LENGTH: Final = 12  # the length counts what comes after this
@@ -124,7 +124,7 @@ def _length(file: BinaryIO, at: int, size: int) -> int | None:
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > 2 or head[0] & 0x80:
         return None
     whole = FROM_LENGTH + int.from_bytes(head[8:12], "big", signed=True)
-    least = HEAD if head[MAGIC_AT] == 2 else legacy.LEAST
+    least = HEAD if head[MAGIC_AT] == 2 else legacy_batch.LEAST
     return whole if least <= whole <= min(size - at, BATCH_MAX) else None
 
 
@@ -146,7 +146,7 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
     if len(content) <= MAGIC_AT:
         return None
     if content[MAGIC_AT] < 2:
-        told = legacy.entry(content)
+        told = legacy_batch.entry(content)
         if told is None:
             return None
         base, last, attributes, timestamp, sound = told

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from checker.disk import codecs, legacy
-from checker.disk.batches import HEAD, Batch
-from checker.disk.flaws import Unreadable
+from harness.protocol import compression, legacy_batch
+from harness.protocol.flaws import Unreadable
+from harness.protocol.record_batch import HEAD, Batch
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -33,10 +33,10 @@ class Record(NamedTuple):
 def records(batch: Batch) -> Iterator[Record]:
     """The records of a sound batch. Raises Unreadable where its content is not what its head says."""
     if batch.magic < 2:
-        for message in legacy.messages(batch.content):
+        for message in legacy_batch.messages(batch.content):
             yield Record(*message)
         return
-    body = codecs.plain(batch.codec, batch.content[HEAD:])
+    body = compression.plain(batch.codec, batch.content[HEAD:])
     at = 0
     for number in range(batch.count):
         try:

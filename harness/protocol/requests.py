@@ -110,9 +110,7 @@ def fetch(topic: str, partition: int, offset: int, committed: bool, max_bytes: i
     No fewer than no bytes are asked for, so brokers wait for nothing else; librdkafka's mock cluster does.
     """
     head = struct.pack(">iiiibii", CONSUMER, _WAIT_MS * waits, 0, max_bytes, committed, 0, -1)
-    return (
-        head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
-    )
+    return head + _one(topic, struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)) + struct.pack(">i", 0)
 
 
 def fetched(answer: bytes) -> Fetched:
@@ -125,9 +123,7 @@ def fetched(answer: bytes) -> Fetched:
     return Fetched(error, high, stable, aborted, reader.raw(reader.take("i")))
 
 
-def list_offsets(
-    topic: str, partition: int, timestamp: int, committed: bool, replica: int = CONSUMER
-) -> bytes:
+def list_offsets(topic: str, partition: int, timestamp: int, committed: bool, replica: int = CONSUMER) -> bytes:
     return struct.pack(">ib", replica, committed) + _one(topic, struct.pack(">iq", partition, timestamp))
 
 
@@ -143,9 +139,7 @@ def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
     """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: the head's tags come first."""
     name = topic.encode()
     asked = struct.pack(">iiq", partition, -1, timestamp)
-    return (
-        b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + asked + b"\0\0\0"
-    )
+    return b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + asked + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:
@@ -217,11 +211,7 @@ def initialised(answer: bytes) -> tuple[int, int, int]:
 
 
 def add_partition(transactional_id: str, producer: int, epoch: int, topic: str, partition: int) -> bytes:
-    return (
-        text(transactional_id)
-        + struct.pack(">qh", producer, epoch)
-        + _one(topic, struct.pack(">i", partition))
-    )
+    return text(transactional_id) + struct.pack(">qh", producer, epoch) + _one(topic, struct.pack(">i", partition))
 
 
 def added(answer: bytes) -> int:

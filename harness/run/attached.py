@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness import plan as plans
 from harness.clients import connection
-from harness.cluster import named
+from harness.cluster.persistent import client
 from harness.model.capabilities import Cluster
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.plan import TestPlan
-from harness.plan_rules import option_name
+from harness.plan import test_plan as plans
+from harness.plan.rules import option_name
+from harness.plan.test_plan import TestPlan
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
@@ -47,12 +47,12 @@ def settled(plan: TestPlan) -> TestPlan:
 
 def plan_of(name: str) -> TestPlan:
     """What a named cluster was started as. Raises BadInput when it is not up."""
-    return plans.load(named.folder(named.find(name).name) / named.PLAN)
+    return plans.load(client.folder(client.find(name).name) / client.PLAN)
 
 
 def _named(plan: TestPlan) -> TestPlan:
     """What `harness cluster up` decided, and a run on that cluster cannot."""
-    named.find(plan.cluster_name, plan.cluster)
+    client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)
     for field in OF_CLUSTER:
         asked, there = getattr(plan, field), getattr(kept, field)
@@ -66,10 +66,10 @@ def _named(plan: TestPlan) -> TestPlan:
 
 def _on_hosts(plan: TestPlan) -> TestPlan:
     """As many nodes as there are hosts."""
-    from harness.cluster import ssh_hosts
+    from harness.cluster.ssh import hosts
 
     path = Path(plan.hosts).expanduser().absolute()
-    count = len(ssh_hosts.load(path))
+    count = len(hosts.load(path))
     if "nodes" in plan.model_fields_set and plan.nodes != count:
         raise BadInput(f"--nodes {plan.nodes}: {path} has {count} hosts; leave --nodes out")
     return plans.settled(plan, {"nodes": count, "hosts": str(path)})
@@ -80,9 +80,7 @@ def _external(plan: TestPlan) -> TestPlan:
 
     foreign = sorted(set(plan.broker_config) - set(external.TELLING))
     if foreign:
-        raise BadInput(
-            f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set"
-        )
+        raise BadInput(f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set")
     found = external.find(plan.bootstrap, connecting(plan))
     return plans.settled(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
 
@@ -114,7 +112,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 
 def remove_left(cluster: Cluster, call: Call) -> None:
     """Before the load: delete the topics that killed runs have left on a named cluster."""
-    if isinstance(cluster, named.NamedCluster) and cluster.left_runs:
+    if isinstance(cluster, client.NamedCluster) and cluster.left_runs:
         gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(gone))
         cluster.forget(cluster.left_runs)
@@ -139,5 +137,5 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
 
 def _forget(cluster: Cluster, run: str) -> None:
     """A named cluster need not remember the run's topics."""
-    if isinstance(cluster, named.NamedCluster):
+    if isinstance(cluster, client.NamedCluster):
         cluster.forget([run])

@@ -16,9 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import cache, jars, java, namespaces, versions
+from harness.cluster.distribution import download_cache, jars, java, versions
+from harness.cluster.local import namespaces
 from harness.model.errors import BadInput, Missing
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
 
 _TIMEOUT_S: Final = 300.0
 # Libraries that come from PyPI: by their names in a plan, those of their packages.
@@ -32,13 +33,13 @@ def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    folder = cache.root() / "clients" / f"{package}-{version}-{tag}"
+    folder = download_cache.root() / "clients" / f"{package}-{version}-{tag}"
     if folder.is_dir():
         return folder
-    with cache.locked(folder.with_name(f"{folder.name}.lock"), progress, f"fetching {package} {version}"):
+    with download_cache.locked(folder.with_name(f"{folder.name}.lock"), progress, f"fetching {package} {version}"):
         if not folder.is_dir():
             progress(f"fetching {package} {version} from PyPI into {folder} (once)")
-            with cache.building(folder) as building:
+            with download_cache.building(folder) as building:
                 _install(package, version, building)
     return folder
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness import assemble, store
+from harness import store
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
-from harness.report import listing
+from harness.run import test
+from harness.stored import listing
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
@@ -20,7 +21,7 @@ PARTS: Final = ("history", "pipeline", "events")  # of a run, in which checks fi
 
 def find(runs: Path, name: str) -> Path:
     """A history file or Parquet folder by its path, or a run as `listing.resolve` has it. Raises BadInput."""
-    from checker import parquet
+    from checker.tables import export as parquet
 
     path = Path(name)
     if name.strip() and (path.is_file() or parquet.is_tables(path)):
@@ -30,7 +31,8 @@ def find(runs: Path, name: str) -> Path:
 
 def bytes_of(path: Path) -> int:
     """About how much text a check of it reads; of tables, how large they are."""
-    from checker import ingest, parquet
+    from checker.tables import export as parquet
+    from checker.tables import ingest
 
     if path.is_file():
         return ingest.size_of([path])
@@ -50,15 +52,13 @@ def title(path: Path) -> str:
 
 def line(path: Path, result: Result) -> dict[str, Any]:
     """The JSON line of a judged history: Jepsen's fields, then ours."""
-    from checker import shape
+    from checker.verdict import jepsen_shape
 
     ours = {name: held for name, held in to_data(result).items() if name != "valid"}
-    return {"history": title(path), **shape.answer(result), **ours}
+    return {"history": title(path), **jepsen_shape.answer(result), **ours}
 
 
-def judge(
-    items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say
-) -> Iterator[tuple[Path, Result, str]]:
+def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) -> Iterator[tuple[Path, Result, str]]:
     """Histories in the order given: (path, result, what is wrong with its content or "").
 
     Small files share one Spark job. Runs get their results.json; nothing is written beside other histories.
@@ -95,7 +95,8 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
 
 def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
     """Write a history in another form, to `out` or the working directory. Raises HarnessError."""
-    from checker import convert, parquet
+    from checker import convert
+    from checker.tables import export as parquet
 
     if form not in convert.FORMATS:
         raise BadInput(f"--format {form}: one of {', '.join(convert.FORMATS)}")
@@ -113,4 +114,4 @@ def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
 
 def options(path: Path, changes: Mapping[str, Any]) -> CheckOptions:
     """How a history is judged: as its plan says, where it has one, with the user's changes."""
-    return assemble.options_of(path if path.is_dir() else path.parent / "-", **changes)
+    return test.options_of(path if path.is_dir() else path.parent / "-", **changes)

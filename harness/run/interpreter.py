@@ -19,10 +19,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from harness.crew import Crew, Member
 from harness.model import codec
 from harness.model.op import INFO, NEMESIS, Op, Process
 from harness.model.protocols import Context, Generator, Pending
+from harness.run.worker_pool import Crew, Member
 
 POLL_S: Final = 0.001  # how soon a waiting generator is asked again
 IDLE_S: Final = 0.05  # the same when it only waits for open ops

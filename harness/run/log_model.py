@@ -20,22 +20,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness import staff, store
-from harness.cluster.versions import parse_version
-from harness.crew import AdminLink
-from harness.live import Live
-from harness.log_brokers import BrokerLog
+from harness import store
+from harness.cluster.distribution.versions import parse_version
 from harness.model import codec
 from harness.model.capabilities import Cluster, Hosts, Network, Processes
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
-from harness.plan import TestPlan
-from harness.sim.actions import Action
-from harness.sim.programs import program
-from harness.sim.records import LogSettings
-from workloads.log_beside import Beside
-from workloads.log_beside import run as run_beside
-from workloads.log_broker_actions import (
+from harness.plan.test_plan import TestPlan
+from harness.run import start_workers
+from harness.run.log_model_brokers import BrokerLog
+from harness.run.progress_display import Live
+from harness.run.worker_pool import AdminLink
+from harness.sim.log_model.actions import Action
+from harness.sim.log_model.programs import program
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model.actions import Topic
+from workloads.log_model.against_brokers import Beside
+from workloads.log_model.against_brokers import run as run_beside
+from workloads.log_model.broker_actions import (
     BROKERS,
     KINDS,
     MOCK,
@@ -44,9 +46,8 @@ from workloads.log_broker_actions import (
     parse_weights,
     topics,
 )
-from workloads.log_model import Topic
-from workloads.log_session import Divergence
-from workloads.log_shrink import shrink
+from workloads.log_model.session import Divergence
+from workloads.log_model.shrink import shrink
 
 DIVERGENCES_MAX: Final = 8
 SHRINK_S: Final = 60.0  # for each divergence
@@ -60,7 +61,7 @@ log = logging.getLogger("harness")
 def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.ExitStack) -> BrokerLog:
     """Topics on the cluster, by two workers that end with `stack`. Raises ClusterTrouble."""
     assert isinstance(cluster, Hosts)
-    config = staff.client_config(plan, cluster.bootstrap)
+    config = start_workers.client_config(plan, cluster.bootstrap)
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     requests, admin = (AdminLink(cluster, config, logs, env, role) for role in ("log", "admin"))
     stack.callback(requests.stop)
@@ -251,9 +252,7 @@ def record(
     done = search.steps + search.left_out
     detail = f"{done} of {plan.steps}, {search.left_out} of them left out"
     tier = {"copied": len(brokers.copied)} if plan.tiered else {}
-    events.write(
-        "steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds, **tier
-    )
+    events.write("steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds, **tier)
     copied = f", {len(brokers.copied)} segments copied to the remote tier" if plan.tiered else ""
     say(f"steps: {detail}, in {seconds:.0f} s{copied}")
 

@@ -1,6 +1,6 @@
 """A topic on real brokers as something that actions of the log model can be done to.
 
-Appends, reads and the like are requests of the log role (`harness.clients.log_role`), in a worker of its own.
+Appends, reads and the like are requests of the log role (`harness.clients.log_model.role`), in a worker of its own.
 What is about the topic or its brokers is done from here: settings, elections, restarts. Each returns when it
 has taken effect everywhere, as far as brokers say: a setting that a broker knows of it has also applied when
 it knows of a later one (`_set`).
@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.cluster import tiered
-from harness.cluster.batches import extent
-from harness.cluster.loopback import LoopbackCluster
-from harness.cluster.versions import parse_version
+from harness.cluster.distribution import tiered_storage
+from harness.cluster.distribution.versions import parse_version
+from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.segment_batches import extent
 from harness.model.capabilities import Cluster, Disks, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.sim.actions import Action, Outcome
-from harness.sim.records import LogSettings
-from workloads.log_beside import Remote, Seen
-from workloads.log_turns import HOUR_MS
+from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model.against_brokers import Remote, Seen
+from workloads.log_model.scripted_sequences import HOUR_MS
 
 Call = Callable[..., Any]
 CALL_S: Final = 90.0
@@ -64,24 +64,20 @@ def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
 
 
 class BrokerLog:
-    """Topics on a cluster, one after another. Satisfies `workloads.log_beside.Brokers`.
+    """Topics on a cluster, one after another. Satisfies `workloads.log_model.against_brokers.Brokers`.
 
     log, admin  calls to the worker of that role
     name        what the names of the topics begin with
     version     of Kafka; empty for librdkafka's mock cluster
     """
 
-    def __init__(
-        self, cluster: Cluster, log: Call, admin: Call, name: str, version: str, replication: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, log: Call, admin: Call, name: str, version: str, replication: int) -> None:
         self._cluster, self._log, self._admin = cluster, log, admin
         self._name, self._version, self._replication = name, version, replication
         self._numbers, self._marks = itertools.count(), itertools.count(_MARK_FROM)
         self._topic, self._partitions, self._held = "", 1, False
         self._tiered = False
-        self.copied: set[tuple[str, int, int]] = (
-            set()
-        )  # (topic, partition, base offset) seen in the remote tier
+        self.copied: set[tuple[str, int, int]] = set()  # (topic, partition, base offset) seen in the remote tier
         self.effect: dict[str, Any] = {}  # of the last restart or election: whom it hit, and what came of it
 
     def open(self, settings: LogSettings) -> BrokerLog:
@@ -130,7 +126,7 @@ class BrokerLog:
             return None
         assert isinstance(self._cluster, LoopbackCluster)
         spans = []
-        for path in tiered.segments(tiered.folder(self._cluster.work_dir), self._topic, partition):
+        for path in tiered_storage.segments(tiered_storage.folder(self._cluster.work_dir), self._topic, partition):
             with contextlib.suppress(OSError, ValueError):  # it is being written, or deleted
                 content = path.read_bytes()
                 end, largest = extent(content)

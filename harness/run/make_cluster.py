@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-from harness import existing
-from harness.cluster.refusals import reasons
+from harness.cluster.local.unsupported import reasons
 from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire
 from harness.model.errors import BadInput
-from harness.plan import TestPlan
+from harness.plan.test_plan import TestPlan
+from harness.run import attached
 from nemesis import table as nemeses
-from nemesis.schedule import Timing
-from workloads.log_broker_actions import wants_disks
+from nemesis.schedule.timing import Timing
+from workloads.log_model.broker_actions import wants_disks
 
 Say = Callable[[str], None]
 
@@ -22,9 +22,9 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
     """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
     needed |= by_load(plan)
     if plan.cluster_name:
-        from harness.cluster import named
+        from harness.cluster.persistent import client
 
-        return named.attach(plan.cluster_name, plan.cluster, plan.run)
+        return client.attach(plan.cluster_name, plan.cluster, plan.run)
     if plan.cluster == "mock":
         from harness.cluster.mock import MockCluster
 
@@ -39,14 +39,15 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
         return _ssh_cluster(plan, work, needed)
     if plan.cluster == "external":
         return _external_cluster(plan, work)
-    from harness.cluster import local, room, tiered
+    from harness.cluster.distribution import tiered_storage
+    from harness.cluster.local import capacity, namespaced
 
-    room.require(len(server_names(plan)), work)
+    capacity.require(len(server_names(plan)), work)
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     if plan.tiered:
-        jar = tiered.jar(plan.kafka_version, say)
-        config |= tiered.settings(jar, tiered.folder(work), plan.nodes)
-    return local.make(
+        jar = tiered_storage.jar(plan.kafka_version, say)
+        config |= tiered_storage.settings(jar, tiered_storage.folder(work), plan.nodes)
+    return namespaced.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
         outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
         metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
@@ -85,11 +86,11 @@ def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clie
 
 def server_names(plan: TestPlan) -> list[str]:
     """The servers that a plan's faults may name."""
-    from harness.cluster import layout
+    from harness.cluster.local import layout
 
     brokers = [f"n{n + 1}" for n in range(plan.nodes)]
     if plan.cluster == "ssh":
-        from harness.cluster import ssh_hosts
+        from harness.cluster.ssh import hosts as ssh_hosts
 
         return [host.name for host in ssh_hosts.load(Path(plan.hosts))]
     if plan.cluster != "local":
@@ -98,16 +99,18 @@ def server_names(plan: TestPlan) -> list[str]:
 
 
 def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
-    from harness.cluster import docker_cluster, docker_redpanda_cluster
+    from harness.cluster.docker import cluster as docker_cluster
+    from harness.cluster.docker import redpanda_cluster
 
     if plan.system == "redpanda":
-        return docker_redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
+        return redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
 
 
 def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster:
-    from harness.cluster import ssh_cluster, ssh_hosts
+    from harness.cluster.ssh import cluster as ssh_cluster
+    from harness.cluster.ssh import hosts as ssh_hosts
 
     config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
     hosts = ssh_hosts.load(Path(plan.hosts))
@@ -117,10 +120,10 @@ def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster
 def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
     from harness.cluster import external
 
-    connection = existing.connecting(plan)
+    connection = attached.connecting(plan)
     brokers = external.find(plan.bootstrap, connection).brokers
     cluster = external.ExternalCluster(plan.bootstrap, connection, brokers, work)
-    config = existing.topic_config(plan)
+    config = attached.topic_config(plan)
     cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, plan.replication_factor, config)
     return cluster
 
@@ -129,13 +132,13 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
     """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
     refused = reasons(needed)
     if plan.cluster_name:
-        lacking = (needed & AT_START) - prepared(existing.plan_of(plan.cluster_name))
+        lacking = (needed & AT_START) - prepared(attached.plan_of(plan.cluster_name))
         again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
         refused |= dict.fromkeys(lacking, f"the cluster {plan.cluster_name} was started without: {again}")
     if plan.cluster == "docker" and Network in needed:
-        from harness.cluster import docker_net
+        from harness.cluster.docker import network
 
-        refused[Network] = docker_net.why_not()
+        refused[Network] = network.why_not()
     return refused
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from harness import pipeline as pipelines
 from harness.generator import Then
 from harness.model.protocols import Fault, Workload
-from harness.plan import TestPlan
-from nemesis import steps
-from workloads import delivery, pipeline, queue, recovery
-from workloads.recovery_table import SCENARIOS
+from harness.plan import pipeline as pipelines
+from harness.plan.test_plan import TestPlan
+from nemesis.recovery import steps
+from workloads import delivery, pipeline, queue
+from workloads.recovery import workload
+from workloads.recovery.scenarios import SCENARIOS
 
 
 def _queue(plan: TestPlan) -> Workload:
@@ -38,11 +39,11 @@ def _delivery(plan: TestPlan) -> Workload:
 
 
 def _recovery(plan: TestPlan) -> Workload:
-    return recovery.workload(plan.scenario, plan.key_count, plan.rate_hz)
+    return workload.workload(plan.scenario, plan.key_count, plan.rate_hz)
 
 
 def _log_model(plan: TestPlan) -> Workload:
-    """Its steps are carried out by `harness.log_run`: none is known before the one before it is done."""
+    """Its steps are carried out by `harness.run.log_model`: none is known before the one before it is done."""
     return Workload("log-model", Then(()), None, "log", ("log-model",))
 
 

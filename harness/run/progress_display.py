@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.live import Live as Drawing
 
 from harness.model.op import FAIL, INFO, NEMESIS, OK, Op
-from harness.panel import Figures, line, panel
-from harness.progress import SECOND_NS, Progress, Unread
-from nemesis.ahead import Ahead, Coming
+from harness.report.progress import SECOND_NS, Progress, Unread
+from harness.run.progress_panel import Figures, line, panel
+from nemesis.schedule.upcoming import Ahead, Coming
 
 LINE_S: Final = 10.0
 DRAW_S: Final = 0.25
@@ -138,9 +138,7 @@ def terminal() -> Console | None:
     if not sys.stdout.isatty() or not os.environ.get("TERM"):
         return None
     console = Console(file=sys.stdout)
-    return (
-        console if console.is_terminal and console.is_interactive and not console.is_dumb_terminal else None
-    )
+    return console if console.is_terminal and console.is_interactive and not console.is_dumb_terminal else None
 
 
 def in_front(console: Console) -> bool:

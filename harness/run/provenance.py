@@ -8,9 +8,9 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-from harness import client_versions
-from harness.cluster import java
-from harness.plan import TestPlan
+from harness.cluster.distribution import java
+from harness.plan.test_plan import TestPlan
+from harness.run import client_versions
 
 PACKAGES = ("kafka-log-harness", "confluent-kafka", "pyspark", "pyarrow", "numpy")
 JAVA_CLIENT = "kafka-clients"
@@ -24,9 +24,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     used = client_versions.used(plan).items()
-    found |= {
-        JAVA_CLIENT if name == "java" else client_versions.PACKAGES[name]: at for name, at in used if at
-    }
+    found |= {JAVA_CLIENT if name == "java" else client_versions.PACKAGES[name]: at for name, at in used if at}
     return {**found, "python": platform.python_version(), "java": java.find().full}
 
 

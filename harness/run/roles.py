@@ -8,11 +8,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from harness.cluster.views import View, newest
 from harness.model.capabilities import MetadataServers
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
-from harness.model.pipeline.numbers import place_of
+from harness.pipeline_app.partition_numbers import place_of
+from harness.protocol.metadata import View, newest
 
 AHEAD: Final = 2  # topics made before a key needs them
 LATELY: Final = 500  # sends
@@ -158,7 +158,7 @@ class Topics:
     """Makes the topic of a key before the key is first used, a few ahead so that nobody waits.
 
     Key k is partition k mod P of the topic `<run>-<k div P>`. Where there are `inputs`, sends name partitions
-    of so many topics by their numbers (harness.model.pipeline.numbers), and all are made ahead.
+    of so many topics by their numbers (harness.pipeline_app.partition_numbers), and all are made ahead.
     """
 
     def __init__(

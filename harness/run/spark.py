@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.cluster import class_archive, java
+from harness.cluster.distribution import cds_archive, java
 from harness.model.errors import Missing
 
 START_TIMEOUT_S: Final = 180.0
@@ -38,7 +38,7 @@ class WarmSpark:
             self._thread.start()
 
     def _work(self) -> None:
-        from checker import session
+        from checker.spark import session
 
         try:
             if self._session is None:
@@ -55,9 +55,7 @@ class WarmSpark:
         assert self._thread is not None
         self._thread.join(START_TIMEOUT_S)
         if self._thread.is_alive():
-            raise Missing(
-                f"Spark's session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?"
-            )
+            raise Missing(f"Spark's session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?")
         if self._error is not None:
             raise self._error
         return self._session
@@ -67,12 +65,12 @@ def _found_java() -> tuple[str, ...]:
     """Make PySpark use a Java that will do; flags for its JVM."""
     found = java.find()
     java.set_env(found, os.environ)
-    return class_archive.of_spark(found)
+    return cds_archive.of_spark(found)
 
 
 def session_now(master: str, size: int | None = None) -> Any:
     """A session in this thread, for histories of so many bytes; None: that is not known."""
-    from checker import session
+    from checker.spark import session
 
     brief = size is not None and size < BRIEF_BYTES
     return session.start(master, brief=brief, jvm_flags=_found_java())
@@ -83,11 +81,11 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
 
     Raises Missing when Spark's Kafka source cannot be had, or as `session_now`.
     """
-    from checker import session
-    from harness.cluster import spark_kafka
+    from checker.spark import session
+    from harness.cluster.distribution import spark_source
 
     found = java.find()
-    connector = spark_kafka.ensure(found, notice)
+    connector = spark_source.ensure(found, notice)
     if connector.note:
         notice(connector.note)
     java.set_env(found, os.environ)
@@ -97,5 +95,5 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
         master, "harness qos", warm=False, brief=True,
         extra={"spark.driver.memory": memory, "spark.jars": jars, **settings},
         # A heap that grows does so by steps for as long as it runs, and collects more often meanwhile.
-        jvm_flags=(*class_archive.of_spark(found), f"-Xms{memory}"),
+        jvm_flags=(*cds_archive.of_spark(found), f"-Xms{memory}"),
     )  # fmt: skip

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import client_versions, existing, loads
 from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
-from harness.crew import AdminLink, Crew
 from harness.model.capabilities import Cluster, Hosts
 from harness.model.errors import BadInput
 from harness.model.protocols import Roles
-from harness.plan import TestPlan
-from harness.roles import AdminRoles, Topics, Viewed, ViewRoles
+from harness.plan.test_plan import TestPlan
+from harness.run import attached, client_versions, make_workload
+from harness.run.roles import AdminRoles, Topics, Viewed, ViewRoles
+from harness.run.worker_pool import AdminLink, Crew
 
 Say = Callable[[str], None]
 log = logging.getLogger("harness")
@@ -33,7 +33,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
-        "connection": existing.connecting(plan),
+        "connection": attached.connecting(plan),
         "run": plan.run,
         "concurrency": plan.concurrency,
         "partitions_per_topic": plan.partitions_per_topic,
@@ -76,7 +76,7 @@ def hire(
 ) -> tuple[Crew, Topics, Roles, AdminLink]:
     """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
     assert isinstance(cluster, Hosts)
-    workload = loads.make(plan)
+    workload = make_workload.make(plan)
     config = client_config(plan, cluster.bootstrap)
     config |= {
         "logic": workload.client,
@@ -89,21 +89,21 @@ def hire(
     direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
     admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
-    stack.callback(existing.remove_topics, plan, cluster, admin.call, say)
+    stack.callback(attached.remove_topics, plan, cluster, admin.call, say)
     ours = {**env, **client_versions.worker_env(plan, say)}
     problem = admin.call("problem", 30.0) if ours == env else _problem(cluster, config, folder, ours)
     if problem:
         raise BadInput(str(problem))
     crew = Crew(cluster, config, plan.concurrency, plan.clients_per_worker, folder / "logs", ours)
     stack.callback(crew.stop)
-    config_of_topics = existing.topic_config(plan)
+    config_of_topics = attached.topic_config(plan)
     topics = Topics(
         admin.call, plan.run, plan.partitions_per_topic, plan.replication_factor, config_of_topics,
         inputs=plan.input_topics if plan.workload == "pipeline" else 0,
     )  # fmt: skip
     topics.ensure(plan.partition_count - 1)
-    existing.check_allowed(plan, admin.call)
-    existing.remove_left(cluster, admin.call)
+    attached.check_allowed(plan, admin.call)
+    attached.remove_left(cluster, admin.call)
     crew.start()
     if isinstance(cluster, Viewed):
         group = client_settings(config).group_id

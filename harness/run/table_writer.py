@@ -42,7 +42,7 @@ class Roller:
 
     def _work(self) -> None:
         while (segment := self._waiting.get()) is not None and not self._stopping:
-            command = [sys.executable, "-m", "checker.segments", str(segment), str(self._tables)]
+            command = [sys.executable, "-m", "checker.tables.join_segments", str(segment), str(self._tables)]
             try:
                 self._child = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -56,9 +56,7 @@ class Roller:
             if self._stopping:
                 return  # ended by us
             if self._child.returncode:
-                log.warning(
-                    "%s was not turned into tables: %s", segment, said.decode(errors="replace")[-500:]
-                )
+                log.warning("%s was not turned into tables: %s", segment, said.decode(errors="replace")[-500:])
                 return
 
     def _end(self) -> None:

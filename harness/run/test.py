@@ -16,23 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness import (
-    client_versions,
-    clusters,
-    existing,
-    keeping_data,
-    loads,
-    log_run,
-    pipeline,
-    staff,
-    store,
-    timetable,
-)
-from harness import plan as plans
-from harness.cluster import java, owners
+from harness import store
+from harness.cluster.distribution import java
+from harness.cluster.local import process_owner
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
-from harness.interpreter import Interpreter, Limits, fault_of
-from harness.live import Live
 from harness.model.capabilities import Cluster, Logs
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
@@ -40,15 +27,29 @@ from harness.model.op import NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.protocols import Env, Fault, Generator, Workload
 from harness.model.result import Result, to_data
-from harness.plan import TestPlan
-from harness.provenance import git_commit, versions
-from harness.rolling import Roller
-from harness.spark import WarmSpark
+from harness.plan import pipeline
+from harness.plan import schedule as timetable
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
+from harness.run import (
+    attached,
+    client_versions,
+    log_model,
+    make_cluster,
+    make_workload,
+    start_workers,
+)
+from harness.run.interpreter import Interpreter, Limits, fault_of
+from harness.run.progress_display import Live
+from harness.run.provenance import git_commit, versions
+from harness.run.spark import WarmSpark
+from harness.run.table_writer import Roller
+from harness.stored import kept_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
-from nemesis import triggers
-from nemesis.ahead import Ahead
-from nemesis.schedule import Timing
+from nemesis.schedule import triggers
+from nemesis.schedule.timing import Timing
+from nemesis.schedule.upcoming import Ahead
 
 Say = Callable[[str], None]
 LATER_S: Final = 10.0  # beyond the load, for a fault that waits for health between two of its steps
@@ -134,18 +135,18 @@ def run(
     where: Where | None = None,
 ) -> Outcome:
     """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `timetable.checked`."""
-    plan = existing.settled(plan)
-    names = nemeses.canonical(",".join(plan.nemesis), clusters.server_names(plan))
-    schedule = timetable.checked(plan, clusters.server_names(plan), names, where)
+    plan = attached.settled(plan)
+    names = nemeses.canonical(",".join(plan.nemesis), make_cluster.server_names(plan))
+    schedule = timetable.checked(plan, make_cluster.server_names(plan), names, where)
     plan = plan.model_copy(update={"nemesis": names, "schedule": schedule})
     timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
-    faults = (*nemeses.faults((*names, *plan.scheduled), timing), *loads.driven(plan))
+    faults = (*nemeses.faults((*names, *plan.scheduled), timing), *make_workload.driven(plan))
     nemeses.refuse_unsubscribed(faults, plan.sub_via)
     spark = WarmSpark(spark_master)
     java.find()
-    folder = store.new_run(runs, existing.run_name(plan))
+    folder = store.new_run(runs, attached.run_name(plan))
     handler = attach_log(folder)
-    (folder / store.OWNER).write_text(owners.owner(os.getpid()))
+    (folder / store.OWNER).write_text(process_owner.owner(os.getpid()))
     try:
         plan = plan.model_copy(
             update={
@@ -171,10 +172,10 @@ def _run_in(
     folder: Path, plan: TestPlan, faults: tuple[Fault, ...], say: Say, spark: WarmSpark, quiet: bool
 ) -> Outcome:
     needed = nemeses.needed(faults)
-    cluster = clusters.make(plan, folder / "cluster", say, needed)
-    nemeses.refuse_unsupported(faults, cluster, clusters.cannot(plan), clusters.refusals(plan, needed))
-    clusters.refuse_load(plan, cluster)
-    triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, clusters.cannot(plan))
+    cluster = make_cluster.make(plan, folder / "cluster", say, needed)
+    nemeses.refuse_unsupported(faults, cluster, make_cluster.cannot(plan), make_cluster.refusals(plan, needed))
+    make_cluster.refuse_load(plan, cluster)
+    triggers.refuse_unsupported(timetable.entries(plan.schedule), cluster, make_cluster.cannot(plan))
     client_versions.fetch(plan, say)
     interrupted = False
     with contextlib.ExitStack() as stack:
@@ -186,9 +187,9 @@ def _run_in(
             say(f"your own tools reach the brokers at {reached}")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, say, quiet)
         if plan.keep_data:  # before the verdict: a check may look at it
-            keeping_data.keep(folder, cluster, plan.run, say)
+            kept_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        session = None if plan.workload == log_run.WORKLOAD else spark.get()  # the steps are judged already
+        session = None if plan.workload == log_model.WORKLOAD else spark.get()  # the steps are judged already
         result = check_run(folder, judged_by(plan), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _tell(folder, result, say, time.monotonic() - began)
@@ -211,20 +212,20 @@ def _record(
     quiet: bool,
 ) -> bool:
     """Run the load and the final polls, and write the history. Whether the user interrupted it."""
-    if plan.workload == log_run.WORKLOAD:
+    if plan.workload == log_model.WORKLOAD:
         with interruptible(lambda: None) as pressed:
-            log_run.record(folder, plan, cluster, stack, say, quiet, pressed)
+            log_model.record(folder, plan, cluster, stack, say, quiet, pressed)
             return pressed()
     spark.start()
     if plan.workload == "pipeline":
         pipeline.describe(folder, plan)
-    crew, topics, roles, admin = staff.hire(folder, plan, cluster, stack, say)
+    crew, topics, roles, admin = start_workers.hire(folder, plan, cluster, stack, say)
     spark.get()
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(plan, faults))
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
-    events.write("clients", "library of each slot", libraries=staff.libraries_of_slots(plan))
+    events.write("clients", "library of each slot", libraries=start_workers.libraries_of_slots(plan))
 
     counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
@@ -268,7 +269,7 @@ def _record(
         with live.showing(quiet), interruptible(interrupted) as pressed:
             try:
                 watch.start()
-                interpreter.run(whole_run(plan, loads.make(plan), faults))
+                interpreter.run(whole_run(plan, make_workload.make(plan), faults))
             except HarnessError as error:
                 events.write("trouble", str(error))
                 log.error("the run was cut short: %s", error)
@@ -284,7 +285,7 @@ def _ahead(plan: TestPlan, faults: tuple[Fault, ...]) -> Ahead:
     """When which fault will come, for whoever watches."""
     schedule = timetable.entries(plan.schedule)
     timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
-    in_turns = () if loads.make(plan).drives_faults else nemeses.rotations(faults, schedule)
+    in_turns = () if make_workload.make(plan).drives_faults else nemeses.rotations(faults, schedule)
     return Ahead(in_turns, schedule, timing, plan.time_limit_s)
 
 
@@ -312,18 +313,19 @@ def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored:
 
 
 def _tell(folder: Path, result: Result, say: Say, seconds: float) -> None:
-    from harness.report import prose
+    from harness.report.text import summary
 
     say("")
-    say(prose.summary(folder, result, brief=True))
+    say(summary.summary(folder, result, brief=True))
     say(f"checked in {seconds:.1f} s")
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
     """Draw the plots, the pages of the keys in which something is wrong, and the run page; name the pages."""
-    from harness.report import listing, plots
     from harness.report.order import draw as orders
     from harness.report.page import draw as run_page
+    from harness.report.plots import plots
+    from harness.stored import listing
 
     drawn = plots.draw(folder)
     result = listing.result_of(folder)
@@ -340,7 +342,7 @@ def judged_by(plan: TestPlan) -> CheckOptions:
     its workload."""
     options = plan.check_options()
     settings = nemeses.weakened(options.settings, options.expected_faults, plan.scheduled)
-    return replace(options, checks=loads.make(plan).checks, settings=settings)
+    return replace(options, checks=make_workload.make(plan).checks, settings=settings)
 
 
 def options_of(folder: Path, **changes: Any) -> CheckOptions:

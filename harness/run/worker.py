@@ -1,6 +1,6 @@
 """A worker process: the clients of some slots, the admin role, or the log role.
 
-Started as `python -m harness.worker`, with a stream socket as descriptor 3 that carries JSON lines.
+Started as `python -m harness.run.worker`, with a stream socket as descriptor 3 that carries JSON lines.
 
     to a worker      {"do":"setup","role":"ops","client":{...}}   once, first
                      an op line (an invocation)                   for a process; its slot is process % slots
@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from harness.clients import bounded
+from harness.clients import call_timeout
 from harness.clients.table import admin_opener, library_of, opener
 from harness.model import codec
 from harness.model.op import FAIL, INFO, Op
@@ -164,7 +164,7 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
         worker.take(line, batch)
         if batch:
             sock.sendall(b"".join(batch))
-        if client["inline"] and bounded.stuck():
+        if client["inline"] and call_timeout.stuck():
             return  # a library call hangs for good, with its threads: the run puts a new worker in this place
 
 
@@ -173,7 +173,7 @@ def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str,
 
 
 def serve_log(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
-    from harness.clients.log_role import LogRole
+    from harness.clients.log_model.role import LogRole
 
     _serve_calls(sock, inbox, LogRole(setup["client"]))
 

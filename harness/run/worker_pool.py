@@ -23,7 +23,7 @@ import orjson
 
 from harness.model.capabilities import Child, Hosts
 from harness.model.errors import ClusterTrouble
-from harness.worker import RECEIVE_BYTES
+from harness.run.worker import RECEIVE_BYTES
 
 READY_TIMEOUT_S: Final = 30.0
 ZOMBIES_MAX: Final = 64
@@ -50,9 +50,7 @@ def launch(
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
     try:
-        child = hosts.spawn(
-            name, [sys.executable, "-m", "harness.worker"], dict(env), [theirs.fileno()], str(log)
-        )
+        child = hosts.spawn(name, [sys.executable, "-m", "harness.run.worker"], dict(env), [theirs.fileno()], str(log))
     finally:
         theirs.close()
     ours.sendall(orjson.dumps(setup, option=orjson.OPT_APPEND_NEWLINE))
@@ -90,9 +88,7 @@ class Crew:
         while not all(member.ready for member in self._members):
             if time.monotonic() > deadline:
                 slow = ", ".join(member.name for member in self._members if not member.ready)
-                raise ClusterTrouble(
-                    f"workers {slow} did not start in {READY_TIMEOUT_S:.0f} s; see {self._logs}"
-                )
+                raise ClusterTrouble(f"workers {slow} did not start in {READY_TIMEOUT_S:.0f} s; see {self._logs}")
             for member, line in self.receive(0.1):
                 if line is None:
                     raise ClusterTrouble(f"worker {member.name} ended while starting; see {self._logs}")

@@ -45,9 +45,7 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], asked: Ask
     return kept
 
 
-def _without_one(
-    kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], asked: Asked
-) -> list[T] | None:
+def _without_one(kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], asked: Asked) -> list[T] | None:
     """What is left when the first of so many pieces that can go has gone; None when none can."""
     cuts = [len(kept) * n // pieces for n in range(pieces + 1)]
     for n in range(pieces):

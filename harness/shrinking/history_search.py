@@ -24,10 +24,10 @@ from harness.model.errors import BadHistory
 from harness.model.op import Op, polls, sends
 from harness.model.options import CheckOptions
 from harness.shrinking import oracle
-from harness.shrinking.around import circles
 from harness.shrinking.ddmin import Asked, minimal
 from harness.shrinking.oracle import Findings, Target
-from harness.shrinking.part import Name, Place, Whole, cut, name, places
+from harness.shrinking.starting_points import circles
+from harness.shrinking.sub_history import Name, Place, Whole, cut, name, places
 
 ASKS_MAX: Final = 5_000
 REPAIRS_MAX: Final = 6

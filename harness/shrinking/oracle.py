@@ -12,19 +12,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from checker import check, ingest
+from checker import check
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.bucket import Bucket
-from checker.coding import decoder, text_of
-from checker.cycle_types import SUMMARIES
-from checker.ends import ends_of
-from checker.jepsen import ALWAYS_ALLOWED
-from checker.source import in_memory
-from checker.witness import plain
+from checker.cycles.types import SUMMARIES
+from checker.kernels.bucket import Bucket
+from checker.kernels.ends import ends_of
+from checker.kernels.jepsen_rules import ALWAYS_ALLOWED
+from checker.kernels.witness import plain
+from checker.tables import ingest
+from checker.tables.coding import decoder, text_of
+from checker.tables.source import in_memory
 from harness.model.op import Op
 from harness.model.options import CheckOptions
-from harness.shrinking.part import Name, name
+from harness.shrinking.sub_history import Name, name
 
 Witness = Mapping[str, Any]
 # What a witness says of its surroundings, which a part of the history has fewer of.
@@ -128,8 +129,7 @@ class Target:
     def among(self, witnesses: Sequence[Witness]) -> bool:
         """Whether the witness is there, and says as much about why."""
         return any(
-            self.claim in identities(self.anomaly, one) and _grounds(self.witness) <= _grounds(one)
-            for one in witnesses
+            self.claim in identities(self.anomaly, one) and _grounds(self.witness) <= _grounds(one) for one in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
@@ -148,9 +148,7 @@ class Target:
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False
         missing = {
-            name(witness["key"])
-            for anomaly in ("lost-write", UNSEEN)
-            for witness in found.witnesses.get(anomaly, ())
+            name(witness["key"]) for anomaly in ("lost-write", UNSEEN) for witness in found.witnesses.get(anomaly, ())
         }
         return all(key in found.complete for key in missing & self.complete)
 

@@ -8,18 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import assemble
-from harness import plan as plans
 from harness.experiments.expect import wilson
-from harness.model.errors import (
-    EXIT_INVALID,
-    EXIT_UNKNOWN,
-    EXIT_VALID,
-    BadInput,
-    ClusterTrouble,
-)
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
 from harness.model.result import Result
-from harness.plan import TestPlan
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
+from harness.run import test
 
 Say = Callable[[str], None]
 
@@ -54,9 +48,7 @@ def plan_of(run: Path) -> TestPlan:
     """The plan that a run was made with. Raises BadInput where there is none."""
     path = run / "plan.yaml"
     if not path.is_file():
-        raise BadInput(
-            f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)"
-        )
+        raise BadInput(f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)")
     return plans.load(path)
 
 
@@ -64,7 +56,7 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
     """Carry out a plan. Raises BadInput, Missing, and KeyboardInterrupt when the user interrupts it."""
     began = time.monotonic()
     try:
-        outcome = assemble.run(plan, runs_dir, lambda text: None, spark_master, quiet=True)
+        outcome = test.run(plan, runs_dir, lambda text: None, spark_master, quiet=True)
     except ClusterTrouble as error:
         return Repeat("unknown", {}, time.monotonic() - began, why=str(error))
     if outcome.interrupted:

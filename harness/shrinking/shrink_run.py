@@ -22,11 +22,12 @@ from harness.model.errors import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.result import Result
-from harness.report import oplog, optext, piped, spans
-from harness.report.teller import plain, seconds
-from harness.shrinking import history, oracle, part, target
-from harness.shrinking.history import Shrunk
+from harness.report.text import op_text, pipeline_moments
+from harness.report.text.phrases import plain, seconds
+from harness.shrinking import history_search, oracle, sub_history, target
+from harness.shrinking.history_search import Shrunk
 from harness.shrinking.target import Chosen
+from harness.stored import fault_spans, op_log
 
 FOLDER: Final = "shrunk"
 
@@ -55,10 +56,8 @@ def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, 
     try:
         chosen = target.choose(run, result, asked)
         if program := chosen.witness.get("program"):  # of the log model
-            raise BadInput(
-                f"{run / program} is as short as it gets; next: harness model replay {run / program}"
-            )
-        if piped.is_one(chosen.anomaly.name):
+            raise BadInput(f"{run / program} is as short as it gets; next: harness model replay {run / program}")
+        if pipeline_moments.is_one(chosen.anomaly.name):
             raise BadInput(
                 f"{run}: {chosen.anomaly.name} is of a pipeline: it is judged from what instances noted and "
                 "readers read, of which a part of the operations is no smaller run; make its faults fewer "
@@ -71,10 +70,10 @@ def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, 
             f"{run}: its results are not as a check writes them ({type(error).__name__}: {error}); "
             f"judge it again: harness check {run}"
         ) from None
-    found = history.shrink(whole, aimed, keys or frozenset(part.keys_of(whole.units)), options)
+    found = history_search.shrink(whole, aimed, keys or frozenset(sub_history.keys_of(whole.units)), options)
     if found is None and keys:  # what happened to other keys tells that an op committed, say
         whole, aimed = target.aim(run, result, chosen, frozenset(), options)
-        found = history.shrink(whole, aimed, frozenset(part.keys_of(whole.units)), options)
+        found = history_search.shrink(whole, aimed, frozenset(sub_history.keys_of(whole.units)), options)
     if found is None:
         raise BadInput(
             f"{run}: its history does not show {chosen.anomaly.name}#{chosen.number}: the results are of "
@@ -92,7 +91,9 @@ def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
     under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
     begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)
     rows = [{"time_ns": op.time_ns, "value": orjson.dumps(op.value).decode(), **op.extra} for op in nemesis]
-    on = {(span.fault, span.begin_ns, span.end_ns) for span in spans.during(spans.of_rows(rows), begin, end)}
+    on = {
+        (span.fault, span.begin_ns, span.end_ns) for span in fault_spans.during(fault_spans.of_rows(rows), begin, end)
+    }
     return [
         op
         for op in nemesis
@@ -104,7 +105,7 @@ def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
 
 
 def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
-    header = oplog.OpLog(run).header
+    header = op_log.OpLog(run).header
     lines = [codec.header(run.name, 0, header.wall_ns if header else 0, 0, shrunk_from=run.name)]
     lines += [codec.encode(op) for op in sorted(ops, key=lambda op: op.index)]
     try:
@@ -147,10 +148,7 @@ def text(small: Small, result: Result) -> str:
     few = "" if shrunk.minimal else ", perhaps not the fewest (the search was cut short)"
     head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
     lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _told(op))]
-    bad = (
-        ", ".join(f"{held.name} {held.count:,}" for held in result.anomalies if held.bad)
-        or "nothing that counts"
-    )
+    bad = ", ".join(f"{held.name} {held.count:,}" for held in result.anomalies if held.bad) or "nothing that counts"
     return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
 
 
@@ -191,7 +189,7 @@ def _told(op: Op) -> list[str]:
         return [f"{head}begins {op.f}{': ' if asked else ''}{asked}"]
     why = f" ({plain(op.error)})" if op.error else ""
     lines = [f"{head}{op.f} {op.type}{why}"]
-    lines += [f"{'':>24}{line}" for line in (*optext.micro_ops(_spoken(op.value), {}), *_positions(op))]
+    lines += [f"{'':>24}{line}" for line in (*op_text.micro_ops(_spoken(op.value), {}), *_positions(op))]
     return lines
 
 
@@ -201,16 +199,16 @@ def _spoken(value: Any) -> Any:
 
 
 def _asked(op: Op) -> str:
-    if op.f in part.MICRO and isinstance(op.value, list):
+    if op.f in sub_history.MICRO and isinstance(op.value, list):
         sent = [f"{plain(mop[2])} to key {plain(mop[1])}" for mop in op.value if mop and mop[0] == "send"]
         return ", ".join(sent)
     return f"keys {', '.join(map(plain, op.value))}" if isinstance(op.value, list) else ""
 
 
 def _positions(op: Op) -> list[str]:
-    ends = {part.name(row[0]): row[2] for row in op.extra.get("ends") or ()}
+    ends = {sub_history.name(row[0]): row[2] for row in op.extra.get("ends") or ()}
     return [
-        f"stands at offset {position} of key {plain(key)}, whose log ends at {ends[part.name(key)]}"
+        f"stands at offset {position} of key {plain(key)}, whose log ends at {ends[sub_history.name(key)]}"
         for key, position in op.extra.get("positions") or ()
-        if part.name(key) in ends
+        if sub_history.name(key) in ends
     ]

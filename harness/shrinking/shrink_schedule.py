@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import plan as plans
-from harness import timetable
 from harness.model.errors import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
 from harness.model.result import Result
-from harness.plan import TestPlan
-from harness.report import found, spans
-from harness.shrinking import again, schedule
-from harness.shrinking.again import Repeat
-from harness.shrinking.folder import FOLDER
-from harness.shrinking.schedule import Injection, Size
+from harness.plan import schedule as timetable
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
+from harness.report.text import witness_lookup
+from harness.shrinking import plan_search, replay
+from harness.shrinking.plan_search import Injection, Size
+from harness.shrinking.replay import Repeat
+from harness.shrinking.shrink_run import FOLDER
+from harness.stored import fault_spans
 from nemesis import table as nemeses
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 
 Say = Callable[[str], None]
 FOR_MIN_S = 0.5
@@ -31,7 +32,7 @@ def size_of(plan: TestPlan) -> Size:
     return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries)
 
 
-def written(plan: TestPlan, on: Sequence[spans.Span]) -> Size | None:
+def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
     """The faults of a run at the times at which they came; None where none came, or a schedule is there."""
     stops = {
         fault.name: fault.rounds.stop is not None
@@ -56,9 +57,7 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
         {"fault": one.fault, "at": one.at_s, **({} if one.for_s is None else {"for": one.for_s})}
         for one in size.injections
     ]
-    values = plan.model_dump(
-        by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"}
-    )
+    values = plan.model_dump(by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"})
     changed = {
         "nemesis": size.rhythm, "time_limit_s": size.seconds, "concurrency": size.clients,
         "rate_hz": size.rate_hz, "seed": plan.seed + n,
@@ -124,13 +123,13 @@ def shrink(
     except ValueError as error:
         raise BadInput(f"--budget {budget}: {error}") from None
     name = _anomaly(run, result, anomaly)
-    plan = again.plan_of(run)
+    plan = replay.plan_of(run)
     trial = Trial(
         plan, name, times, time.monotonic() + float(seconds),
-        lambda chosen: again.once(chosen, runs_dir, spark_master), say,
+        lambda chosen: replay.once(chosen, runs_dir, spark_master), say,
     )  # fmt: skip
     say(f"{name} in most of {times} runs of each plan, for {budget} at most")
-    came = schedule.search(size_of(plan), written(plan, spans.of_run(run)), trial.shows)
+    came = plan_search.search(size_of(plan), written(plan, fault_spans.of_run(run)), trial.shows)
     if came.best is None:
         why = (
             "the budget was gone before that was known"
@@ -155,7 +154,7 @@ def shrink(
 def _anomaly(run: Path, result: Result, asked: str | None) -> str:
     """Raises BadInput."""
     if asked is not None:
-        return found.anomaly(result, found.asked(asked).name).name
+        return witness_lookup.anomaly(result, witness_lookup.asked(asked).name).name
     bad = [held.name for held in result.anomalies if held.bad]
     if not bad:
         raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from harness.model.op import OK, polls, sends
-from harness.report.involved import named_ops, pairs
+from harness.report.text.involved_ops import named_ops, pairs
 from harness.shrinking.oracle import Target
-from harness.shrinking.part import ASSIGNING, Name, Place, Unit, Whole, name, places
+from harness.shrinking.sub_history import ASSIGNING, Name, Place, Unit, Whole, name, places
 
 WRITERS_MAX: Final = 4
 READERS_MAX: Final = 4

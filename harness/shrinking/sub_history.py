@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from checker.coding import text_of
-from checker.lines import Notes, read
+from checker.tables.coding import text_of
+from checker.tables.read_history import Notes, read
 from harness.model import codec
 from harness.model.op import INVOKE, NEMESIS, Op, polls, sends
 
@@ -125,9 +125,7 @@ def of_keys(op: Op, keys: AbstractSet[Name]) -> Op:
     return _trimmed(op, lambda key: name(key) in keys, lambda key, value: True)
 
 
-def cut(
-    whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: AbstractSet[Place]
-) -> list[Op]:
+def cut(whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: AbstractSet[Place]) -> list[Op]:
     """The ops of some units on some keys without the dropped records, in index order; see the module."""
     writers = whole.writers
 

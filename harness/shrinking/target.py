@@ -11,11 +11,12 @@ from typing import Any
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result
-from harness.report import found, involved, lookup
-from harness.report.oplog import OpLog
+from harness.report.text import involved_ops, witness_lookup
 from harness.shrinking import oracle
 from harness.shrinking.oracle import Target, Witness
-from harness.shrinking.part import Name, Whole, load, name
+from harness.shrinking.sub_history import Name, Whole, load, name
+from harness.stored import facts
+from harness.stored.op_log import OpLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,21 @@ def choose(run: Path, result: Result, asked: str | None) -> Chosen:
         bad = [held for held in result.anomalies if held.bad] or list(result.anomalies)
         if not bad:
             raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to make smaller")
-        wanted = found.Asked(bad[0].name, 1)
+        wanted = witness_lookup.Asked(bad[0].name, 1)
     else:
-        wanted = found.asked(asked)
-    held = found.anomaly(result, wanted.name)
+        wanted = witness_lookup.asked(asked)
+    held = witness_lookup.anomaly(result, wanted.name)
     if held.name == oracle.UNSEEN:
         return Chosen(held, wanted.number, _unseen(run, held, wanted.number))
     number = wanted.number
     if "#" not in (asked or "") and oracle.is_cycle(held.name) and held.bad:
         number = _first_forbidden(run, held)
-    return Chosen(held, number, found.one(run, held, number))
+    return Chosen(held, number, witness_lookup.one(run, held, number))
 
 
 def _first_forbidden(run: Path, held: AnomalyFound) -> int:
     """The number of the first cycle that counts against the verdict."""
-    numbered = enumerate(found.numbered(run, held), 1)
+    numbered = enumerate(witness_lookup.numbered(run, held), 1)
     return next((number for number, witness in numbered if witness.get("forbidden")), 1)
 
 
@@ -61,20 +62,20 @@ def _unseen(run: Path, held: AnomalyFound, number: int) -> Witness:
 
 def _rows(run: Path, held: AnomalyFound) -> list[dict[str, Any]]:
     """The witnesses of `unseen` key by key, as the kernel gives them."""
-    rows = [dict(row) for row in found.stored(run, held.name) if row.get("messages")]
+    rows = [dict(row) for row in witness_lookup.stored(run, held.name) if row.get("messages")]
     if rows or not held.witnesses:
         return rows
     told = held.witnesses[0]
     read = told.get("read_to_end") or ()
     return [
-        {"key": involved.key_of(key), "count": len(values), "messages": values, "complete": key in read}
+        {"key": involved_ops.key_of(key), "count": len(values), "messages": values, "complete": key in read}
         for key, values in (told.get("messages") or {}).items()
         if values
     ]
 
 
 def _witnesses(run: Path, held: AnomalyFound) -> Iterator[Witness]:
-    return iter(_rows(run, held)) if held.name == oracle.UNSEEN else found.numbered(run, held)
+    return iter(_rows(run, held)) if held.name == oracle.UNSEEN else witness_lookup.numbered(run, held)
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
@@ -98,7 +99,7 @@ def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
     """The keys that a witness is about; none when it names none."""
     if chosen.anomaly.name == oracle.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
-    about = involved.of_witness(chosen.anomaly.name, chosen.witness, lookup.of_run(run), OpLog(run))
+    about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, facts.of_run(run), OpLog(run))
     return frozenset(map(name, about.keys))
 
 
@@ -111,10 +112,6 @@ def aim(
     if not oracle.is_cycle(chosen.anomaly.name):
         ops = sorted((op for unit in whole.units for op in unit.ops), key=lambda op: op.index)
         complete = oracle.complete(ops)
-    claim = (
-        ""
-        if oracle.is_cycle(chosen.anomaly.name)
-        else next(oracle.identities(chosen.anomaly.name, chosen.witness))
-    )
+    claim = "" if oracle.is_cycle(chosen.anomaly.name) else next(oracle.identities(chosen.anomaly.name, chosen.witness))
     target = Target(chosen.anomaly.name, chosen.witness, claim, _known(run, result, keys), complete)
     return whole, target

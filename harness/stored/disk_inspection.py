@@ -14,19 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker import ingest, segments, stored
-from checker.coding import BASE
 from checker.disk import causes, contents, folders, truncations
 from checker.disk.causes import Finding, Log, Read, Sent
 from checker.disk.replicas import Comparison, compare
 from checker.disk.truncations import Truncation
-from checker.schema import OK
-from harness import plan as plans
+from checker.tables import ingest, join_segments, load
+from checker.tables.coding import BASE
+from checker.tables.schema import OK
 from harness.clients import payload
-from harness.keeping_data import FOLDER
 from harness.model.errors import BadInput
-from harness.plan import TestPlan
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
 from harness.store import is_run
+from harness.stored.kept_data import FOLDER
 
 SERVER_LOG: Final = "server.log"
 _Partition = tuple[str, int]
@@ -106,7 +106,7 @@ def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Se
 
 @lru_cache(maxsize=4)  # the keys of a bucket come one after another
 def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
-    return stored.bucket_columns(folder, kind, bucket, *names)
+    return load.bucket_columns(folder, kind, bucket, *names)
 
 
 class _History:
@@ -115,11 +115,11 @@ class _History:
     def __init__(self, run: Path, plan: TestPlan) -> None:
         self._plan, self._folder = plan, run / "tables"
         meta = ingest.ready(run, self._folder, None)
-        meta = meta or segments.make(run, self._folder, None, lambda text: None, None)
+        meta = meta or join_segments.make(run, self._folder, None, lambda text: None, None)
         self._bucket: dict[int, int] = {}
         self.keys: list[int] = []
         for bucket in range(meta["buckets"]):
-            keys = stored.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
+            keys = load.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
             for key in np.unique(keys).tolist():
                 if 0 <= key < BASE:
                     self._bucket[key] = bucket

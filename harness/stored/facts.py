@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.report import spans
+from harness.stored import fault_spans
 
 # Keys and values that are not plain integers stand in the tables as codes from here upwards, in the order of
 # tables/_dictionary.json (see docs/history.md).
@@ -75,7 +75,7 @@ class Facts(Protocol):
     """What prose asks: of a whole run (Lookup), or of what a page holds."""
 
     @property
-    def spans(self) -> Sequence[spans.Span]: ...
+    def spans(self) -> Sequence[fault_spans.Span]: ...
 
     def op(self, id_: int, /) -> OpFact | None: ...
 
@@ -95,9 +95,9 @@ class Lookup:
         self._records = lru_cache(maxsize=256)(self._read_records)
 
     @cached_property
-    def spans(self) -> list[spans.Span]:
+    def spans(self) -> list[fault_spans.Span]:
         """The faults of the run."""
-        return spans.of_run(self._tables.parent)
+        return fault_spans.of_run(self._tables.parent)
 
     def open(self) -> None:
         """Look whether the tables are there and whole. Raises OSError, ValueError, KeyError."""

@@ -143,6 +143,4 @@ def of_run(run: Path) -> list[Span]:
 
 def during(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
     """The spans that were on at any time between two times."""
-    return [
-        span for span in spans if span.begin_ns <= end_ns and (span.end_ns is None or begin_ns <= span.end_ns)
-    ]
+    return [span for span in spans if span.begin_ns <= end_ns and (span.end_ns is None or begin_ns <= span.end_ns)]

@@ -16,7 +16,7 @@ import yaml
 
 from harness.model.errors import BadInput
 from harness.model.result import Result, from_data
-from harness.report import damaged
+from harness.stored import damaged
 
 LATEST: Final = "latest"
 OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
@@ -80,9 +80,7 @@ def _small(data: Any) -> bool:
         held = left.pop()
         if isinstance(held, int) and abs(held) >= INT_MAX:  # no setting, and no float holds it
             return False
-        left.extend(
-            (*held, *held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ()
-        )
+        left.extend((*held, *held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ())
     return False
 
 
@@ -155,9 +153,7 @@ def row(folder: Path, plan: Mapping[str, Any]) -> RunRow:
         nemesis=faults_of(plan),
         acks=str(plan.get("acks") or ""),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
-        anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad)
-        if result
-        else (),
+        anomalies=tuple((found.name, found.count) for found in result.anomalies if found.bad) if result else (),
     )
 
 
@@ -171,9 +167,7 @@ def table(listed: Sequence[RunRow], limit: int = 30) -> str:
     lines = [HEAD, *(_cells(row) for row in listed[: max(limit, 0)])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)]
     text = [
-        "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
-        ).rstrip()
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
         for line in lines
     ]
     if len(listed) > limit:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from checker.pipeline import logs
-from checker.pipeline.logs import EventPattern, LogPattern
-from checker.pipeline.machine import OF_OFFSET, OF_PARTITIONS, OF_RANGE
+from checker.pipeline import foreign_logs
+from checker.pipeline.foreign_logs import EventPattern, LogPattern
+from checker.pipeline.offset_machine import OF_OFFSET, OF_PARTITIONS, OF_RANGE
 from harness import yaml_data
 from harness.model.errors import BadInput
 from harness.yaml_data import Loaded, Place
@@ -38,8 +38,8 @@ def load(path: Path) -> LogPattern:
             hint = yaml_data.did_you_mean(str(key), KEYS) or f"there are {', '.join(KEYS)}"
             raise BadInput(f"{loaded.where((key,))}: {key}: no such key; {hint.strip()}")
     form = _time(loaded)
-    line, each = _regex(loaded, ("line",), ""), _regex(loaded, ("each",), logs.ONE_PARTITION)
-    if not {"topic", "partition"} <= logs.groups(each):
+    line, each = _regex(loaded, ("line",), ""), _regex(loaded, ("each",), foreign_logs.ONE_PARTITION)
+    if not {"topic", "partition"} <= foreign_logs.groups(each):
         raise BadInput(f"{loaded.where(('each',), True)}: each: it needs the groups topic and partition")
     return LogPattern(_events(loaded, line), form, line, _text(loaded, ("instance",), ""), each)
 
@@ -64,27 +64,25 @@ def _regex(loaded: Loaded, place: Place, default: str | None = None) -> str:
     """A regular expression, in RE2's syntax, whose groups all have one of the known names."""
     found = _text(loaded, place, default)
     at = loaded.where(place, True)
-    if why := logs.wrong(found):
-        raise BadInput(
-            f"{at}: {place[-1]}: not a regular expression ({why}); RE2's syntax, groups with names"
-        )
-    if unknown := sorted(logs.groups(found) - logs.GROUPS):
-        hint = yaml_data.did_you_mean(unknown[0], sorted(logs.GROUPS))
+    if why := foreign_logs.wrong(found):
+        raise BadInput(f"{at}: {place[-1]}: not a regular expression ({why}); RE2's syntax, groups with names")
+    if unknown := sorted(foreign_logs.groups(found) - foreign_logs.GROUPS):
+        hint = yaml_data.did_you_mean(unknown[0], sorted(foreign_logs.GROUPS))
         raise BadInput(
             f"{at}: {place[-1]}: no group is called {unknown[0]!r}; {hint}"
-            f"there are {', '.join(sorted(logs.GROUPS))}"
+            f"there are {', '.join(sorted(foreign_logs.GROUPS))}"
         )
     return found
 
 
 def _time(loaded: Loaded) -> str:
     form = _text(loaded, ("time",))
-    if form in logs.EPOCHS:
+    if form in foreign_logs.EPOCHS:
         return form
-    if not logs.is_time_format(form):
+    if not foreign_logs.is_time_format(form):
         raise BadInput(
             f"{loaded.where(('time',), True)}: time {form}: no format of a time; write it as of strptime "
-            f"(%Y-%m-%d %H:%M:%S,%f), or one of {', '.join(logs.EPOCHS)}"
+            f"(%Y-%m-%d %H:%M:%S,%f), or one of {', '.join(foreign_logs.EPOCHS)}"
         )
     return form
 
@@ -102,10 +100,10 @@ def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
         raise BadInput(f"{at}: an event has the keys event and match, and no others")
     match = _regex(loaded, (*place, "match"))
     kind = _text(loaded, (*place, "event"), "")
-    named = logs.groups(match) | (logs.groups(line) if line else frozenset())
-    if kind and kind not in logs.KINDS:
-        hint = yaml_data.did_you_mean(kind, sorted(logs.KINDS))
-        known = ", ".join(sorted(logs.KINDS))
+    named = foreign_logs.groups(match) | (foreign_logs.groups(line) if line else frozenset())
+    if kind and kind not in foreign_logs.KINDS:
+        hint = yaml_data.did_you_mean(kind, sorted(foreign_logs.KINDS))
+        known = ", ".join(sorted(foreign_logs.KINDS))
         raise BadInput(f"{loaded.where((*place, 'event'), True)}: event {kind}: {hint}any of {known}")
     if not kind and "event" not in named:
         raise BadInput(f"{at}: give the event's name, or match it by a group called event")
@@ -127,4 +125,4 @@ def _lacking(kind: str, named: frozenset[str]) -> str:
         return "the group offset, or last, the offset before it"
     if kind in OF_RANGE and not {"first", "last"} <= named:
         return "the groups first and last"
-    return "the group generation" if kind == logs.GENERATION and "generation" not in named else ""
+    return "the group generation" if kind == foreign_logs.GENERATION and "generation" not in named else ""

@@ -21,7 +21,7 @@ import orjson
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import Op
-from harness.report import lines
+from harness.stored import line_search
 
 INDEX: Final = re.compile(rb'^\{"index":(\d+),')
 
@@ -97,21 +97,19 @@ class OpLog:
         firsts = []
         for path in self._segments:
             with path.open("rb") as file:
-                found = (index_of(file.readline(lines.LINE_MAX)) for _ in range(2))
+                found = (index_of(file.readline(line_search.LINE_MAX)) for _ in range(2))
                 firsts.append(next((index for index in found if index is not None), -1))
         return firsts
 
     def _at(self, index: int) -> Op | None:
         try:
-            held = [
-                path for path, first in zip(self._segments, self._firsts, strict=True) if 0 <= first <= index
-            ]
+            held = [path for path, first in zip(self._segments, self._firsts, strict=True) if 0 <= first <= index]
             if not held:
                 return None
             with held[-1].open("rb") as file:
-                if not lines.seek(file, index_of, index):
+                if not line_search.seek(file, index_of, index):
                     return None
-                op = codec.decode(file.readline(lines.LINE_MAX))
+                op = codec.decode(file.readline(line_search.LINE_MAX))
         except (OSError, BadHistory):
             return None
         return op if op.index == index else None

@@ -1,13 +1,13 @@
 """A stored run in Python: `harness.load("latest")`.
 
     run = harness.load("latest")
-    run.ops                      Arrow: a row per operation, see checker.schema.OPS
+    run.ops                      Arrow: a row per operation, see checker.tables.schema.OPS
     run.pandas()                 the same as a pandas DataFrame; run.pandas("polls"): another table
     run.polars("sends")          polars, where it is installed
     run.spark(session, "polls")  a DataFrame of Spark, read where its executors are
     run.results, run.plan        the verdict with its witnesses; every option of the run
 
-Tables: ops, sends, polls, nemesis, assigns, ends and the others of checker.schema. Of keys and values that
+Tables: ops, sends, polls, nemesis, assigns, ends and the others of checker.tables.schema. Of keys and values that
 are not plain integers the tables hold codes; here they are what the history has, as JSON text.
 """
 
@@ -23,12 +23,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker import ingest, schema, segments
-from checker.coding import BASE
+from checker.tables import ingest, join_segments, schema
+from checker.tables.coding import BASE
 from harness.model.errors import BadInput, Missing
 from harness.model.result import Result
-from harness.report import listing
 from harness.store import require_run
+from harness.stored import listing
 
 TABLES: Final[Mapping[str, pa.Schema]] = {"ops": schema.OPS, **schema.SPREAD, **schema.SMALL}
 CODED: Final = ("key", "value")  # of every table; the value of `nemesis` is JSON text as it stands
@@ -90,7 +90,7 @@ class Run:
         """Where the tables are: those of the run, made now where they are missing or of another history."""
         folder = require_run(self.path) / "tables"
         if ingest.ready(self.path, folder, None) is None:
-            segments.make(self.path, folder, None, lambda text: None, None)
+            join_segments.make(self.path, folder, None, lambda text: None, None)
         return folder
 
     def _files(self, table: str) -> list[Path]:

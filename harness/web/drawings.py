@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.web.past import Line
+from harness.web.past_results import Line
 
 WIDE: Final = 960
 HIGH: Final = 120

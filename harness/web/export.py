@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput, Missing
-from harness.web import files, past, places, select
-from harness.web.rows import Row
+from harness.web import files, past_results, paths, run_query
+from harness.web.run_rows import Row
 from harness.web.views import STATIC, UP, Views
 
 Say = Callable[[str], None]
@@ -29,9 +29,9 @@ def export(runs: Path, target: Path, say: Say) -> int:
     rows = views.catalogue.rows()
     try:
         target.mkdir(parents=True, exist_ok=True)
-        _write(target / "index.html", views.index(select.Query(), rows))
+        _write(target / "index.html", views.index(run_query.Query(), rows))
         for name, file in STATIC.items():
-            query = select.of({"sort": [name]})
+            query = run_query.of({"sort": [name]})
             _write(target / file, views.index(query, rows))
         for at, row in enumerate(rows):
             if at and at % 100 == 0:
@@ -74,7 +74,7 @@ def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
     _write(target / "compare.html", _or_why(views, lambda: views.since(folder, rows), UP * 2))
     page = _or_why(views, lambda: files.report(folder).encode(errors="backslashreplace"), UP * 3)
     for file in files.walk(folder):
-        path = places.inside(folder, file.names)
+        path = paths.inside(folder, file.names)
         if path is None or file.names == files.REPORT:
             continue
         names = files.exported(folder, file.names)
@@ -83,7 +83,7 @@ def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
         copy = target.joinpath("files", *names)
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
-            source, _ = places.opened(path)
+            source, _ = paths.opened(path)
         except OSError:  # gone meanwhile, or not ours to read
             continue
         with source, copy.open("wb") as out:
@@ -104,4 +104,4 @@ def _past(views: Views, rows: Sequence[Row], target: Path) -> None:
     _write(target / "experiments.html", views.experiments(held))
     _write(target / "matrix.html", views.matrix(held, ids))
     for name, done in held.by_name.items():
-        _write(target / "experiments" / f"{past.slug(name)}.html", views.experiment(done, ids))
+        _write(target / "experiments" / f"{past_results.slug(name)}.html", views.experiment(done, ids))

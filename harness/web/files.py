@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput
-from harness.report import damaged, listing
-from harness.report.order import folder as orders
+from harness.report import order_paths as orders
 from harness.report.order import page as order_page
 from harness.report.page import document, draw
-from harness.web import places
+from harness.stored import damaged, listing
+from harness.web import paths
 
 LISTED_MAX: Final = 5_000
 PLOTS_MAX: Final = 30
@@ -54,7 +54,7 @@ def walk(folder: Path) -> Iterator[File]:
         folders.sort()
         parts = Path(base).relative_to(folder).parts
         for name in sorted(files):
-            found = places.inside(folder, (*parts, name))
+            found = paths.inside(folder, (*parts, name))
             size = _size(found) if found is not None else None
             if size is not None:
                 yield File((*parts, name), size)
@@ -83,7 +83,7 @@ def plots(folder: Path) -> list[str]:
         names = sorted(path.name for path in (folder / "plots").iterdir())
     except OSError:
         return []
-    held = [name for name in names if name.endswith(".png") and places.inside(folder, ("plots", name))]
+    held = [name for name in names if name.endswith(".png") and paths.inside(folder, ("plots", name))]
     return held[:PLOTS_MAX]
 
 
@@ -121,7 +121,7 @@ def report(folder: Path) -> str:
 
 def _stored(folder: Path) -> str:
     """The page that stands in a run folder; empty where there is none to be read."""
-    path = places.inside(folder, REPORT)
+    path = paths.inside(folder, REPORT)
     try:
         if path is None or path.stat().st_size > 2 * draw.BYTES_MAX:
             return ""
@@ -132,7 +132,7 @@ def _stored(folder: Path) -> str:
 
 def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
     """The names of a file in an export: text, where a browser that opens it could run what is in there."""
-    path = places.inside(folder, tuple(names))
+    path = paths.inside(folder, tuple(names))
     if path is None or tuple(names) == REPORT or Path(names[-1]).suffix.lower() in HARMLESS:
         return tuple(names)
     if is_order_page(names) and _has_policy(path):
@@ -152,4 +152,4 @@ def _has_policy(path: Path) -> bool:
 
 def link(folder: Path, names: Sequence[str], static: bool) -> str:
     """From the page of a run to one of its files."""
-    return places.link("files", *(exported(folder, names) if static else names))
+    return paths.link("files", *(exported(folder, names) if static else names))

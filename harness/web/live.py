@@ -12,8 +12,8 @@ import orjson
 
 from harness.model import codec
 from harness.model.op import NEMESIS, OK, TYPES, Op
-from harness.progress import Progress
-from harness.web.first import First
+from harness.report.progress import Progress
+from harness.web.first_signs import First
 
 PIECE_BYTES: Final = 32 << 20  # read at once, in a quarter of a second
 RUNS_KEPT: Final = 8

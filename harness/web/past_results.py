@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from harness.experiments.expect import wilson
-from harness.web import places
+from harness.web import paths
 from harness.web.cache import Cache, stamp
 
 FILE: Final = "results.json"
@@ -127,11 +127,11 @@ class Results:
         )
 
     def _all(self, name: str, cache: Cache[Done]) -> list[Done]:
-        base = places.folder_of(self._runs, name)
+        base = paths.folder_of(self._runs, name)
         if base is None:
             return []
         found = sorted((path.parent.name for path in base.glob(f"*/{FILE}")), reverse=True)
-        folders = [base / one for one in found if places.inside(base, (one, FILE))][:FOLDERS_MAX]
+        folders = [base / one for one in found if paths.inside(base, (one, FILE))][:FOLDERS_MAX]
         cache.keep(folders)
         done = [cache.get(folder, stamp(folder / FILE)) for folder in folders]
         return sorted(done, key=lambda one: (one.began, one.folder), reverse=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.web import documents, files
+from harness.web import files, rendering
 from harness.web.site import OWN, Answer
 
 REFRESH_S: Final = 3
@@ -42,10 +42,8 @@ class QosSite:
         match target.partition("?")[0]:
             case "/" | "/index.html":
                 shown = self._look()
-                body = documents.render(
-                    "qos.html.j2", "", False, title=shown.title, shown=shown, refresh=REFRESH_S
-                )
-                return Answer(200, files.HTML, f"{documents.policy()}; {OWN}", body)
+                body = rendering.render("qos.html.j2", "", False, title=shown.title, shown=shown, refresh=REFRESH_S)
+                return Answer(200, files.HTML, f"{rendering.policy()}; {OWN}", body)
             case "/windows.json":
                 shown = self._look()
                 data = {"verdict": shown.verdict, "sums": dict(shown.sums), "windows": list(shown.rows)}

@@ -11,8 +11,8 @@ import jinja2
 from markupsafe import Markup
 
 from harness.report.page import document
-from harness.report.teller import plain
-from harness.web import places
+from harness.report.text.phrases import plain
+from harness.web import paths
 
 PACKAGE: Final = "harness.web"
 DARK: Final = re.compile(r":root\[data-theme=dark\]\{([^}]*)\}")
@@ -53,7 +53,7 @@ def _environment() -> jinja2.Environment:
     )
     made.filters["count"] = lambda number: f"{number:,}"
     made.filters["bytes"] = size
-    made.filters["segment"] = places.segment
+    made.filters["segment"] = paths.segment
     return made
 
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 import orjson
 
 from harness.model.errors import BadInput
-from harness.report import clients, listing
 from harness.report.page import settings
-from harness.report.teller import plain
-from harness.web import places
+from harness.report.text import client_names
+from harness.report.text.phrases import plain
+from harness.stored import listing
+from harness.web import paths
 from harness.web.cache import Cache, stamp
 
 QUIET_S: Final = 60.0  # a run that goes on writes more often
@@ -58,7 +59,7 @@ class Row:
 
 
 def _read(folder: Path) -> Row:
-    if places.leaving(folder):
+    if paths.leaving(folder):
         return Row(folder.name, folder, "", "unreadable", "", (), (), "", None, (), False)
     plan = listing.plan_of(folder)
     known = listing.row(folder, plan)
@@ -83,7 +84,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
     cluster = plan.get("cluster", "local")
     kafka = f"Kafka {plain(named['kafka'])}" if "kafka" in named else ""
     where = "" if cluster == "local" else plain(cluster)
-    return ", ".join(part for part in (kafka, where, plain(clients.said(plan))) if part) if plan else ""
+    return ", ".join(part for part in (kafka, where, plain(client_names.said(plan))) if part) if plan else ""
 
 
 def last_segment(folder: Path) -> Path | None:

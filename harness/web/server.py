@@ -97,9 +97,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
         if not self._is_for_us():
-            self._plain(
-                HTTPStatus.FORBIDDEN, f"This server answers as http://{ADDRESS}:{self.server.port}/ only."
-            )
+            self._plain(HTTPStatus.FORBIDDEN, f"This server answers as http://{ADDRESS}:{self.server.port}/ only.")
             return
         try:
             answer = self.server.site.answer(self.path)
@@ -108,9 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         except Exception as error:
             # Whatever an odd file does to code that reads it is this request's trouble only.
             self.server.log(f"{self.path[:200]!r}: {type(error).__name__}: {error}"[:1000])
-            self._plain(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "This cannot be shown: the terminal of the server says why."
-            )
+            self._plain(HTTPStatus.INTERNAL_SERVER_ERROR, "This cannot be shown: the terminal of the server says why.")
             return
         try:
             self._send(answer, body)
@@ -202,6 +198,4 @@ def listening(site: Answering, port: int, log: Say) -> Server:
         return Server(port, site, log)
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-        raise Missing(
-            f"port {port} of {ADDRESS} {why}; name another with --port, or 0 for any that is free"
-        ) from None
+        raise Missing(f"port {port} of {ADDRESS} {why}; name another with --port, or 0 for any that is free") from None

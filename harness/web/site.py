@@ -11,8 +11,8 @@ from typing import BinaryIO, Final
 from urllib.parse import parse_qs
 
 from harness.model.errors import BadInput
-from harness.report import listing
-from harness.web import documents, files, past, places, select, zipped
+from harness.stored import listing
+from harness.web import files, past_results, paths, rendering, run_query, zip_archive
 from harness.web.views import Views
 
 OWN: Final = "frame-ancestors 'none'"
@@ -30,7 +30,7 @@ class Answer:
     policy: str
     body: bytes = b""
     file: tuple[BinaryIO, int] | None = None
-    write: Callable[[zipped.Out], None] | None = None
+    write: Callable[[zip_archive.Out], None] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ class Site:
 
     def answer(self, target: str) -> Answer:
         """What stands at the target of a request. Never raises BadInput."""
-        names = places.parts(target)
+        names = paths.parts(target)
         if names is None:
             return self.missing("There is nothing at this address.")
         try:
@@ -58,7 +58,7 @@ class Site:
     def _route(self, names: tuple[str, ...], query: Mapping[str, Sequence[str]]) -> Answer:
         match names:
             case ("",) | ("index.html",):
-                return _page(self.views.index(select.of(query)))
+                return _page(self.views.index(run_query.of(query)))
             case ("compare.html",):
                 return _page(self.views.compare(query.get("run", ())))
             case ("experiments.html",):
@@ -70,7 +70,7 @@ class Site:
             case ("favicon.ico",):
                 return Answer(204, files.TEXT, files.NOTHING)
             case ("runs", name):
-                return _moved(f"/{places.link('runs', name)}/index.html")
+                return _moved(f"/{paths.link('runs', name)}/index.html")
             case ("runs", name, *rest):
                 return self._run(self.views.folder(name), tuple(rest), query)
         return self.missing("There is nothing at this address.")
@@ -87,7 +87,7 @@ class Site:
             case ("run.zip",):
                 saved = f'attachment; filename="{NOT_PLAIN.sub("_", folder.name)}.zip"'
                 return Answer(
-                    200, ZIP, files.NOTHING, write=partial(zipped.write, folder),
+                    200, ZIP, files.NOTHING, write=partial(zip_archive.write, folder),
                     headers={"Content-Disposition": saved},
                 )  # fmt: skip
             case ("files", *names):
@@ -98,12 +98,12 @@ class Site:
         if names == files.REPORT:
             text = files.report(folder).encode(errors="backslashreplace")
             return Answer(200, files.HTML, files.report_policy(), text)
-        path = places.inside(folder, names)
+        path = paths.inside(folder, names)
         if path is None:
             return self.missing("The run has no such file.")
         kind, policy = files.kind(names)
         try:
-            held = places.opened(path)
+            held = paths.opened(path)
         except OSError as error:
             return self.missing(f"The file cannot be read ({error.strerror}).")
         saved = {"Content-Disposition": "attachment"} if kind == files.BYTES else {}
@@ -112,7 +112,7 @@ class Site:
     def _experiment(self, slug: str) -> Answer:
         held = self.views.results.read().by_name
         for name, done in held.items():
-            if past.slug(name) == slug:
+            if past_results.slug(name) == slug:
                 return _page(self.views.experiment(done, self._ids()))
         return self.missing("No such experiment was run here.")
 
@@ -128,7 +128,7 @@ class Site:
 
 
 def _page(body: bytes, status: int = 200) -> Answer:
-    return Answer(status, files.HTML, f"{documents.policy()}; {OWN}", body)
+    return Answer(status, files.HTML, f"{rendering.policy()}; {OWN}", body)
 
 
 def _moved(where: str) -> Answer:

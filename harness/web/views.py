@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.report import compare as comparing
-from harness.report import damaged, listing, prose
 from harness.report.page import settings as settings_of
-from harness.web import documents, files, past, pictures, places, select
+from harness.report.text import compare as comparing
+from harness.report.text import summary
+from harness.stored import damaged, listing
+from harness.web import drawings, files, past_results, paths, rendering, run_query
 from harness.web.live import Reading, Watches
-from harness.web.past import Done, Past
-from harness.web.rows import GOING, Catalogue, Row
+from harness.web.past_results import Done, Past
+from harness.web.run_rows import GOING, Catalogue, Row
 
-STATIC: Final = {name: f"by-{name}.html" for name in select.COLUMNS} | {select.FIRST: "index.html"}
+STATIC: Final = {name: f"by-{name}.html" for name in run_query.COLUMNS} | {run_query.FIRST: "index.html"}
 TEXT_MAX: Final = 400  # characters of a value that is compared
 UP: Final = "../"
 REFRESH_S: Final = 2
@@ -31,31 +32,31 @@ class Views:
     runs: Path
     static: bool = False
     catalogue: Catalogue = field(init=False)
-    results: past.Results = field(init=False)
+    results: past_results.Results = field(init=False)
     watches: Watches = field(default_factory=Watches)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "catalogue", Catalogue(self.runs))
-        object.__setattr__(self, "results", past.Results(self.runs))
+        object.__setattr__(self, "results", past_results.Results(self.runs))
 
     def _render(self, template: str, root: str, **values: Any) -> bytes:
-        return documents.render(template, root, self.static, **values)
+        return rendering.render(template, root, self.static, **values)
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    def index(self, query: select.Query, rows: Sequence[Row] | None = None) -> bytes:
+    def index(self, query: run_query.Query, rows: Sequence[Row] | None = None) -> bytes:
         """The list of runs; all of them on one page of an export."""
         every = self.catalogue.rows() if rows is None else rows
-        chosen = select.select(every, query, max(1, len(every)) if self.static else select.PER_PAGE)
+        chosen = run_query.select(every, query, max(1, len(every)) if self.static else run_query.PER_PAGE)
         return self._render(
             "runs.html.j2", "", here="runs", title="runs", runs=str(self.runs), there=self.runs.is_dir(),
-            query=query, chosen=chosen, choices=select.choices(every), heads=self._heads(query),
+            query=query, chosen=chosen, choices=run_query.choices(every), heads=self._heads(query),
         )  # fmt: skip
 
-    def _heads(self, query: select.Query) -> list[tuple[str, str, str]]:
+    def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
         """(title, link that sorts by it, order now) of each column."""
         found = []
-        for name, column in select.COLUMNS.items():
+        for name, column in run_query.COLUMNS.items():
             mine = query.sort == name
             down = not query.down if mine else column.down
             link = STATIC[name] if self.static else query.link(sort=name, down=down, page=1)
@@ -66,7 +67,7 @@ class Views:
         """One run: what came of it, and where everything is. still: do not load it again by itself."""
         row = self.catalogue.row(folder)
         plan = listing.plan_of(folder)
-        previous = select.before(rows, row)
+        previous = run_query.before(rows, row)
         reading = self.watches.look(folder) if row.going else None
         going = row.verdict == GOING and not self.static
         return self._render(
@@ -83,7 +84,7 @@ class Views:
             result = listing.result_of(folder)
             if result is None:
                 return []
-            return prose.summary(folder, result).splitlines()
+            return summary.summary(folder, result).splitlines()
         except BadInput as error:
             return [str(error)]
         except damaged.DAMAGED as error:
@@ -100,7 +101,7 @@ class Views:
         return [
             (what, files.link(folder, names, self.static))
             for what, names in known
-            if places.inside(folder, names) is not None
+            if paths.inside(folder, names) is not None
         ]
 
     def files(self, folder: Path) -> bytes:
@@ -113,7 +114,7 @@ class Views:
 
     def since(self, folder: Path, rows: Sequence[Row]) -> bytes:
         """A run and the one before it that did the same. Raises BadInput, as `compare`."""
-        previous = select.before(rows, self.catalogue.row(folder))
+        previous = run_query.before(rows, self.catalogue.row(folder))
         if previous is None:
             raise BadInput(f"no run before {folder.name} has its workload and its faults")
         return self.compare([previous.id, folder.name], UP * 2)
@@ -127,9 +128,7 @@ class Views:
         try:
             found = comparing.compare(*folders)
         except damaged.DAMAGED as error:
-            raise BadInput(
-                f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})"
-            ) from None
+            raise BadInput(f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})") from None
         parts = [
             (title, [_compared(row) for row in rows], marked)
             for title, rows, marked in (
@@ -144,10 +143,10 @@ class Views:
 
     def folder(self, name: str) -> Path:
         """The folder of a run. Raises BadInput."""
-        found = places.folder_of(self.runs, name)
+        found = paths.folder_of(self.runs, name)
         if found is None or not listing.is_run(found):
             raise BadInput(f"there is no run {name[:300]} here")
-        if out := places.leaving(found):
+        if out := paths.leaving(found):
             raise BadInput(f"{found}: not shown, because {out} is a link that leads out of the folder")
         return found
 
@@ -155,23 +154,23 @@ class Views:
 
     def experiments(self, held: Past) -> bytes:
         """What was run of each experiment, the last time."""
-        rows = [(done[0], len(done), past.slug(name)) for name, done in held.by_name.items()]
+        rows = [(done[0], len(done), past_results.slug(name)) for name, done in held.by_name.items()]
         return self._render(
             "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=held.broken
         )
 
     def experiment(self, done: Sequence[Done], ids: frozenset[str]) -> bytes:
         """One experiment over time. ids: the runs that are there."""
-        lines = [(line, pictures.shares(line)) for line in past.lines(done)]
+        lines = [(line, drawings.shares(line)) for line in past_results.lines(done)]
         return self._render(
             "experiment.html.j2", UP, here="experiments", title=done[0].name, last=done[0], done=done,
-            lines=lines, ids=ids, high=pictures.LINE_HIGH, each=pictures.POINT_WIDE,
+            lines=lines, ids=ids, high=drawings.LINE_HIGH, each=drawings.POINT_WIDE,
         )  # fmt: skip
 
     def matrix(self, held: Past, ids: frozenset[str]) -> bytes:
         """The cells of the last matrices, a column for each time."""
         times = list(held.matrices[:MATRICES_MAX])
-        cells: dict[str, dict[str, past.Case]] = {}
+        cells: dict[str, dict[str, past_results.Case]] = {}
         for one in times:
             for case in one.cases:
                 cells.setdefault(case.name, {})[one.folder] = case
@@ -215,13 +214,13 @@ def _live(reading: Reading, plan: Any) -> dict[str, Any]:
         "reading": reading,
         "seconds": progress.end_ns / 1e9,
         "limit": float(limit) if isinstance(limit, int | float) else None,
-        "counts": {outcome: progress.count(outcome) for outcome in pictures.OUTCOMES},
+        "counts": {outcome: progress.count(outcome) for outcome in drawings.OUTCOMES},
         "recent": progress.recent(),
-        "rates": pictures.rates(progress.rates, progress.end_ns / 1e9),
+        "rates": drawings.rates(progress.rates, progress.end_ns / 1e9),
         "by_f": sorted(progress.by_f.items(), key=lambda item: -sum(item[1].values())),
         "faults": [(at / 1e9, what) for at, what in reversed(progress.faults)],
         "first": reading.first,
-        "outcomes": pictures.OUTCOMES,
-        "wide": pictures.WIDE,
-        "high": pictures.HIGH,
+        "outcomes": drawings.OUTCOMES,
+        "wide": drawings.WIDE,
+        "high": drawings.HIGH,
     }

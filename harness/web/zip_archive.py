@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.web import files, places
+from harness.web import files, paths
 
 EARLIEST, LATEST = 315_532_800, 4_354_819_198  # what an archive can say of times: 1980 to 2107
 PIECE: Final = 1 << 18
@@ -49,7 +49,7 @@ def write(folder: Path, out: Out) -> None:
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]
         for file in files.walk(folder):
-            path = places.inside(folder, file.names)
+            path = paths.inside(folder, file.names)
             name = name_of(file.names)
             while name.casefold() in taken:
                 name += "_"
@@ -57,7 +57,7 @@ def write(folder: Path, out: Out) -> None:
             if path is None:
                 continue
             try:
-                held, size = places.opened(path)
+                held, size = paths.opened(path)
             except OSError:  # gone meanwhile, or not ours to read
                 continue
             with held:

@@ -13,9 +13,7 @@ from typing import Any, Final
 SAID_MAX: Final = 5
 LINE_MAX: Final = 400
 STARTED: Final = "Kafka Server started"
-_SKIPPED: Final = re.compile(
-    r"Skipping recovery of (\d+) logs from (\S+) since clean shutdown file was found"
-)
+_SKIPPED: Final = re.compile(r"Skipping recovery of (\d+) logs from (\S+) since clean shutdown file was found")
 _UNCLEAN: Final = re.compile(r"Recovering (\d+) logs from (\S+) since no clean shutdown file was found")
 _SEGMENT: Final = re.compile(r"Recovering unflushed segment (\d+)\. \d\S* recovered for (\S+?)\.(?: |$)")
 _LOADED: Final = re.compile(r"Completed load of .*[(/]dir=\S*/([^/,]+),.* in (\d+)ms \(")

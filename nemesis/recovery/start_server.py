@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from harness.model.capabilities import LogFolders, Processes, ServerLogs
 from harness.model.protocols import Env
-from nemesis.effects import hit, wait_healthy
-from nemesis.recovery_lines import STARTED, read
+from nemesis.recovery.log_lines import STARTED, read
+from nemesis.shared.effects import hit, wait_healthy
 
 START_S: Final = 80.0
 WHOLE_S: Final = 100.0  # for starting and for health together: an op of the nemesis is given up at 120 s

@@ -3,15 +3,15 @@
 A step is an op of the nemesis, emitted by the workload, whose value says what to do:
 
     do      stop, kill, start, start-kill, damage, power-off, fill, free, cut-off, join, elect, settle,
-            append, again (an idempotent producer's appends: harness.clients.sequences)
+            append, again (an idempotent producer's appends: harness.clients.log_model.sequences)
     who     a role: leader, follower, other, two (leader and follower), followers, all
-    kind    damage: what (harness.cluster.damage); start-kill: a regular expression, searched in the server's
+    kind    damage: what (harness.cluster.local.file_damage); start-kill: a regular expression, searched in the server's
             log: at the first line with it the server is killed
     ...     whatever else is there is expectation, for the check (checker.checks.recovery), and passed on
 
 Roles are given out at the first step, as they then are for the first partition of the run's first topic, and
 kept: "leader" is the server that led in the beginning, whatever it does now. The completed value holds
-`nodes`, `took_effect`, and for a start what `nemesis.starts` has seen.
+`nodes`, `took_effect`, and for a start what `nemesis.recovery.start_server` has seen.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harness.model.capabilities import Disks, Files, LogFolders, Network, Proces
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
 from harness.model.protocols import Env, Fault, Generator
-from nemesis.asked import admin
-from nemesis.effects import facts, hit, wait_for
-from nemesis.schedule import fault_op
-from nemesis.starts import Done, Value, look, start, start_kill
+from nemesis.recovery.start_server import Done, Value, look, start, start_kill
+from nemesis.schedule.timing import fault_op
+from nemesis.shared.admin_fault import admin
+from nemesis.shared.effects import facts, hit, wait_for
 from nemesis.targets import Facts
 
 NAME: Final = "recovery"
@@ -40,9 +40,7 @@ def roles(known: Facts, prefix: str) -> dict[str, list[str]]:
     """Who is who: see the module. Raises ClusterTrouble where the first partition has no leader."""
     leader = known.leaders.get((f"{prefix}0", 0))
     if leader is None:
-        raise ClusterTrouble(
-            f"the partition {prefix}0-0 has no leader: the steps of a scenario go by its roles"
-        )
+        raise ClusterTrouble(f"the partition {prefix}0-0 has no leader: the steps of a scenario go by its roles")
     others = [node for node in known.nodes if node != leader]
     return {
         "leader": [leader],

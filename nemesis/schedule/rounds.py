@@ -14,8 +14,8 @@ from typing import Final
 
 from harness.model.op import INFO, INVOKE, NEMESIS, Op, Process
 from harness.model.protocols import PENDING, Context, Fault, Generator, Pending
-from nemesis.entries import TXN_OPEN, Entry, Trigger
-from nemesis.schedule import patient
+from nemesis.schedule.entry import TXN_OPEN, Entry, Trigger
+from nemesis.schedule.timing import patient
 
 NOTICE: Final = "notice"
 TRANSACTIONAL: Final = frozenset({"send", "poll", "txn"})

@@ -12,8 +12,8 @@ from harness.model.capabilities import Cluster, ServerLogs
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Roles
-from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
-from nemesis.rhythm import notice
+from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
+from nemesis.schedule.rounds import notice
 
 POLL_S: Final = 0.1
 LEADERS_S: Final = 0.3
@@ -84,9 +84,7 @@ class LeaderWatch:
         if moved:
             first = moved[0]
             more = f", and of {len(moved) - 1} more" if len(moved) > 1 else ""
-            text = (
-                f"the leader of {first[0]}-{first[1]} changed from {self._known[first]} to {now[first]}{more}"
-            )
+            text = f"the leader of {first[0]}-{first[1]} changed from {self._known[first]} to {now[first]}{more}"
         self._known.update(now)
         return text
 
@@ -119,11 +117,7 @@ class Watch:
         cluster = self._cluster
         leaders = LeaderWatch(self._roles)
         changed = [one for one in self._triggers if one.kind == LEADER_CHANGE]
-        logs = (
-            LogWatch(cluster, cluster.nodes, self._roles.topic_prefix())
-            if isinstance(cluster, ServerLogs)
-            else None
-        )
+        logs = LogWatch(cluster, cluster.nodes, self._roles.topic_prefix()) if isinstance(cluster, ServerLogs) else None
         patterns = logs.patterns(self._triggers) if logs is not None else {}
         asked_at = 0.0
         while not self._ended.wait(POLL_S):

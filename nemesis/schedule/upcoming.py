@@ -12,8 +12,8 @@ from typing import Final
 
 from harness.model.op import Op
 from harness.model.protocols import Fault
-from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry
-from nemesis.schedule import Timing
+from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry
+from nemesis.schedule.timing import Timing
 
 WAITED: Final = {
     LOG: "a line in the log",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.model.op import Op
 from harness.model.protocols import Env
-from nemesis.effects import facts, wait_healthy
+from nemesis.shared.effects import facts, wait_healthy
 from nemesis.targets import NODE_TARGETS, Facts
 
 WITHIN_S: Final = 15.0

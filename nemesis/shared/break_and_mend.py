@@ -14,7 +14,15 @@ from typing import Any
 from harness.model.errors import HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Env
-from nemesis.effects import effect_s, facts, hit, leaderless, wait_for, wait_healthy, wait_new_leaders
+from nemesis.shared.effects import (
+    effect_s,
+    facts,
+    hit,
+    leaderless,
+    wait_for,
+    wait_healthy,
+    wait_new_leaders,
+)
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS, Facts
 
 Act = Callable[[Env, Sequence[str]], Mapping[str, Any] | None]
@@ -51,9 +59,7 @@ def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
     """Effect of taking away servers of the metadata: none of them controls the cluster, and another does."""
-    found = wait_for(
-        lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env)
-    )
+    found = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
     return hit(names, bool(found), **({"controller": found[0]} if found else {}))
 
 

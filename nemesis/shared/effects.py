@@ -22,9 +22,7 @@ T = TypeVar("T")
 def facts(env: Env, target: str = "") -> Facts:
     """Ask the cluster who leads what, and what a target needs. Raises ClusterTrouble when nobody answers."""
     cluster = env.cluster
-    running = [
-        name for name in servers(cluster) if not isinstance(cluster, Processes) or cluster.running(name)
-    ]
+    running = [name for name in servers(cluster) if not isinstance(cluster, Processes) or cluster.running(name)]
     nodes = tuple(name for name in running if name in cluster.nodes)
     beside = tuple(name for name in running if name not in cluster.nodes)
     role = env.roles.holders(target) if target in ROLES else ()

@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.model.op import Op
 from harness.model.protocols import Env
-from nemesis.broken import Act
-from nemesis.effects import facts, hit
+from nemesis.shared.break_and_mend import Act
+from nemesis.shared.effects import facts, hit
 from nemesis.targets import NODE_TARGETS, Facts
 
 

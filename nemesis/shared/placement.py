@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from harness.model.draw import Draw
 from harness.model.protocols import Env
-from nemesis.asked import admin
-from nemesis.effects import EFFECT_TIMEOUT_S, wait_for
+from nemesis.shared.admin_fault import admin
+from nemesis.shared.effects import EFFECT_TIMEOUT_S, wait_for
 
 SOME: Final = "some"
 ALL: Final = "all"

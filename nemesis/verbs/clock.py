@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 from harness.model.capabilities import Clocks
 from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
-from nemesis.broken import Act, BrokenNodes, unseen
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import Act, BrokenNodes, unseen
 from nemesis.verb import Verb
 
 RESET: Final = "clock-reset"

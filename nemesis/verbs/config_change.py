@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from harness.model.capabilities import Brokers
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Changed, Kept, admin
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.placement import placed
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept, admin
+from nemesis.shared.effects import effect_s, hit, wait_for
+from nemesis.shared.placement import placed
 from nemesis.verb import Verb
 
 KEEP_MS: Final = "1000"

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from harness.model.capabilities import Files, Processes
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes
-from nemesis.kill import start
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.targets import nodes_at_once
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
 
 
 def _damage(kind: str, env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:
@@ -44,6 +44,4 @@ SUMMARIES: Final = {
     "damage-index": "overwrite the beginnings of all indexes of a server's logs, while it is down",
     "delete-checkpoint": "delete the checkpoints that spare a server the recovery of its logs",
 }
-VERBS: Final[Mapping[str, Verb]] = {
-    kind: Verb(summary, partial(_fault, kind)) for kind, summary in SUMMARIES.items()
-}
+VERBS: Final[Mapping[str, Verb]] = {kind: Verb(summary, partial(_fault, kind)) for kind, summary in SUMMARIES.items()}

@@ -14,8 +14,8 @@ from harness.model.capabilities import Brokers
 from harness.model.draw import Draw
 from harness.model.op import Op
 from harness.model.protocols import Env, Fault
-from nemesis.effects import hit
-from nemesis.schedule import Timing, fault_op, repeated
+from nemesis.schedule.timing import Timing, fault_op, repeated
+from nemesis.shared.effects import hit
 from nemesis.verb import Verb
 
 _WITHIN_S: Final = 15.0

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from harness.model.capabilities import Disks, Processes
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes
-from nemesis.effects import effect_s, hit, wait_for, wait_new_leaders
-from nemesis.kill import start
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes
+from nemesis.shared.effects import effect_s, hit, wait_for, wait_new_leaders
 from nemesis.targets import Facts
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
 
 
 def _fill(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from harness.model.capabilities import SlowDisks
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes, unseen
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes, unseen
 from nemesis.verb import Verb
 
 _GAP_S: Final = 0.1

@@ -13,10 +13,10 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Requested, admin
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.placement import ALL, SOME, Placed, chosen, move, node_of, placed, wait_moved
-from nemesis.schedule import Timing, fault_op, repeated
+from nemesis.schedule.timing import Timing, fault_op, repeated
+from nemesis.shared.admin_fault import Requested, admin
+from nemesis.shared.effects import effect_s, hit, wait_for
+from nemesis.shared.placement import ALL, SOME, Placed, chosen, move, node_of, placed, wait_moved
 from nemesis.verb import Verb
 
 

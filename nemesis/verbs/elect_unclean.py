@@ -19,13 +19,13 @@ from typing import Any, Final
 
 from harness.model.capabilities import Brokers, Processes
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.kill import start
-from nemesis.placement import Placed, broker_of, move, node_of, placed, wait_moved
-from nemesis.reassign import put_back
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
+from nemesis.shared.effects import effect_s, hit, wait_for
+from nemesis.shared.placement import Placed, broker_of, move, node_of, placed, wait_moved
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
+from nemesis.verbs.reassign import put_back
 
 BEHIND_S: Final = 3.0  # how long records go on without X
 STARTED_S: Final = 45.0

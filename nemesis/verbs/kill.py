@@ -11,8 +11,8 @@ from typing import Final
 from harness.generator import NOTHING
 from harness.model.capabilities import Processes
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenClients, BrokenNodes
-from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.shared.break_and_mend import BrokenClients, BrokenNodes
 from nemesis.targets import CLIENT_TARGETS
 from nemesis.verb import Verb
 
@@ -41,6 +41,4 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, rounds, finally_(end), (Processes,), takes_turns=True)
 
 
-VERB: Final = Verb(
-    "SIGKILL a server, and start it again later; or SIGKILL a client process", _fault, clients=True
-)
+VERB: Final = Verb("SIGKILL a server, and start it again later; or SIGKILL a client process", _fault, clients=True)

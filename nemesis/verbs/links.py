@@ -14,9 +14,9 @@ from typing import Any, Final
 from harness.model.capabilities import LinkCounts, LinkQuality, Links
 from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes, unseen
-from nemesis.effects import effect_s, wait_for
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes, unseen
+from nemesis.shared.effects import effect_s, wait_for
 from nemesis.verb import Verb
 
 HEAL: Final = "heal-links"
@@ -106,16 +106,12 @@ def _verb(name: str, quality: Quality, shown: Shown, summary: str) -> Verb:
 
 VERBS: Final[Mapping[str, Verb]] = {
     "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process"),
-    "loss": _verb(
-        "loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process"
-    ),
+    "loss": _verb("loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process"),
     "flaky": _verb(
         "flaky",
         flaky,
         _delayed_and_dropped,
         "delay, drop and reorder packets from and to a server, or a client process, in bursts",
     ),
-    "rate": _verb(
-        "rate", rate, _waited, "let few bits per second through from and to a server, or a client process"
-    ),
+    "rate": _verb("rate", rate, _waited, "let few bits per second through from and to a server, or a client process"),
 }

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from harness.model.capabilities import Network, OwnAddresses, servers
 from harness.model.protocols import Env, Fault
-from nemesis import cuts
-from nemesis.broken import BrokenNodes, Effect, moved_controller, moved_leaders
-from nemesis.cuts import Shape
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared import partition_shapes
+from nemesis.shared.break_and_mend import BrokenNodes, Effect, moved_controller, moved_leaders
+from nemesis.shared.effects import effect_s, hit, wait_for
+from nemesis.shared.partition_shapes import Shape
 from nemesis.targets import CLIENT_TARGETS, Facts, all_clients
 from nemesis.verb import Verb
 
@@ -26,9 +26,9 @@ HEAL: Final = "heal-network"
 def _cut(shape: Shape, env: Env, names: Sequence[str]) -> None:
     assert isinstance(env.cluster, Network)
     nodes = list(servers(env.cluster))
-    if shape is cuts.ring:
+    if shape is partition_shapes.ring:
         nodes = env.draw.shuffled(nodes)
-    others = env.roles.holders("controller") if shape is cuts.from_controller else env.workers.names()
+    others = env.roles.holders("controller") if shape is partition_shapes.from_controller else env.workers.names()
     for at, silent in shape(nodes, names, others):
         env.cluster.drop(at, silent)
 
@@ -67,14 +67,14 @@ def _fault(verb: str, shape: Shape, effect: Effect, target: str, timing: Timing)
     begin, end = fault_op(verb, name, target, "start"), fault_op(HEAL, name, target, "stop")
     needs: tuple[type, ...] = (Network,)
     if target in CLIENT_TARGETS:
-        shape, effect = cuts.from_servers, lost_packets
+        shape, effect = partition_shapes.from_servers, lost_packets
         needs = (Network,) if CLIENT_TARGETS[target] is all_clients else (Network, OwnAddresses)
     nemesis = BrokenNodes(target, verb, HEAL, partial(_cut, shape), _heal, dropped, effect)
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), needs, takes_turns=True)
 
 
 def _verb(name: str, effect: Effect, summary: str, clients: bool = False) -> Verb:
-    return Verb(summary, partial(_fault, name, cuts.ALL[name], effect), clients=clients, nodes_min=2)
+    return Verb(summary, partial(_fault, name, partition_shapes.ALL[name], effect), clients=clients, nodes_min=2)
 
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -88,17 +88,12 @@ VERBS: Final[Mapping[str, Verb]] = {
     "isolate-in": _verb("isolate-in", lost_packets, "let a server hear no other server; they hear it"),
     "isolate-out": _verb("isolate-out", lost_packets, "let no other server hear a server; it hears them"),
     "split": _verb("split", lost_packets, "cut the servers in two: those hit, and the rest"),
-    "ring": _verb(
-        "ring", lost_packets, "let every server hear a majority, and no two the same one; the target is all"
-    ),
-    "cut-clients": _verb(
-        "cut-clients", lost_packets, "drop all packets between a server and every client process"
-    ),
+    "ring": _verb("ring", lost_packets, "let every server hear a majority, and no two the same one; the target is all"),
+    "cut-clients": _verb("cut-clients", lost_packets, "drop all packets between a server and every client process"),
     "lose-acks": _verb(
         "lose-acks",
         lost_packets,
-        "let no client process hear a server, which hears them: what they sent is stored, and not "
-        "acknowledged",
+        "let no client process hear a server, which hears them: what they sent is stored, and not acknowledged",
     ),
     "cut-controller": _verb(
         "cut-controller",

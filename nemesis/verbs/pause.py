@@ -10,8 +10,8 @@ from typing import Final
 
 from harness.model.capabilities import Processes
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenClients, BrokenNodes
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenClients, BrokenNodes
 from nemesis.targets import CLIENT_TARGETS
 from nemesis.verb import Verb
 

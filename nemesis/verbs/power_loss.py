@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from harness.model.capabilities import Disks, Processes
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes
-from nemesis.kill import start
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.targets import nodes_at_once
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
 
 
 def _cut(env: Env, nodes: Sequence[str]) -> Mapping[str, Any]:

@@ -13,20 +13,10 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers
 from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Changed, Kept
-from nemesis.effects import health_s, hit
-from nemesis.placement import (
-    ALL,
-    SOME,
-    Lists,
-    Placed,
-    chosen,
-    move,
-    moves,
-    placed,
-    wait_moved,
-)
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept
+from nemesis.shared.effects import health_s, hit
+from nemesis.shared.placement import ALL, SOME, Lists, Placed, chosen, move, moves, placed, wait_moved
 from nemesis.verb import Verb
 
 COPIES_LEAST: Final = 2

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from harness.model.capabilities import Brokers
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Changed, Kept, admin
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept, admin
+from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.verb import Verb
 
 PERIOD_S: Final = 1.0

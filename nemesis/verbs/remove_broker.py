@@ -18,15 +18,15 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env, Fault
-from nemesis.asked import Changed, Kept, admin, aimed
-from nemesis.effects import HEALTHY_TIMEOUT_S, health_s, hit, stop_s, wait_for
-from nemesis.kill import start
-from nemesis.placement import Placed, broker_of, move, placed, wait_moved
-from nemesis.reassign import put_back
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
+from nemesis.shared.effects import HEALTHY_TIMEOUT_S, health_s, hit, stop_s, wait_for
+from nemesis.shared.placement import Placed, broker_of, move, placed, wait_moved
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
+from nemesis.verbs.reassign import put_back
 
-DATA: Final = "erase"  # as harness.cluster.damage names it
+DATA: Final = "erase"  # as harness.cluster.local.file_damage names it
 
 
 def without(row: Placed, broker: int, brokers: list[int]) -> tuple[int, ...]:

@@ -13,13 +13,13 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.capabilities import Processes, servers
 from harness.model.protocols import Env, Fault
-from nemesis.broken import BrokenNodes
-from nemesis.effects import hit, stopped, wait_healthy
-from nemesis.kill import start
-from nemesis.once import OnNodes
-from nemesis.schedule import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, repeated, start_stop
+from nemesis.shared.break_and_mend import BrokenNodes
+from nemesis.shared.effects import hit, stopped, wait_healthy
+from nemesis.shared.one_shot import OnNodes
 from nemesis.targets import Facts
 from nemesis.verb import Verb
+from nemesis.verbs.kill import start
 
 
 def _stop(env: Env, nodes: Sequence[str]) -> None:

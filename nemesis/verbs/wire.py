@@ -1,6 +1,6 @@
 """wire: requests are held, lost, repeated or cut off on their way, by what they ask for.
 
-A proxy that understands Kafka's protocol stands between clients and brokers (`harness.cluster.wireproxy`).
+A proxy that understands Kafka's protocol stands between clients and brokers (`harness.cluster.local.wire_faults`).
 A packet filter cannot choose the end of a transaction among the packets of a connection; this can. Each
 target is a set of rules with a name, or one rule written out (`wire:action=hold;api=EndTxn;for_s=3`).
 Evidence: how often the rules were applied.
@@ -16,7 +16,7 @@ from typing import Any, Final
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput
 from harness.model.protocols import Env, Fault
-from harness.model.wire import (
+from harness.model.wire_rules import (
     CUT,
     DELAY,
     DROP,
@@ -29,9 +29,9 @@ from harness.model.wire import (
     RuleCounts,
     rule_in,
 )
-from nemesis.asked import Changed, Kept
-from nemesis.effects import effect_s, hit, wait_for
-from nemesis.schedule import Timing, fault_op, finally_, start_stop
+from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared.admin_fault import Changed, Kept
+from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.verb import Verb
 
 END: Final = "wire-clear"

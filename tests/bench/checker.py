@@ -39,9 +39,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from checker import check, ingest, segments, session
-from harness import spark as harness_spark
+from checker import check
+from checker.spark import session
+from checker.tables import ingest, join_segments
 from harness.model.options import CheckOptions
+from harness.run import spark as harness_spark
 from tests.bench import histories
 from tests.bench.histories import Shape
 
@@ -231,9 +233,7 @@ def _spark_class(*words: str, log: Path) -> subprocess.Popen[bytes]:
     home = Path(pyspark.__file__).parent
     env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     with log.open("ab") as stream:
-        return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), *words], stdout=stream, stderr=stream, env=env
-        )
+        return subprocess.Popen([str(home / "bin" / "spark-class"), *words], stdout=stream, stderr=stream, env=env)
 
 
 def _one_cluster(workers: int, run: Path, work: Path) -> float:
@@ -241,9 +241,7 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
     port, log = PORT + workers, work / f"cluster-{workers}.log"
     package = "org.apache.spark.deploy"
     own = ("--host", "127.0.0.1")
-    processes = [
-        _spark_class(f"{package}.master.Master", *own, "--port", str(port), "--webui-port", "0", log=log)
-    ]
+    processes = [_spark_class(f"{package}.master.Master", *own, "--port", str(port), "--webui-port", "0", log=log)]
     try:
         for _ in range(workers):
             processes.append(
@@ -329,9 +327,7 @@ def _edn_mop(mop: list[Any]) -> str:
         return f"[:send {mop[1]} {sent}]"
     if len(mop) == 1:
         return "[:poll]"
-    keys = ", ".join(
-        f"{key} [{' '.join(f'[{offset} {value}]' for offset, value in pairs)}]" for key, pairs in mop[1]
-    )
+    keys = ", ".join(f"{key} [{' '.join(f'[{offset} {value}]' for offset, value in pairs)}]" for key, pairs in mop[1])
     return f"[:poll {{{keys}}}]"
 
 
@@ -353,7 +349,7 @@ def from_log(spark: Any, ops: int, work: Path) -> None:
     with made(Shape(ops, keys=max(64, ops // 16_000)), work, log=True) as run:
         size = sum(file.stat().st_size for file in (run / "history").iterdir())
         with Peak() as peak:
-            seconds = timed(lambda: segments.make(run, run / "tables", None, lambda text: None, spark))
+            seconds = timed(lambda: join_segments.make(run, run / "tables", None, lambda text: None, spark))
         print(
             f"log        {ops:>11,} ops  {size >> 20} MiB of log  tables in {seconds:.1f} s "
             f"({2 * ops / seconds:,.0f} lines/s)  {peak.bytes / 2**30:.2f} GiB",

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checker import convert, ingest
+from checker import convert
+from checker.tables import ingest
 from tests.bench import histories
 from tests.bench.checker import edn_line
 from tests.bench.histories import Shape

@@ -23,10 +23,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from harness.cluster import jars, java, namespaces, servers, storage, versions, views
-from harness.cluster.local import LocalCluster
-from harness.cluster.loopback import LoopbackCluster
-from harness.cluster.servers import Servers
+from harness.cluster.distribution import jars, java, versions
+from harness.cluster.local import namespaces, servers, storage_format
+from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.servers import Servers
+from harness.protocol import metadata
 
 SETTINGS = {"min.insync.replicas": "2"}
 UP_S = 180
@@ -65,7 +67,14 @@ class Bare:
         self.layout = LoopbackCluster(work_dir=folder / "never").layout
         template = servers.kraft_template(self.layout, found, fetched, print)
         self.servers = Servers(
-            self.layout, versions.DEFAULT, SETTINGS, folder, found, fetched, template, storage.random_id()
+            self.layout,
+            versions.DEFAULT,
+            SETTINGS,
+            folder,
+            found,
+            fetched,
+            template,
+            storage_format.random_id(),
         )
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -87,7 +96,7 @@ class Bare:
     def _sees_all(self, address: str, port: int) -> bool:
         try:
             connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            return len(views.ask(connection, address, port, 1.0).brokers) == 3
+            return len(metadata.ask(connection, address, port, 1.0).brokers) == 3
         except (OSError, ValueError):
             return False
 

@@ -27,8 +27,9 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster import local, versions
-from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.distribution import versions
+from harness.cluster.local import namespaced
+from harness.cluster.local.loopback import LoopbackCluster
 
 RECORD = 1000
 SEGMENT = 1 << 20
@@ -97,9 +98,7 @@ def write(cluster: LoopbackCluster, topic: str, partitions: int, codec: str, flu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", default="1,10,100")
     parser.add_argument("--codecs", default="none,lz4")
     parser.add_argument("--flush", default="none,messages=1,ms=100")
@@ -108,8 +107,8 @@ def main() -> None:
     parser.add_argument("--disks", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-flush-", dir=os.environ.get("BENCH_DIR")) as folder:
-        mode: local.Mode = "namespaces" if options.disks else "loopback"
-        cluster = local.make(
+        mode: namespaced.Mode = "namespaces" if options.disks else "loopback"
+        cluster = namespaced.make(
             1,
             versions.resolve(options.kafka_version),
             {},

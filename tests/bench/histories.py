@@ -26,10 +26,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from checker import ingest, schema
-from checker.coding import EMPTY
-from checker.packing import Bools, Ints, begins, order
-from checker.schema import ASSIGN, FAIL, INFO, OK
+from checker.tables import ingest, schema
+from checker.tables.coding import EMPTY
+from checker.tables.packing import Bools, Ints, begins, order
+from checker.tables.schema import ASSIGN, FAIL, INFO, OK
 from harness.model import codec
 
 SLOTS = 10
@@ -246,18 +246,14 @@ def _small(held: History, op: Ints) -> dict[str, pa.Table]:
         index = int(held.complete_index(np.array(at)))
         rows += [(index, int(held.process[at]), OK, ASSIGN, False, key) for key in keys]
     if rows:
-        found["assigns"] = _table(
-            schema.ASSIGNS, dict(zip(schema.ASSIGNS.names, zip(*rows, strict=True), strict=True))
-        )
+        found["assigns"] = _table(schema.ASSIGNS, dict(zip(schema.ASSIGNS.names, zip(*rows, strict=True), strict=True)))
     rows = []
     for at in op[op // SLOTS == len(held.f) // SLOTS - 1].tolist():
         index, process = int(held.complete_index(np.array(at))), int(held.process[at])
         for key in np.flatnonzero((readers == held.slot[at]).any(axis=1)).tolist():
             rows.append((index, process, True, key, int(held.ends[key]), 0, int(held.ends[key])))
     if rows:
-        found["ends"] = _table(
-            schema.ENDS, dict(zip(schema.ENDS.names, zip(*rows, strict=True), strict=True))
-        )
+        found["ends"] = _table(schema.ENDS, dict(zip(schema.ENDS.names, zip(*rows, strict=True), strict=True)))
     return found
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from harness import store
 from harness.cluster.sim import SimCluster
-from harness.crew import Crew
 from harness.generator import Clients, Limit
-from harness.interpreter import Interpreter, Limits
-from harness.live import Live
 from harness.model import codec
 from harness.model.op import Op
+from harness.run.interpreter import Interpreter, Limits
+from harness.run.progress_display import Live
+from harness.run.worker_pool import Crew
 from workloads.queue import Options, workload
 
 CONCURRENCY, PROCESSES = 10, 2

@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 
 from harness import store
-from harness.cluster import local
-from harness.crew import AdminLink, Crew
+from harness.cluster.local import namespaced
 from harness.generator import Clients, Fn, TimeLimit, op
-from harness.interpreter import Interpreter, Limits
 from harness.model.op import OK, Op
 from harness.model.protocols import Context
-from harness.roles import Topics
+from harness.run.interpreter import Interpreter, Limits
+from harness.run.roles import Topics
+from harness.run.worker_pool import AdminLink, Crew
 
 CLIENTS, PARTITIONS = 10, 4
 KEYS = 12
@@ -39,7 +39,7 @@ def config(bootstrap: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
+def harnessed(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
     """Acknowledged sends a second through the harness."""
     crew = Crew(cluster, config(cluster.bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
@@ -73,7 +73,7 @@ def harnessed(cluster: local.LocalCluster, folder: Path, seconds: float, round_:
         crew.stop()
 
 
-def bare(cluster: local.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
+def bare(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
     """Acknowledged sends a second of bare clients, which know no ops."""
     begin = time.time() + 4.0
     children, logs = [], []
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--sends", type=int, default=1)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
-    cluster = local.make(work_dir=folder / "cluster")
+    cluster = namespaced.make(work_dir=folder / "cluster")
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))
@@ -108,10 +108,7 @@ def main() -> None:
         ratios = []
         for round_ in range(args.pairs):
             first, second = (harnessed, bare) if round_ % 2 else (bare, harnessed)
-            rates = {
-                side.__name__: side(cluster, folder, args.seconds, round_, args.sends)
-                for side in (first, second)
-            }
+            rates = {side.__name__: side(cluster, folder, args.seconds, round_, args.sends) for side in (first, second)}
             ours, floor = rates["harnessed"], rates["bare"]
             ratios.append(ours / floor)
             print(f"harness {ours:7.0f} sends/s   bare clients {floor:7.0f} sends/s   ratio {ratios[-1]:.2f}")

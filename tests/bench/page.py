@@ -25,13 +25,14 @@ from typing import Any
 
 import orjson
 
-from harness.assemble import options_of
 from harness.model.options import CheckOptions, Settings
-from harness.report import explain, found, listing
 from harness.report.page import draw
-from harness.shrinking import folder as shrinking
-from harness.sim.run import simulate
-from harness.web.select import Query
+from harness.report.text import explain, witness_lookup
+from harness.run.test import options_of
+from harness.shrinking import shrink_run as shrinking
+from harness.sim.queue.run import simulate
+from harness.stored import listing
+from harness.web.run_query import Query
 from harness.web.views import Views
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.web import many
@@ -45,9 +46,7 @@ def large(runs: Path, ops: int) -> Path:
     """A judged run of so many operations that lost records, while leaders were killed."""
     history = simulate(3, ops=ops, keys=12, txn=False, bugs=BUGS)
     end_s = history[-1].time_ns / S
-    faults = [
-        op for n in range(8) for op in killed(end_s * (n + 0.2) / 8, end_s * (n + 0.6) / 8, f"n{n % 3 + 1}")
-    ]
+    faults = [op for n in range(8) for op in killed(end_s * (n + 0.2) / 8, end_s * (n + 0.6) / 8, f"n{n % 3 + 1}")]
     folder = recorded(runs, "20260102T030405-large", woven(history, faults), acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     return folder
@@ -86,7 +85,7 @@ def of_one(work: Path, ops: int) -> None:
     print(f"{'size':24} {size / 1e6:7.2f} MB   bar {draw.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
     show("page", page_s, PAGE_BAR_S, floor_s)
     result = listing.require_result(run)
-    asked = found.asked("lost-write#2")
+    asked = witness_lookup.asked("lost-write#2")
     show("explain", cpu_s(lambda: explain.explain(run, result, asked)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
     small_s = cpu_s(lambda: shrinking.of_run(run, result, "lost-write", options))

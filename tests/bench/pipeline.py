@@ -22,16 +22,16 @@ from typing import Any
 import confluent_kafka as ck
 import orjson
 
-from harness.clients.confluent_config import consumer_config, producer_config
-from harness.clients.confluent_pipeline import ConfluentPipeline
-from harness.clients.confluent_sink import LINGER_MS
+from harness.clients.confluent.config import consumer_config, producer_config
+from harness.clients.confluent.pipeline import ConfluentPipeline
+from harness.clients.confluent.sink import LINGER_MS
 from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.events import EventLog
-from harness.cluster import local
-from harness.crew import AdminLink
+from harness.cluster.local import namespaced
 from harness.model import codec
-from harness.model.pipeline.instance import Instance
-from harness.roles import Topics
+from harness.pipeline_app.instance import Instance
+from harness.run.roles import Topics
+from harness.run.worker_pool import AdminLink
 
 PARTITIONS, KEYS, FLUSH_S = 12, 48, 0.25
 BATCH_MAX, POLL_S, RECORDS_MAX = 20_000, 0.05, 2_000
@@ -58,9 +58,7 @@ def fill(given: Made, records: int) -> None:
         key = id % KEYS
         while True:
             try:
-                producer.produce(
-                    "bench-0", orjson.dumps({"id": id, "key": key}), str(key).encode(), key % PARTITIONS
-                )
+                producer.produce("bench-0", orjson.dumps({"id": id, "key": key}), str(key).encode(), key % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.5)
@@ -146,10 +144,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     for name in ("history", "events"):
         (folder / name).mkdir()
-    (folder / "history" / "00000.jsonl").write_bytes(
-        codec.header("bench", 0, time.time_ns(), time.monotonic_ns())
-    )
-    cluster = local.make(work_dir=folder / "cluster")
+    (folder / "history" / "00000.jsonl").write_bytes(codec.header("bench", 0, time.time_ns(), time.monotonic_ns()))
+    cluster = namespaced.make(work_dir=folder / "cluster")
     cluster.up(print)
 
     def run(side: str, group: str) -> list[float]:
@@ -172,9 +168,7 @@ def main() -> None:
             seen = {side: run(side, f"{side}-{round_}") for side in order}
             (ours_hz, ours_s), (bare_hz, bare_s) = seen["ours"], seen["bare"]
             ratios.append(ours_hz / bare_hz)
-            told = (
-                f"ours {ours_hz:7.0f} records/s, {ours_s:.1f} CPU s   bare loop {bare_hz:7.0f}, {bare_s:.1f}"
-            )
+            told = f"ours {ours_hz:7.0f} records/s, {ours_s:.1f} CPU s   bare loop {bare_hz:7.0f}, {bare_s:.1f}"
             print(f"{told}   ratio {ratios[-1]:.2f}", flush=True)
         print(f"median ratio {statistics.median(ratios):.2f}   (bar: 0.85)")
     finally:

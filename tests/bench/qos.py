@@ -27,7 +27,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 
-from harness.cluster import local, versions
+from harness.cluster.distribution import versions
+from harness.cluster.local import namespaced
 
 SAMPLE_S = 5.0
 LATER_S = 0.5
@@ -92,7 +93,7 @@ def draw(samples: Sequence[tuple[float, float]], path: Path) -> None:
 def measure(bootstrap: str, minutes: float, rate: int, folder: Path) -> list[tuple[float, float]]:
     """(minutes, MiB) of each sample."""
     argv = [
-        sys.executable, "-m", "harness.cli", "qos", "--input", "in", "--output", "out",
+        sys.executable, "-m", "harness.cli.app", "qos", "--input", "in", "--output", "out",
         "--bootstrap", bootstrap, "--checkpoint", str(folder / "checkpoint"), "--until-idle", "120s",
     ]  # fmt: skip
     stop = threading.Event()
@@ -117,9 +118,7 @@ def measure(bootstrap: str, minutes: float, rate: int, folder: Path) -> list[tup
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--warm-up", type=float, default=8)
     parser.add_argument("--rate", type=int, default=1000)
@@ -128,13 +127,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-qos-") as given:
         folder = Path(given)
-        cluster = local.make(1, versions.resolve(options.kafka_version), {}, folder / "cluster", "loopback")
+        cluster = namespaced.make(1, versions.resolve(options.kafka_version), {}, folder / "cluster", "loopback")
         try:
             cluster.up(lambda text: None)
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-            for future in admin.create_topics(
-                [NewTopic(name, PARTITIONS, 1) for name in ("in", "out")]
-            ).values():
+            for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in ("in", "out")]).values():
                 future.result(60)
             print(f"{'minutes':>7} {'MiB':>8}")
             samples = measure(cluster.bootstrap, options.minutes, options.rate, folder)
@@ -147,8 +144,7 @@ def main() -> None:
     last = {one["start_ms"]: one for one in told}
     print(
         ", ".join(
-            f"{name} {sum(one[name] for one in last.values()):,}"
-            for name in ("in", "out", "missing", "duplicate")
+            f"{name} {sum(one[name] for one in last.values()):,}" for name in ("in", "out", "missing", "duplicate")
         )
     )
     warm = [one for one in samples if one[0] >= options.warm_up]

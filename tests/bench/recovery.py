@@ -21,9 +21,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 
-from harness.cluster import local, versions
-from harness.cluster.loopback import LoopbackCluster
-from nemesis.recovery_lines import STARTED, read
+from harness.cluster.distribution import versions
+from harness.cluster.local import namespaced
+from harness.cluster.local.loopback import LoopbackCluster
+from nemesis.recovery.log_lines import STARTED, read
 
 SEGMENT_MIB = 16
 RECORD = 10_000
@@ -35,9 +36,7 @@ def fill(bootstrap: str, topic: str, size: int) -> None:
     """So many bytes into one partition, acknowledged."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive what it is asked
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "batch.size": 200_000}
-    )
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "batch.size": 200_000})
     body = bytes(range(250)) * (RECORD // 250)
     for _ in range(size // RECORD):
         producer.produce(topic, body)
@@ -68,7 +67,7 @@ def measure(size_mib: int, version: str) -> tuple[int, int, int, float]:
     """(MiB, segments recovered, ms of loading, s until the server had started)."""
     config = {"log.segment.bytes": str(SEGMENT_MIB * MIB), "log.flush.offset.checkpoint.interval.ms": "500"}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
-        cluster = local.make(1, version, config, Path(folder), "loopback")
+        cluster = namespaced.make(1, version, config, Path(folder), "loopback")
         try:
             cluster.up(lambda text: None)
             topic = f"t{size_mib}"
@@ -96,9 +95,7 @@ def draw(rows: list[tuple[int, int, int, float]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="0,32,64,128,256")
     parser.add_argument("--kafka-version", default=versions.DEFAULT)
     parser.add_argument("--out", type=Path, default=Path())

@@ -25,14 +25,14 @@ from pathlib import Path
 import psutil
 
 from harness import store
-from harness.cluster import local, remote, wireproxy
-from harness.cluster.broker import Node
-from harness.cluster.control import Control
-from harness.crew import AdminLink, Crew
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.local import namespaced, remote_process, wire_faults
+from harness.cluster.local.supervisor_client import Control
 from harness.generator import Clients, Rate, TimeLimit
-from harness.interpreter import Interpreter, Limits
 from harness.model.op import INVOKE, OK, Op
-from harness.roles import Topics
+from harness.run.interpreter import Interpreter, Limits
+from harness.run.roles import Topics
+from harness.run.worker_pool import AdminLink, Crew
 from tests.unit.wire.speech import fetch, framed, produce, read
 from workloads import queue
 
@@ -61,7 +61,7 @@ def config(bootstrap: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def median_ms(cluster: local.LoopbackCluster, bootstrap: str, folder: Path, seconds: float, n: int) -> float:
+def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path, seconds: float, n: int) -> float:
     """Median latency of the sends of the queue workload at its default rate."""
     crew = Crew(cluster, config(bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
@@ -91,7 +91,7 @@ def median_ms(cluster: local.LoopbackCluster, bootstrap: str, folder: Path, seco
 
 def cost(pairs: int, seconds: float) -> None:
     folder = Path(tempfile.mkdtemp())
-    cluster = local.make(work_dir=folder / "cluster", proxy="clients")
+    cluster = namespaced.make(work_dir=folder / "cluster", proxy="clients")
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.direct_bootstrap), folder, dict(os.environ))
@@ -120,9 +120,9 @@ def ceiling(seconds: float) -> None:
     try:
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         answer = [sys.executable, "-c", ANSWER]
-        remote.spawn(control, "", answer, {}, [listener.fileno()], str(folder / "answer.log"))
+        remote_process.spawn(control, "", answer, {}, [listener.fileno()], str(folder / "answer.log"))
         port = listener.getsockname()[1]
-        (node,), proxy = wireproxy.start(
+        (node,), proxy = wire_faults.start(
             control, [Node("n1", 1, "127.0.0.1", port, 0)],
             lambda host, address, at: socket.create_server((address, at)), lambda: (port, 0, 0),
             "clients", str(folder / "wire.log"),
@@ -138,9 +138,7 @@ def ceiling(seconds: float) -> None:
         control.close()
 
 
-def _busy(
-    process: psutil.Process, seconds: float, load: Callable[[threading.Event], int]
-) -> tuple[int, float]:
+def _busy(process: psutil.Process, seconds: float, load: Callable[[threading.Event], int]) -> tuple[int, float]:
     """(what `load` did, seconds of the processor that the process used meanwhile)."""
     stop = threading.Event()
     threading.Timer(seconds, stop.set).start()

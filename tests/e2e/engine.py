@@ -15,7 +15,7 @@ from pathlib import Path
 
 import docker
 
-from harness.cluster import docker_clean
+from harness.cluster.docker import cleanup
 from harness.model.errors import HarnessError
 from tests.conftest import absent
 
@@ -50,17 +50,15 @@ def engine() -> Iterator[str]:
     ]
     argv += [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
         _await_answer(where, process, folder / "log")
         yield where
     finally:
         with suppress(HarnessError, docker.errors.DockerException):  # an engine that ends keeps its bridges
             client = docker.DockerClient(base_url=where, timeout=30)
-            for one, _ in docker_clean.everything(client):
-                docker_clean.remove(one, client)
+            for one, _ in cleanup.everything(client):
+                cleanup.remove(one, client)
         process.terminate()
         try:
             process.wait(_END_S)
@@ -90,5 +88,5 @@ def _unmount(folder: Path) -> None:
 
 def everything(where: str) -> list[str]:
     """Names of all containers, networks and volumes of runs that the engine has now."""
-    found = docker_clean.everything(docker.DockerClient(base_url=where, timeout=30))
+    found = cleanup.everything(docker.DockerClient(base_url=where, timeout=30))
     return [one.name for one, _ in found]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HARNESS = [sys.executable, "-m", "harness.cli"]
+HARNESS = [sys.executable, "-m", "harness.cli.app"]
 # Stands in the environment of every process that these tests start, and of theirs: tests of another worker
 # of pytest-xdist have another.
 MARK = f"HARNESS_TEST={secrets.token_hex(8)}"
@@ -46,9 +46,7 @@ class Ran:
 
 
 def harness(*arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*HARNESS, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    return subprocess.run([*HARNESS, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def run(runs: Path, *arguments: str, timeout_s: float = 240) -> Ran:
@@ -82,7 +80,7 @@ def footprint() -> dict[str, set[str]]:
                 namespaces.add(str((proc / "ns" / kind).readlink()))
         except OSError:
             continue  # it ended meanwhile, or is not ours to read
-        if "kafka.Kafka" in line or "harness.worker" in line or "harness.cluster" in line:
+        if "kafka.Kafka" in line or "harness.run.worker" in line or "harness.cluster" in line:
             processes.add(f"{proc.name} {line[:120]}")
     links = {path.name for path in Path("/sys/class/net").iterdir()}
     mounts = set(Path("/proc/self/mounts").read_text().splitlines())

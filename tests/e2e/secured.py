@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from harness.cluster import broker, jars, java, storage
+from harness.cluster.distribution import broker_config, jars, java
 from harness.cluster.external import find
-from harness.cluster.ports import free_ports
+from harness.cluster.local import storage_format
+from harness.cluster.local.ports import free_ports
 from harness.model.errors import HarnessError
 
 PASSWORD = "Pa55-not-to-be-found"
@@ -67,9 +68,7 @@ def certificates(folder: Path) -> tuple[Path, str, str]:
     here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     ca = folder / "ca.pem"
     ca.write_bytes(signed("authority", ca_key.public_key(), x509.BasicConstraints(True, None)))
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return ca, pem.decode(), signed("server", key.public_key(), here).decode()
 
 
@@ -82,16 +81,14 @@ def _settings(folder: Path, key: str, chain: str, inside: int, outside: int, con
         "controller.quorum.voters": f"7@127.0.0.1:{control}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INSIDE",
-        "listeners": f"INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside},"
-        f"CONTROLLER://127.0.0.1:{control}",
+        "listeners": f"INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside},CONTROLLER://127.0.0.1:{control}",
         "advertised.listeners": f"INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL,CONTROLLER:PLAINTEXT",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": one_line["key"],
         "ssl.keystore.certificate.chain": one_line["chain"],
         "listener.name.outside.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.outside.plain.sasl.jaas.config": f'{plain} user_alice="{PASSWORD}" '
-        f'user_bob="{OTHER_PASSWORD}";',
+        "listener.name.outside.plain.sasl.jaas.config": f'{plain} user_alice="{PASSWORD}" user_bob="{OTHER_PASSWORD}";',
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:alice",
         "log.dirs": str(folder / "data"),
@@ -110,10 +107,10 @@ def secured(folder: Path) -> Iterator[Secured]:
     ca, key, chain = certificates(folder)
     inside, outside, control = free_ports(3)
     (folder / "server.properties").write_text(_settings(folder, key, chain, inside, outside, control))
-    name, text = broker.log_config(fetched.version, str(folder / "server.log"))
+    name, text = broker_config.log_config(fetched.version, str(folder / "server.log"))
     (folder / name).write_text(text)
-    storage.write(storage.template(found, fetched, print), folder / "data", storage.random_id(), 7)
-    argv = broker.java_argv(
+    storage_format.write(storage_format.template(found, fetched, print), folder / "data", storage_format.random_id(), 7)
+    argv = broker_config.java_argv(
         found, fetched, str(folder / name), "kafka.Kafka", [str(folder / "server.properties")]
     )
     with (folder / "stdout.log").open("wb") as out:

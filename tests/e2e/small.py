@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from checker.check import check_plain
-from harness.assemble import options_of
 from harness.model import codec
 from harness.model.op import NEMESIS
-from harness.report import listing
-from harness.shrinking import folder as shrinking
+from harness.run.test import options_of
+from harness.shrinking import shrink_run as shrinking
+from harness.stored import listing
 from tests.e2e.running import harness
 from tests.unit.shrinking.reading import read_plainly
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness import plan as plans
-from harness.report import listing
+from harness.plan import test_plan as plans
+from harness.stored import listing
 from tests.e2e.running import harness, run
 
 # One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.

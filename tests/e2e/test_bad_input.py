@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 
 from harness import store
-from harness.cli import invoke
-from harness.cluster import cache, java
+from harness.cli.app import invoke
+from harness.cluster.distribution import download_cache, java
 from harness.model import codec
 from harness.model.errors import HarnessError, Missing
-from harness.report import listing
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
+from harness.stored import listing
 from tests.conftest import absent
 from tests.e2e.running import harness
 from tests.unit.report.folders import recorded
@@ -61,9 +61,7 @@ class Answer:
 
 
 @pytest.fixture
-def ask(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Answer]:
+def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
     """The command line in this process, in a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
@@ -165,7 +163,7 @@ def test_a_cache_that_may_not_be_written(read_only: Path, monkeypatch: pytest.Mo
     for folder in (read_only, read_only / "new"):
         monkeypatch.setenv("HARNESS_CACHE", str(folder))
         with ordinary_user(), pytest.raises(Missing, match=r"cannot be written \(Permission denied\)"):
-            cache.root()
+            download_cache.root()
 
 
 @pytest.mark.parametrize("command", ["run", "list", "show", "check"])
@@ -184,9 +182,7 @@ def test_runs_that_may_not_be_written(read_only: Path) -> None:
             store.new_run(folder, "none")
 
 
-def test_no_port_to_listen_on(
-    ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_port_to_listen_on(ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: socket.socket, address: object) -> None:
         raise OSError("in use")
 
@@ -198,9 +194,7 @@ def test_no_port_to_listen_on(
 
 
 def test_a_setting_that_the_client_library_does_not_know(tmp_path: Path) -> None:
-    done = harness(
-        "run", "--cluster", "mock", "--producer-config", "nonsense=1", "--runs", str(tmp_path), "--quiet"
-    )
+    done = harness("run", "--cluster", "mock", "--producer-config", "nonsense=1", "--runs", str(tmp_path), "--quiet")
     answer = Answer(done.returncode, done.stdout, done.stderr)
     assert answer.code == 254
     assert '"nonsense"; see --producer-config' in answer.message
@@ -277,7 +271,7 @@ def test_a_spark_master_that_is_none(ask: Callable[..., Answer], tmp_path: Path)
 
 _SERVE = """
 import contextlib, io, json, sys
-from harness.cli import invoke
+from harness.cli.app import invoke
 for line in sys.stdin:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.clients.confluent import Confluent
-from harness.clients.confluent_config import common
-from harness.clients.confluent_old import OldAdmin
+from harness.clients.confluent.config import common
+from harness.clients.confluent.library import Confluent
+from harness.clients.confluent.old import OldAdmin
 from harness.clients.queue import open_client
 from harness.clients.settings import settings
 from harness.clients.table import admin_opener
@@ -90,9 +90,7 @@ def test_sends_and_assigned_polls(opened: Callable[..., Any], library: str) -> N
 
 
 @BOTH
-def test_without_acknowledgements_a_send_is_ok_and_has_no_offset(
-    opened: Callable[..., Any], library: str
-) -> None:
+def test_without_acknowledgements_a_send_is_ok_and_has_no_offset(opened: Callable[..., Any], library: str) -> None:
     client = opened(library=library, acks=0)
     done = do(client, "send", [["send", 1, 10], ["send", 1, 11]])
     assert (done.type, done.value) == ("ok", [["send", 1, [None, 10]], ["send", 1, [None, 11]]])
@@ -147,9 +145,7 @@ def test_a_record_that_is_too_large_is_refused_at_once(opened: Callable[..., Any
 
 
 @BOTH
-def test_an_aborted_transaction_fails_and_its_reader_goes_back(
-    opened: Callable[..., Any], library: str
-) -> None:
+def test_an_aborted_transaction_fails_and_its_reader_goes_back(opened: Callable[..., Any], library: str) -> None:
     client = opened(library=library, txn=True)
     assert do(client, "txn", [["send", 1, 10], ["send", 1, 11]]).type == "ok"
     do(client, "assign", [1])
@@ -191,9 +187,7 @@ def test_without_brokers_ops_end_in_time(opened: Callable[..., Any]) -> None:
         assert time.monotonic() - began < 4  # the library's own limits are tens of seconds
 
 
-def test_old_versions_find_leaders_and_ends_as_new_ones_do(
-    opened: Callable[..., Any], config: dict[str, Any]
-) -> None:
+def test_old_versions_find_leaders_and_ends_as_new_ones_do(opened: Callable[..., Any], config: dict[str, Any]) -> None:
     do(opened(), "send", [["send", 1, 10], ["send", 1, 11], ["send", 2, 10]])
     made = settings(config)
     asked = [made.partition(key) for key in range(3)]

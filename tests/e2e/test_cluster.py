@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import local, namespaces
-from harness.cluster.local import LocalCluster
-from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.local import namespaced, namespaces
+from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.namespaced import LocalCluster
 from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
 from tests.conftest import absent
@@ -82,9 +82,7 @@ def test_it_can_do_what_it_says(cluster: LocalCluster) -> None:
 
 def test_a_worker_on_a_host_of_its_own_reaches_the_brokers(cluster: LocalCluster, tmp_path: Path) -> None:
     log = tmp_path / "w0.log"
-    child = cluster.spawn(
-        "w0", [sys.executable, "-c", ROUND_TRIP, cluster.bootstrap, "inner"], {}, [], str(log)
-    )
+    child = cluster.spawn("w0", [sys.executable, "-c", ROUND_TRIP, cluster.bootstrap, "inner"], {}, [], str(log))
     assert child.wait(40) == 0, log.read_text()
     assert log.read_text().splitlines()[-1] == "abc"
 
@@ -162,7 +160,7 @@ def test_logs_and_configuration_are_collected(cluster: LocalCluster, tmp_path: P
 
 
 def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
-    cluster = local.make(nodes=1, work_dir=tmp_path, mode="loopback")
+    cluster = namespaced.make(nodes=1, work_dir=tmp_path, mode="loopback")
     assert isinstance(cluster, LoopbackCluster) and not isinstance(cluster, Network)
     for capability in (Cluster, Hosts, Processes, Logs):
         assert isinstance(cluster, capability)
@@ -181,9 +179,7 @@ def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
-    cluster = local.make(
-        nodes=1, work_dir=tmp_path, mode="loopback", broker_config={"num.io.threads": "many"}
-    )
+    cluster = namespaced.make(nodes=1, work_dir=tmp_path, mode="loopback", broker_config={"num.io.threads": "many"})
     try:
         with pytest.raises(ClusterTrouble, match=r"n1 ended with code 1.*num\.io\.threads"):
             cluster.up(print)
@@ -194,7 +190,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(namespaces, "available", lambda: (False, "user namespace: not today"))
     said: list[str] = []
-    cluster = local.make(work_dir=tmp_path, notice=said.append)
+    cluster = namespaced.make(work_dir=tmp_path, notice=said.append)
     assert isinstance(cluster, LoopbackCluster)
     assert "user namespace: not today" in said[0] and "no network faults" in said[0]
 
@@ -212,11 +208,9 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
         ({"mode": "cloud"}, "cluster mode"),
     ],
 )
-def test_what_makes_no_sense_is_refused_at_once(
-    wish: dict[str, object], message: str, tmp_path: Path
-) -> None:
+def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=message):
-        local.make(**{"mode": "loopback", "work_dir": tmp_path, **wish})  # type: ignore[arg-type]
+        namespaced.make(**{"mode": "loopback", "work_dir": tmp_path, **wish})  # type: ignore[arg-type]
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local import LocalCluster
+from harness.cluster.local.namespaced import LocalCluster
 from tests.conftest import absent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.rootless]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness import catalogue
+from harness.cli import fault_support
 from harness.model.draw import Draw
 from nemesis import table
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from tests.e2e.running import footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.alone]
@@ -25,7 +25,7 @@ FINAL_S = 14  # twice, for healing and for final polls: what may be left broken 
 def everything() -> list[str]:
     """Every fault that a local cluster takes on this machine, by name."""
     found = []
-    for row in catalogue.rows():
+    for row in fault_support.rows():
         if not row.refused["local"]:
             found += [f"{row.verb}:{target}" for target in table.VERBS[row.verb].targets]
     return found
@@ -40,9 +40,7 @@ def combination(seed: int) -> list[dict[str, object]]:
         name = draw.choice([name for name in names if name.startswith(f"{verb}:")])
         (fault,) = table.faults([name], Timing())
         on_s = draw.between(2, 5)
-        lines.append(
-            {"fault": name, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"}
-        )
+        lines.append({"fault": name, "at": draw.between(1, 8), "every": on_s + draw.between(2, 6), "jitter": "1s"})
         lines[-1] |= {"for": f"{on_s}s"} if fault.rounds.stop is not None else {}
     return lines
 
@@ -62,11 +60,7 @@ def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetitio
     took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown follow the verdict
     assert ran.code in (0, 1, 2), ran.out + ran.err
     assert ran.result["valid"] in (True, False, "unknown"), json.dumps(schedule)
-    hit = {
-        op["extra"]["fault"]
-        for op in ran.nemesis
-        if op["extra"].get("span") != "stop" and "fault" in op["extra"]
-    }
+    hit = {op["extra"]["fault"] for op in ran.nemesis if op["extra"].get("span") != "stop" and "fault" in op["extra"]}
     assert hit == {line["fault"] for line in schedule}
     assert [op["f"] for op in ran.nemesis].count("heal") == 2
     assert took_s < LOAD_S + MORE_S, f"{took_s:.0f} s: {json.dumps(schedule)}"

@@ -14,13 +14,14 @@ import docker
 import pytest
 
 from harness.clients.table import admin_opener
-from harness.cluster import docker_clean, docker_cluster
-from harness.cluster.docker_cluster import DockerCluster
+from harness.cluster.docker import cleanup
+from harness.cluster.docker import cluster as docker_cluster
+from harness.cluster.docker.cluster import DockerCluster
 from harness.generator import op
 from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes
-from harness.roles import ViewRoles
+from harness.run.roles import ViewRoles
 from nemesis import table
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from tests.e2e.engine import engine, everything
 from tests.e2e.running import HARNESS, harness, ops, run
 from tests.e2e.test_faults import Clients, Place, _soon
@@ -51,9 +52,7 @@ def place(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plac
         cluster.up(print)
         clients.start()
         assert _soon(lambda: len(roles.leaders()) == 8 and bool(roles.holders("group-coordinator")))
-        admin = admin_opener("confluent")(
-            {"bootstrap": cluster.bootstrap, "run": "r", "partitions_per_topic": 8}
-        )
+        admin = admin_opener("confluent")({"bootstrap": cluster.bootstrap, "run": "r", "partitions_per_topic": 8})
         yield Place(cluster, roles, clients, admin)  # type: ignore[arg-type]
     finally:
         cluster.collect(str(folder / "logs"))
@@ -94,9 +93,9 @@ def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetit
         for pid in [victim.pid] if alone else [*_guards(victim.pid), victim.pid]:
             os.kill(pid, signal.SIGKILL)
         victim.wait()
-        left = [] if alone else docker_clean.leftovers(client)
+        left = [] if alone else cleanup.leftovers(client)
         for one in (*left, *left):  # safe to repeat
-            docker_clean.remove(one, client)
+            cleanup.remove(one, client)
     assert alone or {one.kind for one in left} == {"container", "network"}, left
     assert _soon(lambda: set(everything(where)) <= before, 30), set(everything(where)) - before
     assert _soon(lambda: not Path(f"/proc/{guard}").exists(), 30)

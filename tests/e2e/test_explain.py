@@ -55,9 +55,7 @@ def test_the_brokers_tell_why_a_record_was_lost(tmp_path: Path) -> None:
     assert any(fault["fault"] == "isolate:leader" for fault in told["faults"])
     key = told["witness"]["key"]
     partition = f"{ran.folder.name}-{key // 4}-{key % 4}"
-    assert any(partition in line["text"] and "runcating" in line["text"] for line in told["logs"]), told[
-        "logs"
-    ]
+    assert any(partition in line["text"] and "runcating" in line["text"] for line in told["logs"]), told["logs"]
     assert all(0 <= line["time_ns"] <= 120e9 for line in told["logs"])
     assert (ran.folder / "orders" / f"key-{key}.html").is_file()
     shown_by_few(ran.folder, "lost-write", 6)

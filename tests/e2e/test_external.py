@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from harness.cli import invoke
-from harness.cluster import local
-from harness.plan import load
+from harness.cli.app import invoke
+from harness.cluster.local import namespaced
+from harness.plan.test_plan import load
 from tests.e2e.running import HARNESS, Ran
 from tests.e2e.secured import OTHER_PASSWORD, PASSWORD, Secured, secured
 
@@ -96,7 +96,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         out, err = process.communicate()
     ran = Ran(process.returncode, out, err, (runs / "latest").resolve())
     assert ran.code == 0, out + err
-    assert b"harness.worker" in seen and PASSWORD.encode() not in seen
+    assert b"harness.run.worker" in seen and PASSWORD.encode() not in seen
     assert PASSWORD not in out + err
     files = [path for path in runs.rglob("*") if path.is_file()]
     assert len(files) > 10
@@ -139,14 +139,10 @@ def test_what_is_refused_is_refused_before_the_load(
         file.write_text(file.read_text().partition("ssl.ca.location")[0])
     monkeypatch.setenv("PASSWORD_OF_BOB", OTHER_PASSWORD)
     if change != "no password":
-        monkeypatch.setenv(
-            "PASSWORD_OF_ALICE", "wrong-" + PASSWORD if change.startswith("wrong") else PASSWORD
-        )
+        monkeypatch.setenv("PASSWORD_OF_ALICE", "wrong-" + PASSWORD if change.startswith("wrong") else PASSWORD)
     at = "127.0.0.1:1" if change == "nobody there" else broker.bootstrap
     began = time.monotonic()
-    code = invoke(
-        ["run", "--runs", str(tmp_path / "runs"), "--bootstrap", at, "--client-config", str(file), *options]
-    )
+    code = invoke(["run", "--runs", str(tmp_path / "runs"), "--bootstrap", at, "--client-config", str(file), *options])
     took_s = time.monotonic() - began
     out, err = capsys.readouterr()
     assert code == 254 and says in err, out + err
@@ -184,7 +180,7 @@ def test_who_may_make_topics_and_not_use_them_is_told(
 
 
 def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
-    cluster = local.make(work_dir=tmp_path / "cluster", outside=True)
+    cluster = namespaced.make(work_dir=tmp_path / "cluster", outside=True)
     try:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap

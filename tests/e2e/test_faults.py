@@ -17,16 +17,16 @@ import pytest
 from harness.clients.admin import AdminRole
 from harness.clients.api import ClientError
 from harness.clients.table import admin_opener
-from harness.cluster import clockshim, disks, namespaces
-from harness.cluster.local import LocalCluster
-from harness.cluster.refusals import reasons
+from harness.cluster.local import clock_library, disks, namespaces
+from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.unsupported import reasons
 from harness.generator import op
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
-from harness.roles import ViewRoles
+from harness.run.roles import ViewRoles
 from nemesis import table
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
 from tests.conftest import absent
 from tests.e2e.running import footprint, left_behind
 
@@ -122,7 +122,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     cluster = LocalCluster(
         work_dir=folder / "cluster",
         disks=not disks.why_not(),
-        clocks=not clockshim.why_not(),
+        clocks=not clock_library.why_not(),
         outside=True,
         proxy="clients",
     )
@@ -192,9 +192,7 @@ def _damaged(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
 
 def _deleted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """The logs begin where they were cut."""
-    starts = {
-        key: start for key, start, _ in place.admin.list_offsets([key for key, _ in started["deleted"]])
-    }
+    starts = {key: start for key, start, _ in place.admin.list_offsets([key for key, _ in started["deleted"]])}
     return all(starts[key] == before > 0 for key, before in started["deleted"])
 
 

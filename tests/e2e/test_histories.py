@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import java
+from harness.cluster.distribution import java
 from harness.model.errors import HarnessError
 from tests.conftest import absent
 from tests.e2e.running import harness
@@ -63,9 +63,7 @@ def test_all_of_jepsens_histories_in_one_command() -> None:
     assert (done.returncode, done.stderr) == (1, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["history"] for line in lines] == list(rows)
-    assert {tuple(line) for line in lines} == {
-        ("history", "valid", "error_types", "bad_error_types", "errors", *OWN)
-    }
+    assert {tuple(line) for line in lines} == {("history", "valid", "error_types", "bad_error_types", "errors", *OWN)}
     wrong = {line["history"]: found for line in lines if (found := _agrees(line, rows[line["history"]]))}
     assert wrong == {}
 

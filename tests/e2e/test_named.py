@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import named, owners
+from harness.cluster.local import process_owner
+from harness.cluster.persistent import client
 from tests.e2e.running import HARNESS, harness
 from tests.e2e.waiting import eventually
 
@@ -31,7 +32,7 @@ def kept(*options: str) -> Iterator[str]:
         assert done.returncode == 0, done.stdout + done.stderr
         yield name
     finally:
-        if named.folder(name).exists():
+        if client.folder(name).exists():
             harness("cluster", "down", name, "--force", timeout_s=180)
 
 
@@ -62,7 +63,7 @@ def started(runs: Path, name: str, *options: str) -> subprocess.Popen[str]:
 
 
 def topics(name: str) -> list[str]:
-    views = named.call(name, "call", method="views", args=(), more={})
+    views = client.call(name, "call", method="views", args=(), more={})
     return sorted({topic for topic, _ in views[0].partitions if not topic.startswith("__")})
 
 
@@ -113,9 +114,7 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
         (("--cluster", "local:nobody"), "start it: harness cluster up nobody"),
     ],
 )
-def test_what_does_not_go_with_the_cluster(
-    cluster: str, tmp_path: Path, options: tuple[str, ...], says: str
-) -> None:
+def test_what_does_not_go_with_the_cluster(cluster: str, tmp_path: Path, options: tuple[str, ...], says: str) -> None:
     given = [option.format(name=cluster) for option in options]
     done = harness("run", "--runs", str(tmp_path / "runs"), "--cluster", f"local:{cluster}", *given)
     assert done.returncode == 254, done.stdout + done.stderr
@@ -141,11 +140,11 @@ def test_logs_and_a_shell(cluster: str) -> None:
 
 def test_a_killed_keeper_takes_its_brokers_along_and_is_cleaned_up_after(tmp_path: Path) -> None:
     with kept("--nodes", "1", "--min-insync-replicas", "1") as name:
-        state = named.read(name)
+        state = client.read(name)
         assert state is not None
         os.kill(state.pid, signal.SIGKILL)
-        assert eventually(lambda: not owners.in_use(state.owner), 10)
-        inside = str(named.folder(name)).encode()
+        assert eventually(lambda: not process_owner.in_use(state.owner), 10)
+        inside = str(client.folder(name)).encode()
 
         def brokers() -> list[str]:
             found = []
@@ -162,9 +161,9 @@ def test_a_killed_keeper_takes_its_brokers_along_and_is_cleaned_up_after(tmp_pat
         clean = ("cluster", "clean", "--runs", str(tmp_path / "runs"))
         listed = harness(*clean)
         assert listed.returncode == 0 and name in listed.stdout and str(data.parent) in listed.stdout
-        assert named.folder(name).exists() and data.exists()
+        assert client.folder(name).exists() and data.exists()
         assert harness(*clean, "--yes").returncode == 0
-        assert not named.folder(name).exists() and not data.exists()
+        assert not client.folder(name).exists() and not data.exists()
         again = harness(*clean, "--yes", "--json")
         assert [row for row in json.loads(again.stdout) if row["name"] == name] == []
         began = time.monotonic()

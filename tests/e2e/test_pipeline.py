@@ -27,9 +27,7 @@ PIPELINE = (
 
 
 def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()
-    ]
+    return [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()]
 
 
 def outputs(folder: Path) -> tuple[set[int], list[int]]:
@@ -59,8 +57,6 @@ def test_exactly_once(tmp_path: Path, repetition: int) -> None:
     sent = {row["id"] for row in lines(ran.folder, "pipeline/sent-*.jsonl") if row["outcome"] == "ok"}
     assert sent <= given
     events = lines(ran.folder, "events/instance-*.jsonl")
-    assert {"assigned", "revoked", "polled", "produced", "committed", "position"} <= {
-        e["event"] for e in events
-    }
+    assert {"assigned", "revoked", "polled", "produced", "committed", "position"} <= {e["event"] for e in events}
     kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
     assert any(kill["took_effect"] for kill in kills), kills

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cluster import named
+from harness.cluster.persistent import client
 from harness.experiments import spec
 from tests.e2e.running import HARNESS, Ran, harness
 from tests.e2e.test_pipeline import lines, outputs
@@ -42,7 +42,7 @@ def cluster() -> Iterator[tuple[str, str]]:
         (told,) = json.loads(harness("cluster", "status", name, "--json").stdout)
         yield name, told["outside_bootstrap"]
     finally:
-        if named.folder(name).exists():
+        if client.folder(name).exists():
             harness("cluster", "down", name, "--force", timeout_s=180)
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness import pipeline
 from harness.clients.table import admin_opener, opener
 from harness.cluster.mock import MockCluster
 from harness.model import codec
 from harness.model.op import Op
-from harness.model.pipeline.ports import Failed
-from harness.plan import make
-from harness.staff import client_config
+from harness.pipeline_app.ports import Failed
+from harness.plan import pipeline
+from harness.plan.test_plan import make
+from harness.run.start_workers import client_config
 from workloads.pipeline import workload
 
 # The mock cluster may leave a join without an answer when members have timed out; this bounds the wait.

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from harness import load
-from harness.cluster import cache, named
+from harness.cluster.distribution import download_cache
+from harness.cluster.persistent import client
 from harness.pytest_plugin import assert_valid
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded
 
 pytest_plugins = ["pytester"]
 
-CACHE = str(cache.root())  # before pytester gives the tests another home
+CACHE = str(download_cache.root())  # before pytester gives the tests another home
 OPTIONS = "time_limit=2, final_time_limit=30, rate=100, concurrency=3, key_count=3"
 TESTS = f"""
 def test_an_honest_log(harness_run, kafka_cluster, assert_valid):
@@ -106,4 +107,4 @@ def test_two_tests_use_one_cluster_which_is_gone_afterwards(
         "--harness-seed", "7", timeout=380,
     )  # fmt: skip
     ended.assert_outcomes(passed=2)
-    assert (pytester.path / "name").read_text() not in named.names()
+    assert (pytester.path / "name").read_text() not in client.names()

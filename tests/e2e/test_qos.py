@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster import local, versions
-from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.distribution import versions
+from harness.cluster.local import namespaced
+from harness.cluster.local.loopback import LoopbackCluster
 from tests.e2e.running import HARNESS, harness
 from tests.e2e.waiting import eventually
 
@@ -32,7 +33,7 @@ COMPARE = ("--window", "10s", "--padding", "10s", "--every", "500ms")
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
     """One, on a port of this machine."""
-    cluster = local.make(1, versions.DEFAULT, {}, tmp_path_factory.mktemp("cluster"), "loopback")
+    cluster = namespaced.make(1, versions.DEFAULT, {}, tmp_path_factory.mktemp("cluster"), "loopback")
     try:
         cluster.up(lambda text: None)
         yield cluster
@@ -49,9 +50,7 @@ class Load:
         for future in admin.create_topics([NewTopic(self.input, 4, 1), NewTopic(self.output, 3, 1)]).values():
             future.result(timeout=60)
         self._plain: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
-        self._txn: Any = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": self.output, "log_level": 0}
-        )
+        self._txn: Any = Producer({"bootstrap.servers": bootstrap, "transactional.id": self.output, "log_level": 0})
         self._txn.init_transactions(60)
         self._began_ms = _now_ms() - SPAN_MS
         self._at: dict[int, int] = {}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import recovery
-from harness.cluster import disks, namespaces
+from harness.cluster.local import disks, namespaces
+from harness.experiments import recovery
 from tests.conftest import absent
 from tests.e2e.running import harness
-from workloads.recovery_table import SCENARIOS
+from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 
@@ -25,9 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _rows(runs: Path, *arguments: str) -> list[recovery.Row]:
-    done = harness(
-        "run", "--workload", "recovery", "--runs", str(runs), "--quiet", *arguments, timeout_s=1400
-    )
+    done = harness("run", "--workload", "recovery", "--runs", str(runs), "--quiet", *arguments, timeout_s=1400)
     assert "Traceback" not in done.stderr, done.stderr
     rows = recovery.stored(runs)
     assert rows and all(row.expected for row in rows), f"{done.stdout}\n{done.stderr}"

@@ -11,16 +11,16 @@ import pytest
 
 from harness.clients.api import ClientError
 from harness.clients.table import admin_opener
-from harness.cluster import namespaces
-from harness.cluster.local import LocalCluster
+from harness.cluster.local import namespaces
+from harness.cluster.local.namespaced import LocalCluster
 from harness.generator import op
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
-from harness.roles import ViewRoles
+from harness.run.roles import ViewRoles
 from nemesis import table
-from nemesis.effects import wait_healthy
-from nemesis.schedule import Timing
+from nemesis.schedule.timing import Timing
+from nemesis.shared.effects import wait_healthy
 from tests.conftest import absent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import clockshim, disks, links, namespaces
+from harness.cluster.local import clock_library, disks, link_faults, namespaces
 from harness.model.capabilities import LinkQuality
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, footprint, left_behind, run
@@ -37,9 +37,9 @@ def test_a_leader_is_isolated_and_acks_1_loses_records(tmp_path: Path) -> None:
 
 
 def test_links_and_clocks_can_be_bad_and_disks_cannot(tmp_path: Path) -> None:
-    assert clockshim.why_not() == ""
+    assert clock_library.why_not() == ""
     assert "root" in disks.why_not()
-    assert links.why_not() == ""
+    assert link_faults.why_not() == ""
     net = Net(tmp_path)
     try:
         net.faults.degrade(HOSTS, ["a"], LinkQuality(delay_ms=100), 1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness import assemble
-from harness.cluster import disks
+from harness.cluster.local import disks
+from harness.run import test
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, Ran, footprint, harness, left_behind, ops, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
@@ -140,7 +140,7 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
         victim.wait()
     wait_until_gone(before)
     dispatched = sum(1 for op in ops(folder) if op["type"] == "invoke")
-    result = assemble.check_run(folder, assemble.options_of(folder), spark, print)
+    result = test.check_run(folder, test.options_of(folder), spark, print)
     assert result.valid in ("invalid", "unknown")
     assert result.statistics["ops"] == dispatched
     if repetition == 0:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli import invoke
-from harness.cluster import ssh_clean, ssh_hosts
+from harness.cli.app import invoke
+from harness.cluster.ssh import cleanup
+from harness.cluster.ssh import hosts as ssh_hosts
 from tests.conftest import absent
 from tests.e2e.running import run
 from tests.e2e.ssh_hosts import NODES, Hosts, lacking, running
@@ -77,9 +78,7 @@ def marked(mark: str) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if path.name != str(os.getpid()) and mark.encode() in (path / "environ").read_bytes().split(
-                b"\0"
-            ):
+            if path.name != str(os.getpid()) and mark.encode() in (path / "environ").read_bytes().split(b"\0"):
                 found.append((path / "cmdline").read_text().replace("\0", " "))
     return found
 
@@ -125,7 +124,7 @@ _HOLD = """
 import sys, time
 from pathlib import Path
 from harness.cluster import ssh_hosts
-from harness.cluster.ssh_cluster import SshCluster
+from harness.cluster.ssh.cluster import SshCluster
 cluster = SshCluster("killed", ssh_hosts.load(Path(sys.argv[1])), work_dir=Path(sys.argv[2]), filters=True,
                      silence_s=20)
 cluster.up(print)
@@ -138,9 +137,7 @@ time.sleep(600)
 
 
 @pytest.mark.long
-def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(
-    hosts: Hosts, tmp_path: Path, mark: str
-) -> None:
+def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(hosts: Hosts, tmp_path: Path, mark: str) -> None:
     entries = [{**entry, "internal": hosts.internal(str(entry["name"]))} for entry in hosts.entries()]
     file = hosts.write("internal.yaml", entries)
     with subprocess.Popen(
@@ -153,19 +150,17 @@ def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(
             assert all("kafka.Kafka" in kinds["processes"] for kinds in told.values()), told
             assert all(kinds["rules"] for kinds in told.values()), told
             there = ssh_hosts.load(hosts.file)
-            assert ssh_clean.leftovers(there) == []  # it lives
+            assert cleanup.leftovers(there) == []  # it lives
         finally:
             harness.kill()
     wait_for(lambda: not any({"processes", "rules"} & kinds.keys() for kinds in left(hosts).values()), 60)
     assert left(hosts).keys() == set(NODES)
-    found = ssh_clean.leftovers(there)
-    assert [(one.kind, one.host.name, "killed" in one.run) for one in found] == [
-        ("run", n, True) for n in NODES
-    ]
+    found = cleanup.leftovers(there)
+    assert [(one.kind, one.host.name, "killed" in one.run) for one in found] == [("run", n, True) for n in NODES]
     clean = ["cluster", "clean", "--cluster", "ssh", "--hosts", str(hosts.file), "--yes"]
     assert [invoke(clean), invoke(clean)] == [0, 0]
-    ssh_clean.remove(found[0])  # safe to repeat
-    assert ssh_clean.leftovers(there) == []
+    cleanup.remove(found[0])  # safe to repeat
+    assert cleanup.leftovers(there) == []
     assert left(hosts) == {}
     assert marked(mark) == []
 
@@ -195,9 +190,7 @@ def refused(
     def asked(entries: list[dict[str, object]], *more: str) -> str:
         file = hosts.write("wrong.yaml", entries)
         began = time.monotonic()
-        code = invoke(
-            ["run", "--cluster", "ssh", "--hosts", str(file), "--runs", str(tmp_path / "runs"), *more]
-        )
+        code = invoke(["run", "--cluster", "ssh", "--hosts", str(file), "--runs", str(tmp_path / "runs"), *more])
         out, err = capsys.readouterr()
         assert code == 254, out + err
         assert "Traceback" not in err and time.monotonic() - began < 40
@@ -211,15 +204,11 @@ def refused(
 def changed(hosts: Hosts, number: int, **change: object) -> list[dict[str, object]]:
     """The entries, with another value for one of them; None: without it."""
     entries = hosts.entries()
-    entries[number] = {
-        key: value for key, value in {**entries[number], **change}.items() if value is not None
-    }
+    entries[number] = {key: value for key, value in {**entries[number], **change}.items() if value is not None}
     return entries
 
 
-def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(
-    hosts: Hosts, refused: Callable[..., str]
-) -> None:
+def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(hosts: Hosts, refused: Callable[..., str]) -> None:
     entries = changed(hosts, 0, address=f"{hosts.network}.99")
     entries[1]["key"] = "other_key"
     (hosts.folder / "swapped").write_text(

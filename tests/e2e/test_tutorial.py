@@ -38,9 +38,7 @@ def steps() -> list[Step]:
     for chapter in CHAPTERS:
         for code, words, command in PROMISE.findall((ROOT / chapter).read_text()):
             shows = frozenset(re.findall(r"shows ([\w-]+)", words))
-            found.append(
-                Step(chapter, command, int(code), shows, frozenset(re.findall(r"never ([\w-]+)", words)))
-            )
+            found.append(Step(chapter, command, int(code), shows, frozenset(re.findall(r"never ([\w-]+)", words))))
     return found
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import namespaces
-from harness.cluster.versions import SERIES, modes
+from harness.cluster.distribution.versions import SERIES, modes
+from harness.cluster.local import namespaces
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, Ran, footprint, left_behind, run
 

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster import jars, java
-from harness.cluster.loopback import LoopbackCluster
+from harness.cluster.distribution import jars, java
+from harness.cluster.local.loopback import LoopbackCluster
 from harness.model.errors import ClusterTrouble
-from harness.model.wire import BROKERS, Rule
+from harness.model.wire_rules import BROKERS, Rule
 from tests.e2e.running import run
 from tests.e2e.small import quickly_shown_by_few
 
@@ -90,9 +90,7 @@ def test_what_real_clients_say_passes_and_every_answer_has_its_request(
     assert 0 <= after.bytes_in - after.bytes_out < 1 << 16
 
 
-def test_a_duplicated_request_is_stored_twice_unless_it_is_idempotent(
-    cluster: LoopbackCluster, topic: str
-) -> None:
+def test_a_duplicated_request_is_stored_twice_unless_it_is_idempotent(cluster: LoopbackCluster, topic: str) -> None:
     cluster.apply_rules("test", [Rule("duplicate", ("Produce",))], 1)
     assert send(cluster, topic, enable_idempotence=True)[0] is None
     assert ends(cluster, topic) == 1
@@ -131,9 +129,7 @@ def test_brokers_that_fetch_slowly_acknowledge_slowly(cluster: LoopbackCluster, 
     assert cluster.clear_rules("test")[0].applied > 0
 
 
-def test_silence_is_a_partition_of_clients_that_brokers_do_not_notice(
-    cluster: LoopbackCluster, topic: str
-) -> None:
+def test_silence_is_a_partition_of_clients_that_brokers_do_not_notice(cluster: LoopbackCluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     cluster.apply_rules("test", [Rule("drop"), Rule("drop", direction="response")], 1)
     with pytest.raises(KafkaException):
@@ -177,8 +173,6 @@ def test_a_late_end_of_a_transaction_is_found(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 1, ran.out + ran.err
     assert "torn-transaction" in ran.anomalies, ran.out + ran.err
-    cleared = [
-        op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})
-    ]
+    cleared = [op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})]
     assert any(one["took_effect"] and one["rules"][0]["released"] > 0 for one in cleared), cleared
     quickly_shown_by_few(ran.folder, "torn-transaction", 8)

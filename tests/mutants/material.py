@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from checker import ingest
+from checker.tables import ingest
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import to_data
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
 from tests.property.small import nearly_right
 from tests.unit.checker import jepsen
 from tests.unit.checker.cases import Case, cases, differences

@@ -80,7 +80,7 @@ def _verdict(material: Material, mutation: Mutation, text: str) -> str:
     sys.meta_path.insert(0, _Mutated(mutation.module, mutation.apply(text)))
     try:
         from checker.check import judge
-        from checker.source import in_memory
+        from checker.tables.source import in_memory
 
         for name, ask in stages(material, lambda tables, options: judge(in_memory(tables), options)):
             if ask():

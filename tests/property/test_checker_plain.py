@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checker import ingest
 from checker.check import judge
-from checker.source import in_memory
+from checker.tables import ingest
+from checker.tables.source import in_memory
 from harness.model.op import Op
 from harness.model.options import CheckOptions
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
 from tests.property.small import bare, nearly_right, scheduled
 from tests.unit.checker.jepsen import is_cycle
 from tests.unit.checker.plain import Plain, shaped_all
@@ -32,15 +32,11 @@ OFFSETS = st.one_of(st.integers(0, 7), st.none())
 SEND = st.tuples(KEYS, st.tuples(OFFSETS, VALUES)).map(lambda kv: ["send", kv[0], list(kv[1])])
 PAIRS = st.lists(st.tuples(st.integers(0, 7), VALUES).map(list), max_size=3)
 POLL = st.dictionaries(KEYS, PAIRS, max_size=2).map(lambda held: ["poll", [[k, v] for k, v in held.items()]])
-MICRO = st.tuples(
-    st.sampled_from(["send", "poll", "txn"]), st.lists(st.one_of(SEND, POLL), min_size=1, max_size=3)
-)
+MICRO = st.tuples(st.sampled_from(["send", "poll", "txn"]), st.lists(st.one_of(SEND, POLL), min_size=1, max_size=3))
 LISTS = st.tuples(st.sampled_from(["assign", "subscribe"]), st.lists(KEYS, max_size=3))
 OTHERS = st.sampled_from([("crash", None), ("debug-topic-partitions", None)])
 TYPES = st.sampled_from(["ok", "ok", "ok", "info", "fail", "open"])
-REBALANCED = st.one_of(
-    st.just({}), st.lists(KEYS, min_size=1).map(lambda k: {"rebalance_log": [{"keys": k}]})
-)
+REBALANCED = st.one_of(st.just({}), st.lists(KEYS, min_size=1).map(lambda k: {"rebalance_log": [{"keys": k}]}))
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from checker import ingest
 from checker.check import judge
-from checker.source import in_memory
+from checker.tables import ingest
+from checker.tables.source import in_memory
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
 
 HONEST_SEEDS = 20  # per repetition
 BUG_SEEDS = 4
@@ -30,9 +30,7 @@ TXN = Settings(
 def _judge(seed: int, txn: bool, final: bool = True, bugs: frozenset[str] = frozenset()) -> Result:
     # A bug strikes at random moments: with it, the run is long enough for it to strike at all.
     ops = simulate(seed, ops=(400 if bugs else 150) + seed % 200, txn=txn, final=final, bugs=bugs)
-    settings = (
-        TXN if txn else Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest")
-    )
+    settings = TXN if txn else Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest")
     return judge(in_memory(ingest.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
 
 

@@ -20,12 +20,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checker import parquet
 from checker.check import check_plain
-from harness.model import codec, edn, edn_ops, edn_quick
+from checker.tables import export
+from harness.model import codec
+from harness.model.edn import fast_path, reader
+from harness.model.edn import ops as edn_ops
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 
 SEEDS = 30  # per repetition and form
 OPS: Final = [codec.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
@@ -87,7 +89,7 @@ def verdict(path: Path, seed: int = 0) -> str:
 
 
 def _edn_text(ops: list[dict[str, Any]]) -> bytes:
-    return "".join(edn_quick.text_of(op) + "\n" for op in ops).encode()
+    return "".join(fast_path.text_of(op) + "\n" for op in ops).encode()
 
 
 def _json_text(ops: list[dict[str, Any]]) -> bytes:
@@ -145,9 +147,7 @@ def test_lines_moved_lost_or_doubled_are_never_valid(tmp_path: Path, name: str, 
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode(errors="replace")))
-)
+@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: text.encode(errors="replace"))))
 @pytest.mark.parametrize("name", FORMS)
 def test_any_bytes(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
@@ -159,7 +159,7 @@ def test_any_bytes(tmp_path: Path, name: str, content: bytes) -> None:
 def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: int) -> None:
     """With checksums no damage passes; without, Parquet's own and the description must do."""
     (tmp_path / "h.jsonl").write_bytes(_json_text(OPS))
-    parquet.write(tmp_path / "h.jsonl", tmp_path / "whole")
+    export.write(tmp_path / "h.jsonl", tmp_path / "whole")
     if not checksums:
         (tmp_path / "whole" / "_checksums.json").unlink()
     assert verdict(tmp_path / "whole") == "valid"
@@ -180,4 +180,4 @@ def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: in
 def test_edn_forms_are_those_of_the_log() -> None:
     """What is damaged above is what Jepsen would write."""
     for op in OPS:
-        assert edn_ops.data_of(edn.loads(edn_quick.text_of(op))) == op
+        assert edn_ops.data_of(reader.loads(fast_path.text_of(op))) == op

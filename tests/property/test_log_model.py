@@ -16,13 +16,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.cli import invoke
+from harness.cli.app import invoke
 from harness.model.draw import Draw
-from harness.sim.log_bugs import LOG_BUGS
-from harness.sim.programs import parse
-from workloads.log_model import KINDS, RESTARTS_MAX, TOPIC_STEPS, WEIGHTS, draw_action, draw_settings, topics
-from workloads.log_search import replay, search, text
-from workloads.log_session import Session, simulated
+from harness.sim.log_model.bugs import LOG_BUGS
+from harness.sim.log_model.programs import parse
+from workloads.log_model.actions import (
+    KINDS,
+    RESTARTS_MAX,
+    TOPIC_STEPS,
+    WEIGHTS,
+    draw_action,
+    draw_settings,
+    topics,
+)
+from workloads.log_model.search import replay, search, text
+from workloads.log_model.session import Session, simulated
 
 STEPS = 2000
 CI_SEEDS, SOAK_SEEDS = 2, 20
@@ -61,9 +69,7 @@ def test_a_seed_is_one_list_and_weights_are_kept() -> None:
     assert {action.f for topic in only for action in topic.actions} == {"append", "read"}
 
 
-def test_the_command_prints_a_program_that_it_can_replay(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_a_program_that_it_can_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.log"
     assert invoke(["model", "run", "--bug", "retry-appended", "--out", str(out)]) == 1
     assert out.read_text() in capsys.readouterr().out
@@ -133,6 +139,4 @@ def test_hypothesis_finds_nothing_in_the_honest_log(examples: int) -> None:
 
 def test_hypothesis_finds_a_bug_by_the_same_actions() -> None:
     with pytest.raises(AssertionError, match="retry"):
-        run_state_machine_as_test(
-            machine(frozenset({"retry-appended"})), settings=profile(1000, Phase.generate)
-        )
+        run_state_machine_as_test(machine(frozenset({"retry-appended"})), settings=profile(1000, Phase.generate))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from checker.pipeline.machine import Event, findings
-from harness.model.pipeline.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
-from harness.model.pipeline.ports import Options, Partition
-from harness.sim.pipeline_run import files, simulate
-from harness.sim.pipeline_world import World
+from checker.pipeline.offset_machine import Event, findings
+from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
+from harness.pipeline_app.ports import Options, Partition
+from harness.sim.pipeline.run import files, simulate
+from harness.sim.pipeline.world import World
 
 
 def event(told: dict[str, Any]) -> Event:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
-from harness.sim.world import Trouble
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
+from harness.sim.queue.world import Trouble
 from tests.unit.sim.oracle import anomalies
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -39,9 +39,7 @@ def test_an_honest_log_shows_nothing(
     length_max: int,
     trouble: Trouble,
 ) -> None:
-    found = simulate(
-        seed, ops, processes, keys, txn, sub_via=via, length_max=length_max, trouble=trouble, crash_p=0.05
-    )
+    found = simulate(seed, ops, processes, keys, txn, sub_via=via, length_max=length_max, trouble=trouble, crash_p=0.05)
     assert anomalies(found) - NOT_BAD == set()
 
 

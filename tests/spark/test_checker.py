@@ -40,11 +40,7 @@ def test_jepsen_rows_in_one_job(spark: Any) -> None:
     wrong = {
         (row["history"], row["ww_deps"], row["sub_via"]): found
         for row in rows
-        if (
-            found := jepsen.differences(
-                row, to_data(by_row[(row["history"], row["ww_deps"], row["sub_via"])])
-            )
-        )
+        if (found := jepsen.differences(row, to_data(by_row[(row["history"], row["ww_deps"], row["sub_via"])])))
     }
     assert wrong == {}
 
@@ -107,7 +103,7 @@ def test_number_of_buckets_changes_nothing(spark: Any, tmp_path: Path, name: str
 
 
 def _jsonl_of(path: Path, run: Path) -> None:
-    from checker.lines import Notes, read
+    from checker.tables.read_history import Notes, read
 
     (run / "history").mkdir(parents=True)
     lines = [json.dumps(dict(line.data)) for line in read(path, Notes())]

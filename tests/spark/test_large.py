@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from checker import ingest, segments, tasks
 from checker.check import check
+from checker.checks import queue_tasks
+from checker.tables import ingest, join_segments
 from harness.model.options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
@@ -22,16 +23,16 @@ def test_a_hot_key_is_shared_by_tasks(spark: Any, tmp_path: Path, monkeypatch: p
     options = CheckOptions(buckets=3)
     whole, found = check(spark, run, options, lambda text: None), witnesses(run)
     assert whole.valid == "invalid"
-    monkeypatch.setattr(tasks, "HOT_BYTES", 0)
+    monkeypatch.setattr(queue_tasks, "HOT_BYTES", 0)
     assert comparable(check(spark, run, options, lambda text: None)) == comparable(whole)
     assert witnesses(run) == found
 
 
 def test_tables_from_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "PIECE_BYTES", 60_000)
+    monkeypatch.setattr(join_segments, "PIECE_BYTES", 60_000)
     histories.write_log(histories.make(Shape(2000, 5, txn=True)), tmp_path, segment_bytes=30_000)
     said: list[str] = []
-    meta = segments.make(tmp_path, tmp_path / "tables", 3, said.append, spark)
+    meta = join_segments.make(tmp_path, tmp_path / "tables", 3, said.append, spark)
     alone = ingest.make(tmp_path, tmp_path / "alone", 3)
     assert "pieces" in said[0]
     assert {**meta, "files": {}} == {**alone, "files": {}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded
 
 pytestmark = pytest.mark.spark
@@ -20,9 +20,7 @@ def test_the_notebook_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.Monke
     result = judged(folder)
     monkeypatch.setenv("HARNESS_RUN", str(folder))
     notebook = json.loads(NOTEBOOK.read_text())
-    assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(
-        notebook["cells"]
-    )
+    assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
     said: dict[str, Any] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":

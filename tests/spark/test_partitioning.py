@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checker import ingest
 from checker.check import check, check_plain
+from checker.tables import ingest
 from harness.model import codec
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result, to_data
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.spark.clusters import environment, standalone
 
 pytestmark = pytest.mark.spark

@@ -14,15 +14,15 @@ import pytest
 from checker.check import check
 from checker.pipeline import judge
 from checker.pipeline.anomalies import OUTPUTS
-from checker.pipeline.logs import EventPattern, LogPattern
+from checker.pipeline.foreign_logs import EventPattern, LogPattern
 from harness.model.op import INVOKE, OK, Op
 from harness.model.options import CheckOptions
-from harness.model.pipeline.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
-from harness.model.pipeline.ports import Options
 from harness.model.result import Result
 from harness.model.transforms import TRANSFORMS
-from harness.report import pipelines, prose
-from harness.sim.pipeline_run import files, simulate
+from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
+from harness.pipeline_app.ports import Options
+from harness.report.text import pipeline_text, summary
+from harness.sim.pipeline.run import files, simulate
 from tests.unit.report.folders import killed, recorded, woven
 
 pytestmark = pytest.mark.spark
@@ -254,7 +254,7 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
     assert all(counts(result)[each] == count for each, count in expected.items() if count)
     for found in result.anomalies:
         for witness in found.witnesses:
-            text = pipelines.FORMS[found.name](witness, None)  # type: ignore[arg-type]
+            text = pipeline_text.FORMS[found.name](witness, None)  # type: ignore[arg-type]
             assert text.startswith("Input ") and text.endswith(".")
 
 
@@ -279,11 +279,9 @@ def test_a_run_folder(spark: Any, tmp_path: Path) -> None:
     for found in result.anomalies:
         texts = [orjson.loads(text) for text in stored[found.name].column("witness").to_pylist()]
         assert all(witness in texts for witness in found.witnesses)
-    faults = [
-        e for found in result.anomalies for w in found.witnesses for e in w["around"] if "instance" not in e
-    ]
+    faults = [e for found in result.anomalies for w in found.witnesses for e in w["around"] if "instance" not in e]
     assert any(fault["event"].startswith("kill:leader") for fault in faults)
-    text = prose.summary(run, result)
+    text = summary.summary(run, result)
     assert "missing-output" in text and "instance" in text and "input records" in text
     # A run that is judged again leaves nothing of the check before.
     write(run, simulated(Options(), 3))
@@ -317,7 +315,7 @@ def test_logs_of_others(spark: Any, tmp_path: Path) -> None:
     gap = result.anomalies[0].witnesses[0]
     assert (gap["instance"], gap["first"], gap["until"]) == ("pod-2.log", 10, 15)
     assert result.statistics["offsets"]["lines"] == {"rejected": 0, "unmatched": 1, "cut": 0}
-    text = pipelines.of_logs(result, 3)
+    text = pipeline_text.of_logs(result, 3)
     assert "partition in-0 offsets 10 to 14: reading began at 15, and 10 was committed" in text.lower()
     assert counts(judge.of_logs(spark, paths[:1], pattern)) == {}
     assert counts(judge.of_logs(spark, paths, pattern, markers=5)) == {"work-unassigned": 1}

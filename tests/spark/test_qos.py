@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checker.qos import source, step
-from checker.qos.book import Book, Window, heard, settled
+from checker.qos import batch, source
 from checker.qos.settings import EXPECT, Settings
+from checker.qos.windows import Book, Window, heard, settled
 from harness.model.errors import BadInput
 from harness.model.transforms import expected_count
 
@@ -39,7 +39,7 @@ class Steps:
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark, self._folder = spark, folder
-        self.book, self._ids = Book(), step.nothing(spark)
+        self.book, self._ids = Book(), batch.nothing(spark)
 
     def batch(self, at_s: float, rows: Sequence[Row], gap: bool = False) -> list[Window]:
         """gap: nothing was read between the batch before and this one; else there were empty ones."""
@@ -50,17 +50,17 @@ class Steps:
         watch, now_ms = Observation(), NOW + round(at_s * 1000)
         if not gap:
             self.book = replace(self.book, read_ms=now_ms)
-        new = step.of_batch(frame, self.book, SETTINGS, now_ms, watch)
+        new = batch.of_batch(frame, self.book, SETTINGS, now_ms, watch)
         path = str(self._folder / str(self.book.batch + 1))
-        step.merged(step.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
-        self._ids = self._spark.read.schema(step.IDS).parquet(path)
-        self.book = heard(self.book, step.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
-        self.judged = step.judged(self._ids, self.book, SETTINGS)
-        self.book, told = settled(self.book, step.windows(self.judged), SETTINGS)
+        batch.merged(batch.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
+        self._ids = self._spark.read.schema(batch.IDS).parquet(path)
+        self.book = heard(self.book, batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
+        self.judged = batch.judged(self._ids, self.book, SETTINGS)
+        self.book, told = settled(self.book, batch.windows(self.judged), SETTINGS)
         return told
 
     def kept(self) -> int:
-        return int(step.remembered(self._ids, self.book.edge_ms).count())
+        return int(batch.remembered(self._ids, self.book.edge_ms).count())
 
 
 def counts(windows: list[Window]) -> list[tuple[int, ...]]:
@@ -76,7 +76,7 @@ def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     # The output of "8" comes when its window is over, an input of that window, too, and an output of nobody.
     told = steps.batch(95, [sent("20", 95), made("20", 95)])
     assert counts(told) == [(11, 10, 2, 1, 0, 0)]
-    found = step.examples(steps.judged, [NOW], 9)
+    found = batch.examples(steps.judged, [NOW], 9)
     assert [(one["id"], one["what"], one["offset"]) for one in found] == [
         ("3", "duplicate", 3), ("8", "missing", 8), ("9", "missing", 9)
     ]  # fmt: skip
@@ -114,9 +114,7 @@ def test_times_that_jump_move_the_watermark_by_nothing(spark: Any, tmp_path: Pat
     assert steps.book.totals.missing == 1 and steps.kept() == 0
 
 
-def test_only_inputs_that_came_late_have_the_padding_from_when_they_were_read(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_only_inputs_that_came_late_have_the_padding_from_when_they_were_read(spark: Any, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path)
     assert steps.batch(40, [sent("w", 40), made("w", 40)]) == []
     assert steps.batch(68, [sent("in time", 41), sent("x", 68), made("x", 68)], gap=True) == []
@@ -158,9 +156,7 @@ def test_expressions_and_transforms(spark: Any) -> None:
         )  # fmt: skip
         rows = source.sides(records, asked).orderBy("offset").collect()
         assert [row["id"] for row in rows] == [str(n) for n in range(40)]
-        assert [row["expected"] for row in rows[::2]] == [
-            expected_count(transform, n, 0) for n in range(0, 40, 2)
-        ]
+        assert [row["expected"] for row in rows[::2]] == [expected_count(transform, n, 0) for n in range(0, 40, 2)]
         assert [row["time"] for row in rows] == [1000 * n for n in range(40)]
         assert {(row["side"], row["part"]) for row in rows} == {("in", None), ("out", 0)}
     for wrong in ({"input_key": "kye"}, {"expect": "1 +"}, {"time": "topic"}):

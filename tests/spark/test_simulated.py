@@ -11,8 +11,8 @@ from checker.check import check_many
 from harness.model import codec
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness.report.page import draw
-from harness.report.teller import plain
+from harness.report.text.phrases import plain
 from tests.unit.report.folders import S
 from tests.unit.report.piped_run import DONE, GAP, MISSING, piped
 from tests.web.hostile import STRINGS
@@ -48,8 +48,7 @@ def hostile_run(runs: Path, turn: int) -> Path:
         for n in range(EACH):
             at = (number * EACH + n) * len(FIELDS)
             texts = {
-                field: STRINGS[(at + (place + turn) % len(FIELDS)) % len(STRINGS)]
-                for place, field in enumerate(FIELDS)
+                field: STRINGS[(at + (place + turn) % len(FIELDS)) % len(STRINGS)] for place, field in enumerate(FIELDS)
             }
             held.append(witness(name, texts))
         anomalies.append(
@@ -74,9 +73,7 @@ def test_hostile_names_of_pipelines_stay_text(browser: Any, tmp_path: Path, turn
         assert page.locator("h1").inner_text() == plain(FOLDERS[turn])
         for details in page.locator("details.witness").all():
             details.evaluate("(one) => { one.open = true; }")
-        page.wait_for_function(
-            "[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)"
-        )
+        page.wait_for_function("[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)")
         assert page.locator("details.witness").count() == len(NAMES) * EACH
         said = page.locator("body").inner_text()
         assert plain(FOLDERS[turn - 1]) in said  # the node, beside what it logged

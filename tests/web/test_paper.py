@@ -9,7 +9,7 @@ import pytest
 
 from harness.model.options import CheckOptions, Settings
 from harness.report.page import draw
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.report.piped_run import piped
 from tests.web.opened import opened
@@ -70,9 +70,7 @@ def test_a_pipeline(browser: Any, tmp_path: Path, shots: Path) -> None:
         assert page.locator("#tracks .tick").count() == 2
         first.screenshot(path=shots / "pipeline-witness.png")
         page.evaluate("Range.set(8.5, 9.5)")
-        assert first.is_visible() and page.locator("#missing-output .inrange").inner_text().startswith(
-            "1 of 1 "
-        )
+        assert first.is_visible() and page.locator("#missing-output .inrange").inner_text().startswith("1 of 1 ")
         page.evaluate("Range.set(16, 20)")
         assert not first.is_visible()
 

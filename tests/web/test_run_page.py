@@ -11,9 +11,9 @@ import pytest
 
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 from harness.model.options import CheckOptions, Settings
-from harness.report import listing
 from harness.report.page import draw
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
+from harness.stored import listing
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.web.hostile import STRINGS
 from tests.web.opened import opened
@@ -99,9 +99,9 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
             ends = [float(shown.get_attribute(f"data-{name}")) for name in ("begin", "end")]
             assert any(begin <= at <= end for at in ends)
         assert "in the range" in page.locator("#lost-write .inrange").inner_text()
-        assert page.evaluate(
-            "Run.ops[0].rates.ok.slice(...Range.cells()).reduce((one, two) => one + two, 0)"
-        ) >= int(page.locator("#counts tbody tr td").first.inner_text().replace(",", ""))
+        assert page.evaluate("Run.ops[0].rates.ok.slice(...Range.cells()).reduce((one, two) => one + two, 0)") >= int(
+            page.locator("#counts tbody tr td").first.inner_text().replace(",", "")
+        )
         page.locator("#reset").click()
         assert page.locator("#counts tbody tr").first.inner_text() == whole
         assert page.locator("details.witness:visible").count() == every
@@ -268,9 +268,7 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
     folder = recorded(tmp_path, "<img src=x onerror=alert(1)>", ops, acks=STRINGS[0], nemesis=list(STRINGS))
     node = folder / "logs" / "<b>n1"
     node.mkdir(parents=True)
-    lines = [
-        f"[1970-01-01 00:00:00,{100 + n:03}] ERROR Truncating to {one!r}\n" for n, one in enumerate(STRINGS)
-    ]
+    lines = [f"[1970-01-01 00:00:00,{100 + n:03}] ERROR Truncating to {one!r}\n" for n, one in enumerate(STRINGS)]
     (node / "server.log").write_text("".join(lines), encoding="utf-8", errors="replace")
     result = judged(folder)
     assert any(held.name == "lost-write" for held in result.anomalies)
@@ -290,9 +288,7 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
         assert page.locator(".reasons li").count() == len(STRINGS)
         for details in page.locator("details.witness").all():
             details.evaluate("(one) => { one.open = true; }")
-        page.wait_for_function(
-            "[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)"
-        )
+        page.wait_for_function("[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)")
         assert page.locator("details.witness").count() >= 20
         assert page.locator("script").count() == 2  # the data, and the page's own
         foreign = "img, iframe, object, embed, link, base, form:not(#range), math, [onerror], [onload]"

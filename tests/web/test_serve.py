@@ -14,7 +14,7 @@ from harness.model import codec
 from harness.model.op import OK, Op
 from harness.model.options import CheckOptions, Settings
 from harness.report.page import draw
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from harness.web import export
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.web import many
@@ -143,9 +143,7 @@ def test_a_run_that_goes_on_is_followed(browser: Any, tmp_path: Path, shots: Pat
         with watched(browser, here, **narrow) as one:
             page = one.page
             at = f"{here}runs/{folder.name}/index.html"
-            page.goto(
-                f"{at}?still=1"
-            )  # first as it stands, so that nothing is asked of a page that goes away
+            page.goto(f"{at}?still=1")  # first as it stands, so that nothing is asked of a page that goes away
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert "kill:leader n2" in page.locator("#live").inner_text()
             assert page.locator("meta[http-equiv=refresh]").count() == 0

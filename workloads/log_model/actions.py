@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from harness.model.draw import Draw
 from harness.model.errors import BadInput
-from harness.sim.actions import ARGUMENTS, CHOICES, Action
-from harness.sim.records import AS_ALL, UNLIMITED, LogSettings
-from workloads.log_turns import TURNS
+from harness.sim.log_model.actions import ARGUMENTS, CHOICES, Action
+from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
+from workloads.log_model.scripted_sequences import TURNS
 
 WEIGHTS: Final[dict[str, int]] = {
     "append": 24,
@@ -79,22 +79,16 @@ def topics(seed: int, steps: int, weights: Mapping[str, int] = WEIGHTS) -> Itera
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):
         kinds = Draw.of(seed, "log-kinds", at // len(KINDS)).shuffled(KINDS)
         settings = draw_settings(Draw.of(seed, "log-settings", at), kinds[at % len(KINDS)])
-        yield Topic(
-            settings, tuple(_actions(seed, begin, min(steps, begin + TOPIC_STEPS), weights, settings))
-        )
+        yield Topic(settings, tuple(_actions(seed, begin, min(steps, begin + TOPIC_STEPS), weights, settings)))
 
 
-def _actions(
-    seed: int, begin: int, end: int, weights: Mapping[str, int], settings: LogSettings
-) -> Iterator[Action]:
+def _actions(seed: int, begin: int, end: int, weights: Mapping[str, int], settings: LogSettings) -> Iterator[Action]:
     restarts = 0
     idle = ("clean",) if settings.tiered else ("upload", "commit-tier", "check-tier")
     useful = {f: weight for f, weight in weights.items() if f not in idle}
     useful = useful if any(useful.values()) else dict(weights)
     for n in range(begin, end):
-        action = _in_turn(seed, useful, settings, n) or draw_action(
-            Draw.of(seed, "log-model", n), useful, settings, n
-        )
+        action = _in_turn(seed, useful, settings, n) or draw_action(Draw.of(seed, "log-model", n), useful, settings, n)
         restarts += action.f == "restart"
         if action.f != "restart" or restarts <= RESTARTS_MAX:
             yield action

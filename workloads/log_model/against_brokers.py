@@ -14,21 +14,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from harness.sim.actions import Action, Outcome, resolve
-from harness.sim.partition import View
-from harness.sim.records import LogSettings
-from harness.sim.simulated import NO_TXN, SimulatedLog
-from workloads import log_properties as properties
-from workloads.log_broker_actions import BROKERS, Target
-from workloads.log_ledger import ABORTED, OPEN, Ledgers
-from workloads.log_session import Divergence
+from harness.sim.log_model.actions import Action, Outcome, resolve
+from harness.sim.log_model.model import NO_TXN, SimulatedLog
+from harness.sim.log_model.partition import View
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model import properties as properties
+from workloads.log_model.broker_actions import BROKERS, Target
+from workloads.log_model.ledger import ABORTED, OPEN, Ledgers
+from workloads.log_model.session import Divergence
 
 _LOOK_S: Final = 0.02
 _BEYOND: Final = 1 << 40
 _SIZED: Final = frozenset({"append", "retry", "gap"})
-_NO_VALUE: Final = frozenset(
-    {"init", "commit", "abort", "set", "clean", "elect", "restart", "hold", "advance"}
-)
+_NO_VALUE: Final = frozenset({"init", "commit", "abort", "set", "clean", "elect", "restart", "hold", "advance"})
 # What can be done while the high watermark is held: anything else may wait for followers, and lets it go.
 _HELD_TOO: Final = frozenset({"append", "read", "read-all", "list", "hold"})
 _READS: Final = frozenset({"read", "read-all"})
@@ -130,9 +128,7 @@ class Beside:
             return True
         if not self._target.known and self._known(action):
             return True
-        return f"outcome of {action.f}" in self._passed_over or (
-            self._uneven and action.f in ("elect", "restart")
-        )
+        return f"outcome of {action.f}" in self._passed_over or (self._uneven and action.f in ("elect", "restart"))
 
     def _known(self, action: Action) -> bool:
         """Whether the action shows one of two things that are known of brokers: a batch of a transaction that
@@ -266,9 +262,7 @@ class Beside:
         if not wrongly and not self._agrees(action, expected, outcome):
             told = f"{_said(outcome)}, the model: {_said(expected)}"
             yield f"outcome of {action.f}", f"{action.text()}: {told}"
-        for at, (before, after, ledger) in enumerate(
-            zip(self._before, views, self._ledgers.partitions, strict=True)
-        ):
+        for at, (before, after, ledger) in enumerate(zip(self._before, views, self._ledgers.partitions, strict=True)):
             step = properties.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
             for name in _HELD:
                 if not (wrongly and action.f in _READS) and (why := properties.PROPERTIES[name](step)):

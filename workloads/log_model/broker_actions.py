@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.model.draw import Draw
-from harness.sim.actions import CHOICES, Action
-from harness.sim.records import AS_ALL, UNLIMITED, LogSettings
-from workloads import log_model
-from workloads.log_model import Topic, chosen, drawn_records, placed, position
-from workloads.log_turns import BROKER_TURNS, HOUR_MS, TIERED_TURNS
+from harness.sim.log_model.actions import CHOICES, Action
+from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
+from workloads.log_model import actions as log_model
+from workloads.log_model.actions import Topic, chosen, drawn_records, placed, position
+from workloads.log_model.scripted_sequences import BROKER_TURNS, HOUR_MS, TIERED_TURNS
 
 TOPIC_STEPS: Final = 30
 STEPS_A_RESTART: Final = 63  # 8 restarts in 500 steps
@@ -116,9 +116,7 @@ def parse_weights(text: str) -> dict[str, int]:
     return log_model.parse_weights(text, WEIGHTS)
 
 
-def topics(
-    seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str, int] = WEIGHTS
-) -> Iterator[Topic]:
+def topics(seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
     """Topics one after another. The n-th action depends on seed, weights, target and n alone."""
     restarts = -(-steps // STEPS_A_RESTART)
     for at, begin in enumerate(range(0, steps, TOPIC_STEPS)):

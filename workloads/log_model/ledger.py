@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.sim.actions import Action, Outcome
-from harness.sim.partition import View
-from harness.sim.records import NO_TIMESTAMP, LogSettings
+from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.partition import View
+from harness.sim.log_model.records import NO_TIMESTAMP, LogSettings
 
 OPEN: Final = "open"
 COMMITTED: Final = "committed"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from harness.sim.actions import ARGUMENTS, Action, Outcome
-from harness.sim.partition import View
-from harness.sim.records import LogSettings
-from harness.sim.retention import local_limits
-from workloads.log_ledger import ABORTED, COMMITTED, OPEN, Known, Ledger, Ledgers
+from harness.sim.log_model.actions import ARGUMENTS, Action, Outcome
+from harness.sim.log_model.partition import View
+from harness.sim.log_model.records import LogSettings
+from harness.sim.log_model.retention import local_limits
+from workloads.log_model.ledger import ABORTED, COMMITTED, OPEN, Known, Ledger, Ledgers
 
 CUTS: Final = ("restart", "elect")
 
@@ -49,9 +49,7 @@ def bounds(step: Step) -> str:
     view = step.after
     if view.start <= view.last_stable <= view.high_watermark <= view.end:
         return ""
-    return (
-        f"start {view.start}, stable {view.last_stable}, high watermark {view.high_watermark}, end {view.end}"
-    )
+    return f"start {view.start}, stable {view.last_stable}, high watermark {view.high_watermark}, end {view.end}"
 
 
 def start_goes_back(step: Step) -> str:

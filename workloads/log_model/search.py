@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.sim.actions import Action
-from harness.sim.programs import program
-from harness.sim.records import LogSettings
-from workloads.log_model import WEIGHTS, topics
-from workloads.log_session import Divergence, Open, run, simulated
-from workloads.log_shrink import Shrunk, shrink
+from harness.sim.log_model.actions import Action
+from harness.sim.log_model.programs import program
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model.actions import WEIGHTS, topics
+from workloads.log_model.session import Divergence, Open, run, simulated
+from workloads.log_model.shrink import Shrunk, shrink
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from harness.sim.actions import ARGUMENTS, Action
-from harness.sim.records import LogSettings
-from workloads.log_session import Divergence
+from harness.sim.log_model.actions import ARGUMENTS, Action
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model.session import Divergence
 
 Replay = Callable[[LogSettings, Sequence[Action]], Divergence | None]
 REPLAYS_MAX: Final = 4000

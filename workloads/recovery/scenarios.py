@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from workloads.recovery_steps import Act, Read, Recovers, Scenario, Send
+from workloads.recovery.steps import Act, Read, Recovers, Scenario, Send
 
 RECORDS: Final = 200
 EVERY: Final = 1000  # nodes: as many as there are
@@ -35,9 +35,7 @@ BEGIN: Final = (Send(RECORDS), Act("append", "all"), Act("settle", "all"))
 AGAIN: Final = (Act("elect"), Act("again", "all"))
 
 
-def _start(
-    recovers: Recovers, *says: str, who: str = "leader", never: tuple[str, ...] = (), **more: Any
-) -> Act:
+def _start(recovers: Recovers, *says: str, who: str = "leader", never: tuple[str, ...] = (), **more: Any) -> Act:
     expect: dict[str, Any] = {"recovers": recovers, **more}
     expect |= {"says": list(says)} if says else {}
     expect |= {"never": list(never)} if never else {}

@@ -5,7 +5,7 @@ An act's `expect` says what its outcome must be, for the check (checker.checks.r
     recovers   of a start: which segments of the run's logs the server recovers. "none"; "point", those at or
                behind the recovery point that was on disk; "all"; "any", which is no expectation
     ends       the server refuses to start: it ends
-    says       names of sentences that its log must have (nemesis.recovery_lines); "a|b": one of them
+    says       names of sentences that its log must have (nemesis.recovery.log_lines); "a|b": one of them
     never      those that it must not have
 """
 
@@ -36,7 +36,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something is done to servers: see `nemesis.steps` for `do`, `who` and `kind`."""
+    """Something is done to servers: see `nemesis.recovery.steps` for `do`, `who` and `kind`."""
 
     do: str
     who: str = "leader"

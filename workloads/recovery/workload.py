@@ -1,8 +1,8 @@
 """The recovery workload: a scenario's steps one after another, then final polls as in the queue workload.
 
 Clients send records as in the delivery workload; what is done to servers between are ops of the nemesis, in
-the history like every other, with what is expected of them: `workloads.recovery_table` has the scenarios,
-`nemesis.steps` carries the acts out, and `checker.checks.recovery` judges.
+the history like every other, with what is expected of them: `workloads.recovery.scenarios` has the scenarios,
+`nemesis.recovery.steps` carries the acts out, and `checker.checks.recovery` judges.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from harness.model.op import INFO, NEMESIS, Op
 from harness.model.protocols import Generator, Workload
 from workloads.delivery import Options, Writers
 from workloads.final_polls import FinalPolls
-from workloads.recovery_steps import Act, Read, Scenario, Send
-from workloads.recovery_table import SCENARIOS
+from workloads.recovery.scenarios import SCENARIOS
+from workloads.recovery.steps import Act, Read, Scenario, Send
 
 FAULT: Final = "recovery"
 STEP: Final = "step"
@@ -46,10 +46,7 @@ def act(done: Act, number: int, scenario: Scenario) -> Op:
 
 def acts(scenario: Scenario) -> int:
     """How many acts a scenario has."""
-    return sum(
-        isinstance(step, Act) or (isinstance(step, Send) and step.beside is not None)
-        for step in scenario.steps
-    )
+    return sum(isinstance(step, Act) or (isinstance(step, Send) and step.beside is not None) for step in scenario.steps)
 
 
 def generator(scenario: Scenario, keys: int, rate_hz: float) -> Generator:

@@ -28,9 +28,9 @@ from typing import Any, Final, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from harness.clients import aiokafka_config
-from harness.clients.aiokafka_group import Listener
-from harness.clients.aiokafka_loop import Loop
+from harness.clients.aiokafka import config as aiokafka_config
+from harness.clients.aiokafka.group import Listener
+from harness.clients.aiokafka.loop import Loop
 from harness.clients.api import (
     BEGINNING,
     END,
@@ -142,9 +142,7 @@ class AiokafkaProducer:
                 elif (error := future.exception()) is not None:
                     found = aiokafka_config.converted(error)
                     self._hole = self._hole or self._idempotent
-                    delivery.error = ClientError(
-                        found.code, found.text, "fatal" if self._hole else found.kind
-                    )
+                    delivery.error = ClientError(found.code, found.text, "fatal" if self._hole else found.kind)
                 else:
                     # None with acks=0; below 0 where a duplicate is answered as a success.
                     told = future.result()
@@ -184,9 +182,7 @@ class AiokafkaProducer:
         consumer.check_held(positions)
         offsets = {TopicPartition(*each): offset for each, offset in positions.items()}
         group = consumer.group_id
-        self._call(
-            lambda: self._producer.send_offsets_to_transaction(offsets, group), timeout_s, "send of offsets"
-        )
+        self._call(lambda: self._producer.send_offsets_to_transaction(offsets, group), timeout_s, "send of offsets")
 
     def commit(self, timeout_s: float) -> None:
         self._call(self._producer.commit_transaction, timeout_s, "commit of transaction")
@@ -280,9 +276,7 @@ class AiokafkaConsumer:
             held, error = self._readable(), aiokafka_config.converted(raised)
             for each in held & self._next.keys():
                 self._consumer.seek(each, self._next[each])
-            raise ClientError(
-                error.code, error.text, error.kind if held <= self._next.keys() else "fatal"
-            ) from None
+            raise ClientError(error.code, error.text, error.kind if held <= self._next.keys() else "fatal") from None
         records = []
         for each, taken in found.items():
             records += [Record(r.topic, r.partition, r.offset, r.value) for r in taken]
@@ -347,7 +341,7 @@ class Aiokafka:
         return AiokafkaConsumer(made)
 
     def admin(self, made: Settings) -> Any:
-        from harness.clients.confluent import Confluent
+        from harness.clients.confluent.library import Confluent
 
         return Confluent().admin(made)
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from harness.clients import confluent_changes as changing
-from harness.clients import confluent_guest as guest
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent_config import converted, placed
+from harness.clients.confluent import changes as changing
+from harness.clients.confluent import guest as guest
+from harness.clients.confluent.config import converted, placed
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
@@ -59,9 +59,7 @@ class ConfluentAdmin:
         ]
         made: list[str] = []
         if topics:
-            futures = self._admin.create_topics(
-                topics, operation_timeout=timeout_s, request_timeout=timeout_s
-            )
+            futures = self._admin.create_topics(topics, operation_timeout=timeout_s, request_timeout=timeout_s)
             for name, future in futures.items():
                 try:
                     future.result(timeout=max(0.0, deadline - time.monotonic()) + SLACK_S)
@@ -70,9 +68,7 @@ class ConfluentAdmin:
                     if error.args[0].code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                         raise converted(error) from None
                 except FutureTimeout:
-                    raise ClientError(
-                        "_TIMED_OUT", f"topic {name} was not made in {timeout_s:.0f} s"
-                    ) from None
+                    raise ClientError("_TIMED_OUT", f"topic {name} was not made in {timeout_s:.0f} s") from None
         self._await_leaders(names, partitions, deadline)
         return made
 
@@ -105,9 +101,7 @@ class ConfluentAdmin:
             if led >= len(names) * partitions:
                 return
             if time.monotonic() > deadline:
-                raise ClientError(
-                    "_TIMED_OUT", f"{led} of {len(names) * partitions} new partitions have a leader"
-                )
+                raise ClientError("_TIMED_OUT", f"{led} of {len(names) * partitions} new partitions have a leader")
             time.sleep(METADATA_PERIOD_S)
 
     def partitions(self, names: Sequence[str] | None = None, timeout_s: float = 5.0) -> list[dict[str, Any]]:
@@ -140,9 +134,7 @@ class ConfluentAdmin:
                 except ck.KafkaException as error:
                     raise converted(error) from None
                 except FutureTimeout:
-                    raise ClientError(
-                        "_TIMED_OUT", f"offsets of {partition}: no answer in {timeout_s:.1f} s"
-                    ) from None
+                    raise ClientError("_TIMED_OUT", f"offsets of {partition}: no answer in {timeout_s:.1f} s") from None
                 if answer.offset < 0:
                     raise _unanswered(f"offsets of {partition}")
                 pair.append(int(answer.offset))
@@ -199,9 +191,7 @@ class ConfluentAdmin:
         self._look_for_controller()
         changing.add_partitions(self._admin, totals, timeout_s)
 
-    def change_configs(
-        self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0
-    ) -> None:
+    def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """To change a setting twice does no harm: it is tried again while there is time."""
         deadline = time.monotonic() + timeout_s
         while True:

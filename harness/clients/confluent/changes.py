@@ -14,9 +14,9 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from harness.clients import requests
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent_config import converted
+from harness.clients.confluent.config import converted
+from harness.protocol import admin_requests
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
@@ -45,10 +45,7 @@ def elect(
     # Without timeouts: given one, confluent-kafka 2.16 raises SystemError, as it names too few arguments.
     future = admin.elect_leaders(kind, asked)
     answers = _result(future, deadline, "electing leaders")
-    return {
-        (at.topic, at.partition): "" if error is None else converted(error).code
-        for at, error in answers.items()
-    }
+    return {(at.topic, at.partition): "" if error is None else converted(error).code for at, error in answers.items()}
 
 
 def add_partitions(admin: Any, totals: Mapping[str, int], timeout_s: float) -> None:
@@ -66,9 +63,7 @@ def _resource(topic: str, entries: Sequence[Any] | None = None) -> Any:
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
-def change_configs(
-    admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float
-) -> None:
+def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float) -> None:
     """Set topics' own settings; None takes one away, so that the broker's counts again (KIP-339)."""
     if not topics or not changes:
         return
@@ -86,9 +81,7 @@ def change_configs(
         _result(future, deadline, f"changing the settings of {resource.name}")
 
 
-def configs(
-    admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float
-) -> dict[str, dict[str, str]]:
+def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: float) -> dict[str, dict[str, str]]:
     """topic -> setting -> the value in force, as a broker says."""
     if not topics:
         return {}
@@ -108,7 +101,7 @@ def _asked(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: f
     if address is None:
         raise ClientError("_TRANSPORT", "no broker is known")
     try:
-        code, said = read(requests.ask(address, request, timeout_s))
+        code, said = read(admin_requests.ask(address, request, timeout_s))
     except (OSError, ValueError) as error:
         raise ClientError("_TRANSPORT", f"{address}: {error}") from None
     if code:
@@ -136,8 +129,8 @@ def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], tim
         return
 
     def attempt(left_s: float) -> None:
-        request = requests.reassign_request(replicas, left_s)
-        _asked(cluster(left_s), request, requests.reassign_answer, left_s)
+        request = admin_requests.reassign_request(replicas, left_s)
+        _asked(cluster(left_s), request, admin_requests.reassign_answer, left_s)
 
     _again(attempt, timeout_s)
 
@@ -146,7 +139,7 @@ def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
     """Have a cluster in KRaft mode forget a broker that does not run."""
 
     def attempt(left_s: float) -> None:
-        request = requests.unregister_request(broker)
-        _asked(cluster(left_s), request, requests.unregister_answer, left_s)
+        request = admin_requests.unregister_request(broker)
+        _asked(cluster(left_s), request, admin_requests.unregister_answer, left_s)
 
     _again(attempt, timeout_s)

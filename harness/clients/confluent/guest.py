@@ -15,7 +15,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AclOperation
 
 from harness.clients.api import ClientError
-from harness.clients.confluent_config import converted
+from harness.clients.confluent.config import converted
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 GONE_PERIOD_S: Final = 0.1

@@ -34,9 +34,9 @@ from harness.clients.api import (
     Record,
     TopicPartition,
 )
-from harness.clients.bounded import bounded
-from harness.clients.confluent_config import common, consumer_config, converted, made_with, producer_config
-from harness.clients.confluent_old import LISTS_OFFSETS, OldAdmin
+from harness.clients.call_timeout import bounded
+from harness.clients.confluent.config import common, consumer_config, converted, made_with, producer_config
+from harness.clients.confluent.old import LISTS_OFFSETS, OldAdmin
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
 
@@ -108,9 +108,7 @@ class ConfluentProducer:
         except ck.KafkaException as error:
             raise converted(error) from None
 
-    def send_offsets(
-        self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
-    ) -> None:
+    def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
         assert isinstance(consumer, ConfluentConsumer)
         self._within("send_offsets_to_transaction", timeout_s, _list(positions), consumer.group())
 
@@ -174,9 +172,7 @@ class ConfluentConsumer:
             answer = self._consumer.committed(list(partitions), timeout=COMMITTED_TIMEOUT_S)
         except ck.KafkaException:
             return {}
-        return {
-            (p.topic, p.partition): p.offset if p.offset >= 0 else None for p in answer if p.error is None
-        }
+        return {(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in answer if p.error is None}
 
     def poll(self, timeout_s: float, records_max: int) -> Batch:
         records: list[Record] = []
@@ -257,7 +253,7 @@ class Confluent:
     def admin(self, made: Settings) -> Any:
         if ck.libversion()[1] < LISTS_OFFSETS:
             return OldAdmin(common(made))
-        from harness.clients.confluent_admin import ConfluentAdmin
+        from harness.clients.confluent.admin import ConfluentAdmin
 
         return ConfluentAdmin(common(made))
 

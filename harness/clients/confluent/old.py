@@ -13,7 +13,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.api import ClientError, TopicPartition
-from harness.clients.confluent_config import converted, placed
+from harness.clients.confluent.config import converted, placed
 
 LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
 
@@ -51,9 +51,7 @@ class OldAdmin:
             except ck.KafkaException as error:
                 raise converted(error) from None
             if marks is None:
-                raise ClientError(
-                    "_TIMED_OUT", f"the ends of {topic}-{number} were not told in {left_s:.1f} s"
-                )
+                raise ClientError("_TIMED_OUT", f"the ends of {topic}-{number} were not told in {left_s:.1f} s")
             found[topic, number] = (int(marks[0]), int(marks[1]))
         return found
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.api import Admin, ClientError, TopicPartition
-from harness.clients.bounded import bounded
-from harness.clients.confluent import Confluent, _dropped
-from harness.clients.confluent_config import consumer_config, converted, made_with, producer_config
-from harness.clients.confluent_sink import LINGER_MS, ConfluentSink
-from harness.clients.confluent_source import ConfluentSource, found_marks, marked
+from harness.clients.call_timeout import bounded
+from harness.clients.confluent.config import consumer_config, converted, made_with, producer_config
+from harness.clients.confluent.library import Confluent, _dropped
+from harness.clients.confluent.sink import LINGER_MS, ConfluentSink
+from harness.clients.confluent.source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Row, Sent
-from harness.model.pipeline.ports import Mark, Sink, Source
+from harness.pipeline_app.ports import Mark, Sink, Source
 
 PORTION: Final = 5_000
 POLL_S: Final = 0.2

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.bounded import bounded
-from harness.clients.confluent import GRACE_S, _dropped
-from harness.clients.confluent_config import converted, made_with, producer_config
-from harness.clients.confluent_source import ConfluentSource, anonymous, marked
+from harness.clients.call_timeout import bounded
+from harness.clients.confluent.config import converted, made_with, producer_config
+from harness.clients.confluent.library import GRACE_S, _dropped
+from harness.clients.confluent.source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
-from harness.clients.pipeline.rows import Outgoing, output_rows
+from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import STEP_S, step
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.ports import Failed, Kind, Mark, Output, Partition, Source
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.ports import Failed, Kind, Mark, Output, Partition, Source
 
 LINGER_MS: Final = 5
 
@@ -60,9 +60,7 @@ class ConfluentSink:
         if self._transactional:
             config["transactional.id"] = made.transactional_id
             config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
-            config["message.timeout.ms"] = min(
-                config["message.timeout.ms"], int(settings.transaction_timeout_s * 1000)
-            )
+            config["message.timeout.ms"] = min(config["message.timeout.ms"], int(settings.transaction_timeout_s * 1000))
         producer = made_with(ck.Producer, config, "producer")
         if self._transactional:
             _step(producer, "init_transactions")

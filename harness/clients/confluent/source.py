@@ -18,12 +18,12 @@ import confluent_kafka as ck
 import orjson
 
 from harness.clients.api import ClientError
-from harness.clients.bounded import bounded
-from harness.clients.confluent import CLOSE_TIMEOUT_S, _dropped
-from harness.clients.confluent_config import consumer_config, converted, made_with
+from harness.clients.call_timeout import bounded
+from harness.clients.confluent.config import consumer_config, converted, made_with
+from harness.clients.confluent.library import CLOSE_TIMEOUT_S, _dropped
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import COMMITTED_S, Member
-from harness.model.pipeline.ports import Failed, Mark, Partition, Rebalances, Record
+from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")
@@ -38,8 +38,7 @@ def anonymous(group: str) -> bytes:
 
 def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
     return [
-        ck.TopicPartition(topic, number, mark.offset, metadata=mark.state)
-        for (topic, number), mark in marks.items()
+        ck.TopicPartition(topic, number, mark.offset, metadata=mark.state) for (topic, number), mark in marks.items()
     ]
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.clients import java_config
 from harness.clients.api import (
     BEGINNING,
     END,
@@ -30,12 +29,13 @@ from harness.clients.api import (
     Record,
     TopicPartition,
 )
-from harness.clients.bounded import bounded
-from harness.clients.java_machine import Machine
-from harness.clients.java_records import parsed
+from harness.clients.call_timeout import bounded
+from harness.clients.java import config as java_config
+from harness.clients.java.machine import Machine
+from harness.clients.java.records import parsed
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
-from harness.model.pipeline.ports import Mark
+from harness.pipeline_app.ports import Mark
 
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5
@@ -99,17 +99,13 @@ class JavaProducer:
     def begin(self) -> None:
         self._within(self._producer.beginTransaction, 0.0, "beginTransaction")
 
-    def send_offsets(
-        self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float
-    ) -> None:
+    def send_offsets(self, positions: Mapping[TopicPartition, int], consumer: Consumer, timeout_s: float) -> None:
         assert isinstance(consumer, JavaConsumer)
         self.offsets_of(consumer.offsets(positions), consumer.group(), timeout_s)
 
     def offsets_of(self, offsets: Any, group: Any, timeout_s: float = 0.0) -> None:
         """Java's own: a map, and what fences its consumer."""
-        self._within(
-            lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets"
-        )
+        self._within(lambda: self._producer.sendOffsetsToTransaction(offsets, group), timeout_s, "send offsets")
 
     def commit(self, timeout_s: float) -> None:
         self._within(self._producer.commitTransaction, timeout_s, "commitTransaction")
@@ -352,7 +348,7 @@ class Java:
         return JavaConsumer(self._running(), made)
 
     def admin(self, made: Settings) -> Any:
-        from harness.clients.confluent import Confluent
+        from harness.clients.confluent.library import Confluent
 
         return Confluent().admin(made)
 

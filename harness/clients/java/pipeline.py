@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from harness.clients.api import Admin, ClientError, TopicPartition
-from harness.clients.confluent_pipeline import ConfluentLogs, ConfluentPipeline
-from harness.clients.java_machine import Machine
-from harness.clients.java_sink import JavaSink, opened, sent
-from harness.clients.java_source import JavaSource
+from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
+from harness.clients.java.machine import Machine
+from harness.clients.java.sink import JavaSink, opened, sent
+from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
-from harness.model.pipeline.ports import Failed, Mark, Sink, Source
+from harness.pipeline_app.ports import Failed, Mark, Sink, Source
 
 
 class JavaWriter:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Final
 
 from harness.clients.api import ClientError, Delivery
-from harness.clients.java import JavaProducer
-from harness.clients.java_machine import Machine
-from harness.clients.java_source import JavaSource
+from harness.clients.java.library import JavaProducer
+from harness.clients.java.machine import Machine
+from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
-from harness.clients.pipeline.rows import Outgoing, output_rows
+from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import step
 from harness.clients.settings import Settings
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.ports import Failed, Mark, Output, Partition, Source
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.ports import Failed, Mark, Output, Partition, Source
 
 LINGER_MS: Final = 5
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 import orjson
 
 from harness.clients.api import ClientError
-from harness.clients.java import CLOSE_TIMEOUT_S, JavaConsumer
-from harness.clients.java_machine import Machine
+from harness.clients.java.library import CLOSE_TIMEOUT_S, JavaConsumer
+from harness.clients.java.machine import Machine
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import Member
-from harness.model.pipeline.ports import Failed, Kind, Mark, Partition, Rebalances, Record
+from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
 
 COMMIT_S: Final = 3.0
 
@@ -80,9 +80,7 @@ class JavaSource(Member):
             raise Failed("fatal", f"poll: {error}") from None
         for record in records:
             value = orjson.loads(record.value or b"")
-            found.setdefault((record.topic, record.partition), []).append(
-                (record.offset, value["id"], value["key"])
-            )
+            found.setdefault((record.topic, record.partition), []).append((record.offset, value["id"], value["key"]))
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
         return self._consumer.marks(partitions)

@@ -1,6 +1,6 @@
 """Record batches as a producer makes them, and as a fetch gives them back: of format 2; `encode_old` below.
 
-The layout is that of `checker.disk.batches` and `records`, which read them. Source: Kafka documentation, 5.3.
+The layout is that of `harness.protocol.record_batch` and `records`, which read them. Source: Kafka documentation, 5.3.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any, Final
 import google_crc32c
 import pyarrow as pa
 
-from checker.disk import batches, codecs
-from checker.disk.batches import COVERED_AT, FROM_LENGTH, HEAD, MAGIC_AT, Batch
-from checker.disk.records import ABORT, marker
-from checker.disk.records import records as records_of
 from harness.clients.api import ClientError
+from harness.protocol import compression
+from harness.protocol import record_batch as batches
+from harness.protocol.record_batch import COVERED_AT, FROM_LENGTH, HEAD, MAGIC_AT, Batch
+from harness.protocol.records import ABORT, marker
+from harness.protocol.records import records as records_of
 
 Triple = tuple[int, str | None, str | None]  # timestamp in ms, key, value
 
@@ -37,7 +38,7 @@ def encode(
     """A batch, its offsets from 0 on: a broker writes the real ones into its head, and changes no size."""
     first = triples[0][0]
     body = b"".join(_record(at, stamp - first, key, value) for at, (stamp, key, value) in enumerate(triples))
-    number = codecs.NAMES.index(codec)
+    number = compression.NAMES.index(codec)
     covered = _COVERED.pack(
         number | (_TRANSACTIONAL if transactional else 0),
         len(triples) - 1,
@@ -49,9 +50,7 @@ def encode(
         len(triples),
     ) + _packed(codec, body)
     # Leader epoch -1 and magic 2 stand between the length and the checksum.
-    head = struct.pack(
-        ">qiibI", 0, COVERED_AT - FROM_LENGTH + len(covered), -1, 2, google_crc32c.value(covered)
-    )
+    head = struct.pack(">qiibI", 0, COVERED_AT - FROM_LENGTH + len(covered), -1, 2, google_crc32c.value(covered))
     return head + covered
 
 

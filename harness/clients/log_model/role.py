@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.clients import log_errors as errors
-from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import Triple, encode, encode_old, visible, whole
-from harness.clients.log_link import Link, Uncertain
-from harness.sim.actions import Action
-from harness.sim.records import NO_TIMESTAMP
-from harness.sim.senders import Producer, Sent
-from harness.sim.simulated import SENT_KEPT
+from harness.clients.log_model.batches import Triple, encode, encode_old, visible, whole
+from harness.protocol import errors as errors
+from harness.protocol import requests as wire
+from harness.protocol.connection import Link, Uncertain
+from harness.sim.log_model.actions import Action
+from harness.sim.log_model.model import SENT_KEPT
+from harness.sim.log_model.records import NO_TIMESTAMP
+from harness.sim.log_model.senders import Producer, Sent
 
 Answer = dict[str, Any]
 TXN_TIMEOUT_MS: Final = 900_000  # the most that brokers allow: none ends by itself in a run
@@ -43,7 +43,7 @@ class Identity:
 
 
 class LogRole:
-    """Called by name, one call at a time: see `harness.worker`."""
+    """Called by name, one call at a time: see `harness.run.worker`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._link = Link(config["bootstrap"])
@@ -123,9 +123,7 @@ class LogRole:
 
     def append(self, action: Action, now: int) -> Answer:
         magic = action.arg("magic")
-        triples = tuple(
-            (now - age if magic else NO_TIMESTAMP, key, value) for key, value, age in action.arg("records")
-        )
+        triples = tuple((now - age if magic else NO_TIMESTAMP, key, value) for key, value, age in action.arg("records"))
         partition, codec = action.arg("partition"), action.arg("codec")
         if action.arg("producer") < 0:
             batch = encode(triples, codec)
@@ -224,9 +222,7 @@ class LogRole:
         producer = action.arg("producer")
         who, name = self._identity(producer), self._id(producer)
         request = wire.end_txn(name, who.number, who.epoch, action.f == "commit")
-        error = self._link.at_coordinator(
-            name, self._topic, wire.END_TXN, request, wire.ended, lambda found: found
-        )
+        error = self._link.at_coordinator(name, self._topic, wire.END_TXN, request, wire.ended, lambda found: found)
         who.known.partitions = set()
         return _value(None) if not error else _failed(error)
 

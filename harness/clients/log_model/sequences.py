@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import encode
-from harness.clients.log_link import Link
+from harness.clients.log_model.batches import encode
+from harness.protocol import requests as wire
+from harness.protocol.connection import Link
 
 BATCHES: Final = 3
 GAP: Final = 7

@@ -1,7 +1,7 @@
 """The client of one process of the pipeline: which part of it comes to life depends on its ops.
 
     begin  the group commits the beginning of every partition, as if it had been there before
-    send   a writer: [["send", partition, id], ...]; for the numbers see harness.model.pipeline.numbers
+    send   a writer: [["send", partition, id], ...]; for the numbers see harness.pipeline_app.partition_numbers
     sizes  how many partitions each input topic has, as this writer knows it from now on
     work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
     leave  the instance closes cleanly; the next `work` starts it anew
@@ -27,9 +27,9 @@ from harness.clients.pipeline.library import PipelineLibrary, Sent, Writer
 from harness.clients.pipeline.reading import Reading, lag
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, OK, Op
-from harness.model.pipeline.instance import Instance
-from harness.model.pipeline.numbers import place_of
-from harness.model.pipeline.ports import Failed, Mark, Sink
+from harness.pipeline_app.instance import Instance
+from harness.pipeline_app.partition_numbers import place_of
+from harness.pipeline_app.ports import Failed, Mark, Sink
 
 BEGIN_S: Final = 5.0
 SIZES_S: Final = 3.0
@@ -61,9 +61,7 @@ class PipelineClient:
         if does is None:
             return op.with_(type=FAIL, error=f"unknown: the pipeline's client has no op {op.f!r}")
         if self.broken:
-            return op.with_(
-                type=FAIL, error="broken: this client ended in an uncertain state; open a new one"
-            )
+            return op.with_(type=FAIL, error="broken: this client ended in an uncertain state; open a new one")
         done = does(op)
         self.broken = done.type == INFO
         return done
@@ -99,9 +97,7 @@ class PipelineClient:
         for _, number, id in op.value:
             key = id % op.extra["keys"]
             topic, partition = place_of(number, made.inputs)
-            records.append(
-                ((made.topic(topic), partition), str(key).encode(), orjson.dumps({"id": id, "key": key}))
-            )
+            records.append(((made.topic(topic), partition), str(key).encode(), orjson.dumps({"id": id, "key": key})))
         sent = writer.send(records, made.settings.patience_s)
         value = [
             [f, number, [one.offset, id] if one.error is None else id]
@@ -129,9 +125,7 @@ class PipelineClient:
             sink = self._files = FilesSink(made, sink)
         source = self._library.source(made)
         events = self._events
-        return Instance(
-            made.options, made.slot, made.settings.process, source, sink, events.now, events.write
-        )
+        return Instance(made.options, made.slot, made.settings.process, source, sink, events.now, events.write)
 
     def _work(self, op: Op) -> Op:
         until = time.monotonic() + self._made.work_s

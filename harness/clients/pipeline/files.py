@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from harness.clients.pipeline.config import Made
-from harness.model.pipeline.ports import Mark, Output, Partition, Source
+from harness.pipeline_app.ports import Mark, Output, Partition, Source
 
 FOLDER: Final = "files"
 SHOWN: Final = 10

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from harness.clients.api import Admin, ClientError, TopicPartition
 from harness.clients.pipeline.config import Made
-from harness.model.pipeline.ports import Mark, Sink, Source
+from harness.pipeline_app.ports import Mark, Sink, Source
 
 Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, value)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from harness.clients.pipeline.config import Made
-from harness.model.pipeline.ports import Output
+from harness.pipeline_app.ports import Output
 
 Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
 

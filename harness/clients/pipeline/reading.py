@@ -35,9 +35,7 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
     known = Counter(topic for topic, _ in found)
     for topic in topics:
         if known[topic] < least:
-            raise ClientError(
-                "LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known"
-            )
+            raise ClientError("LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known")
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.clients.api import ClientError
-from harness.model.pipeline.ports import Failed, Kind
+from harness.pipeline_app.ports import Failed, Kind
 
 STEP_S: Final = 6.0  # for one call, with retries
 PAUSE_S: Final = 0.01

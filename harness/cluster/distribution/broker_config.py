@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.cluster import versions
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.versions import parse_version
+from harness.cluster.distribution import versions
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.distribution.versions import parse_version
 from harness.model.errors import BadInput
 
 MAX_NODES = 30
@@ -236,9 +236,7 @@ def java_argv(
     One collector thread and only the first compiler: three JVMs share two cores, and the second compiler
     would still be at work when a short run ends.
     """
-    variable = (
-        "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
-    )
+    variable = "log4j2.configurationFile" if log_config_path.endswith("log4j2.properties") else "log4j.configuration"
     return [
         java.path,
         "-Xms64m",

@@ -6,7 +6,7 @@ for Spark, and is made once, by a broker or a run on the simulated log that ends
 none, or it does not fit, all is as without it, only slower; one that could not be made (`.failed` says why)
 is not tried again. A JVM dies of one that is cut short, so the size stands in the name.
 
-`python -m harness.cluster.class_archive` makes those of the default version and of Spark; that of another
+`python -m harness.cluster.distribution.cds_archive` makes those of the default version and of Spark; that of another
 version is made when it is first started.
 """
 
@@ -23,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import cache, jars
-from harness.cluster.cache import Progress
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java, find
+from harness.cluster.distribution import download_cache, jars
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java, find
 from harness.model.errors import HarnessError, Missing
 
 _KEPT: Final = 3  # of Spark: each environment has its own
@@ -38,7 +38,7 @@ _TO: Final = "HARNESS_CLASSES_TO"  # set: JVMs of this process write an archive 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
     """Flags for brokers of a version; the archive is made if it was never tried."""
     stem = _stem(f"kafka-{fetched.version}", java, fetched.classpath)
-    argv = [sys.executable, "-m", "harness.cluster.class_archive", fetched.version]
+    argv = [sys.executable, "-m", "harness.cluster.distribution.cds_archive", fetched.version]
     return _using(_made(stem, argv, f"Kafka {fetched.version}", progress))
 
 
@@ -60,7 +60,7 @@ def make_spark(java: Java, progress: Progress) -> None:
     """Make Spark's, if it was never tried."""
     stem = _of_spark(java)
     with tempfile.TemporaryDirectory(prefix="classes-") as runs:
-        argv = [sys.executable, "-m", "harness.cli", "run", "--cluster", "sim", "--time-limit", "1",
+        argv = [sys.executable, "-m", "harness.cli.app", "run", "--cluster", "sim", "--time-limit", "1",
                 "--rate", "50", "--quiet", "--runs", runs]  # fmt: skip
         _made(stem, argv, "Spark", progress)
     kept = sorted(stem.parent.glob("spark-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
@@ -77,7 +77,7 @@ def _stem(name: str, java: Java, class_path: str) -> Path:
     """How an archive's path begins; "-SIZE.jsa" follows."""
     what = f"{Path(java.path).resolve()}\n{java.full}\n{class_path}"
     key = hashlib.sha256(what.encode()).hexdigest()[:12]
-    return cache.root() / "classes" / f"{name}-{key}"
+    return download_cache.root() / "classes" / f"{name}-{key}"
 
 
 def _found(stem: Path) -> Path | None:
@@ -101,7 +101,7 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
     found = _found(stem)
     if found or failed.exists():
         return found
-    with cache.locked(Path(f"{stem}.lock"), progress, f"preparing {what}"):
+    with download_cache.locked(Path(f"{stem}.lock"), progress, f"preparing {what}"):
         found = _found(stem)
         if found or failed.exists():
             return found
@@ -131,7 +131,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
 
 def _run_broker(version: str, to: str) -> None:
     """A broker of its own, started and stopped."""
-    from harness.cluster.loopback import LoopbackCluster
+    from harness.cluster.local.loopback import LoopbackCluster
 
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
         cluster = LoopbackCluster(1, version, {}, Path(folder) / "cluster", jvm_flags=_writing(to))

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import cache, jars
-from harness.cluster.cache import Progress
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.versions import parse_version
+from harness.cluster.distribution import download_cache, jars
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.distribution.versions import parse_version
 from harness.model.errors import HarnessError, Missing
 
 _NEW: Final = "org.apache.kafka.tools"
@@ -56,12 +56,12 @@ def _more(fetched: Jars, java: Java, progress: Progress) -> list[Path]:
     """Jars of the tools that the broker's do not hold already; none where they cannot be had."""
     if parse_version(fetched.version) < _SINCE:
         return []
-    folder = cache.root() / "kafka" / f"{fetched.version}-tools"
+    folder = download_cache.root() / "kafka" / f"{fetched.version}-tools"
     lock = folder.with_name(f"{folder.name}.lock")
-    with cache.locked(lock, progress, f"fetching Kafka's tools {fetched.version}"):
+    with download_cache.locked(lock, progress, f"fetching Kafka's tools {fetched.version}"):
         if not folder.is_dir():
             progress(f"fetching the tools of Kafka {fetched.version} from Maven Central (once)")
-            with cache.building(folder) as building:
+            with download_cache.building(folder) as building:
                 code, _ = jars.retrieve(_module(fetched.version), java, building, lambda text: None)
                 for path in building.iterdir():
                     if path.name in fetched.files:

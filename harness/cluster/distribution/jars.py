@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from harness.cluster import cache, trust, versions
-from harness.cluster.cache import Progress
-from harness.cluster.java import Java, find
-from harness.cluster.versions import parse_version
+from harness.cluster.distribution import download_cache, truststore, versions
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.java import Java, find
+from harness.cluster.distribution.versions import parse_version
 from harness.model.errors import BadInput, HarnessError, Missing
 
 DEFAULT_VERSION = versions.DEFAULT
@@ -58,29 +58,27 @@ def ensure(version: str, java: Java, progress: Progress) -> Jars:
     must be).
     """
     parse_version(version)
-    folder = cache.root() / "kafka" / version
+    folder = download_cache.root() / "kafka" / version
     present = _present(version, folder)
     if present:
         return present
-    with cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching Kafka {version}"):
+    with download_cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching Kafka {version}"):
         present = _present(version, folder)
         if present:
             return present
         progress(f"fetching Kafka {version} from Maven Central into {folder} (once; about 45 MB)")
-        with cache.building(folder) as building:
+        with download_cache.building(folder) as building:
             _fetch(version, java, building / "jars", progress)
             _seal(version, building)
     fetched = _present(version, folder)
     if not fetched:
-        raise Missing(
-            f"the jars in {folder} changed while they were put there: remove that folder, try again"
-        )
+        raise Missing(f"the jars in {folder} changed while they were put there: remove that folder, try again")
     return fetched
 
 
 def cached(version: str) -> Jars | None:
     """The jars of a version if they are in the cache; nothing is fetched. Raises Missing."""
-    return _present(version, cache.root() / "kafka" / version)
+    return _present(version, download_cache.root() / "kafka" / version)
 
 
 def pinned(version: str) -> dict[str, str] | None:
@@ -170,7 +168,7 @@ def retrieve(asked: str, java: Java, target: Path, progress: Progress) -> tuple[
         module = Path(temporary) / "ivy.xml"
         module.write_text(asked)
         settings = os.environ.get("HARNESS_IVY_SETTINGS")
-        argv = [java.path, *trust.options(java, Path(temporary))]
+        argv = [java.path, *truststore.options(java, Path(temporary))]
         argv += [f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
         argv += [
             "org.apache.ivy.Main",
@@ -224,8 +222,7 @@ def _explain(version: str, lines: list[str]) -> None:
     # A logging binding that is not found either means that nothing is: the repository was not reached.
     if missing == {"kafka_2.13"} and not any("Host " in line and " not found" in line for line in lines):
         raise BadInput(
-            f"Kafka version {version}: Maven Central has no such version. "
-            "https://kafka.apache.org/downloads lists them"
+            f"Kafka version {version}: Maven Central has no such version. https://kafka.apache.org/downloads lists them"
         )
     told = next(
         (
@@ -253,7 +250,7 @@ def _ivy_jar() -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.jars [VERSION ...]`: fill the cache; exit code 254 when that fails."""
+    """`python -m harness.cluster.distribution.jars [VERSION ...]`: fill the cache; exit code 254 when that fails."""
     try:
         found = find()
         for version in map(versions.resolve, argv or [DEFAULT_VERSION]):

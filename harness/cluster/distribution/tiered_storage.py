@@ -12,8 +12,8 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import cache, jars, java
-from harness.cluster.cache import Progress
+from harness.cluster.distribution import download_cache, jars, java
+from harness.cluster.distribution.download_cache import Progress
 from harness.model.errors import Missing
 
 SINCE: Final = (3, 6, 0)
@@ -58,14 +58,14 @@ def jar(version: str, progress: Progress) -> Path:
     Raises Missing (no network, a wrong file).
     """
     name = f"kafka-storage-{version}-test.jar"
-    folder = cache.root() / "tiered" / version
+    folder = download_cache.root() / "tiered" / version
     kept = folder / name
     if kept.exists():
         return kept
-    with cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching {name}"):
+    with download_cache.locked(folder.with_name(f"{version}.lock"), progress, f"fetching {name}"):
         if not kept.exists():
             progress(f"fetching {name} from Maven Central into {folder} (once; about 1 MB)")
-            with cache.building(folder) as building:
+            with download_cache.building(folder) as building:
                 _fetch(version, building / "jars", progress)
                 (building / "jars" / name).rename(building / name)
     return kept

@@ -17,7 +17,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from harness.cluster.java import Java
+from harness.cluster.distribution.java import Java
 
 _PASSWORD: Final = "changeit"  # Java's customary one: a trust store holds nothing secret
 _END: Final = b"-----END CERTIFICATE-----"

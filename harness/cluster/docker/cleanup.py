@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import docker_engine, namespaces
+from harness.cluster.docker import engine as docker_engine
+from harness.cluster.local import namespaces
 from harness.model.errors import HarnessError
 
 RUN: Final = "harness.run"
@@ -128,7 +129,7 @@ def _time(seconds: float) -> str:
 @contextmanager
 def guarded(run: str, log: Path) -> Iterator[None]:
     """Inside the block, another process waits for this one's end, and then removes what the run has left."""
-    argv = [sys.executable, "-m", "harness.cluster.docker_clean", run]
+    argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
@@ -147,7 +148,7 @@ def guarded(run: str, log: Path) -> Iterator[None]:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m harness.cluster.docker_clean RUN`: at the end of standard input, remove the run's things."""
+    """`python -m harness.cluster.docker.cleanup RUN`: at the end of standard input, remove the run's things."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()

@@ -17,22 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import (
-    docker_clean,
-    docker_engine,
-    docker_parts,
-    quorum,
-    remote,
-    views,
-)
-from harness.cluster.control import Control
-from harness.cluster.docker_engine import trouble
-from harness.cluster.docker_net import Filters
-from harness.cluster.docker_parts import Spec
-from harness.cluster.remote import RemoteChild
-from harness.cluster.views import View
+from harness.cluster.docker import cleanup, parts
+from harness.cluster.docker import engine as docker_engine
+from harness.cluster.docker.engine import trouble
+from harness.cluster.docker.network import Filters
+from harness.cluster.docker.parts import Spec
+from harness.cluster.local import remote_process
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.protocol import metadata, quorum
+from harness.protocol.metadata import View
 
 _UP_TIMEOUT_S: Final = 120.0
 _KILL_TIMEOUT_S: Final = 20.0
@@ -59,8 +55,8 @@ def make(image: str, version: str, run: str, work_dir: Path, overrides: Mapping[
     """
     engine = docker_engine.connect()
     chosen = docker_engine.image(engine, image, version)
-    docker_engine.check_room(engine, len(docker_parts.NODES))
-    return DockerCluster(docker_parts.kafka(run, work_dir, chosen, overrides))
+    docker_engine.check_room(engine, len(parts.NODES))
+    return DockerCluster(parts.kafka(run, work_dir, chosen, overrides))
 
 
 class DockerCluster:
@@ -83,7 +79,7 @@ class DockerCluster:
         Raises Missing (engine), ClusterTrouble.
         """
         engine = docker_engine.connect()
-        left = docker_clean.leftovers(engine)
+        left = cleanup.leftovers(engine)
         if left:
             progress(
                 f"{len(left)} things of earlier runs are left with the Docker engine, first {left[0].name}; "
@@ -91,14 +87,14 @@ class DockerCluster:
             )
         self.spec.work_dir.mkdir(parents=True, exist_ok=True)
         guard = contextlib.ExitStack()
-        guard.enter_context(docker_clean.guarded(self.spec.run, self.spec.work_dir / "guard.log"))
+        guard.enter_context(cleanup.guarded(self.spec.run, self.spec.work_dir / "guard.log"))
         control = Control(isolated=False, log=self.spec.work_dir / "supervisor.log")
         state = self._state = _Running(engine, control, guard)
         progress(f"{len(self.nodes)} containers of {self.spec.services[0].image}")
-        net = docker_parts.make_network(engine, self.spec.run, self.nodes)
+        net = parts.make_network(engine, self.spec.run, self.nodes)
         state.filters.append(Filters(net.addresses, net.bridge, self._pid))
         for service in self.spec.services:
-            made = docker_parts.make_container(engine, self.spec.run, service, net)
+            made = parts.make_container(engine, self.spec.run, service, net)
             state.containers[service.name] = made
         for node in self.nodes:
             self.start(node)
@@ -112,7 +108,7 @@ class DockerCluster:
             return
         try:
             state.control.close()
-            docker_clean.remove_run(self.spec.run, state.engine)
+            cleanup.remove_run(self.spec.run, state.engine)
         finally:
             state.guard.close()
         for name in ("supervisor.log", "guard.log"):
@@ -149,7 +145,7 @@ class DockerCluster:
     def seen_by(self, node: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
         try:
-            ids = views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
+            ids = metadata.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
         except (OSError, ValueError):
             return frozenset()
         return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
@@ -159,7 +155,7 @@ class DockerCluster:
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
-                found.append(views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S))
+                found.append(metadata.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S))
         return found
 
     def controller(self) -> int | None:
@@ -169,9 +165,7 @@ class DockerCluster:
             with suppress(OSError, ValueError):
                 port = self._port(node)
                 found.append(
-                    quorum.parse(
-                        views.exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S)
-                    )
+                    quorum.parse(metadata.exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S))
                 )
         return max(found)[1] if found else None
 
@@ -278,7 +272,7 @@ class DockerCluster:
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
         """Start a process on this machine; `env` is added to this process's environment."""
-        return remote.spawn(self._up().control, host, argv, env, fds, log)
+        return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
         """Write what each container has logged to `folder`/<node>/server.log."""

@@ -16,7 +16,7 @@ import yaml
 
 from harness.model.errors import BadInput, Missing
 
-FILE: Final = Path(__file__).parents[2] / "docker-compose.yml"
+FILE: Final = Path(__file__).parents[3] / "docker-compose.yml"
 _FIELDS: Final = frozenset({"image", "hostname", "ports", "environment", "command"})
 _REFERENCE: Final = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-?])(?P<rest>[^}]*))?\})"
@@ -100,9 +100,7 @@ def _service(name: str, row: Any, variables: Mapping[str, str], where: str) -> S
         raise BadInput(f"{place}: no image")
     unknown = sorted(set(row) - _FIELDS)
     if unknown:
-        raise BadInput(
-            f"{place}: {', '.join(unknown)}: not understood here; known: {', '.join(sorted(_FIELDS))}"
-        )
+        raise BadInput(f"{place}: {', '.join(unknown)}: not understood here; known: {', '.join(sorted(_FIELDS))}")
 
     def text(value: Any) -> str:
         return interpolate(str(value), variables, place)

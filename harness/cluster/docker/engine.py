@@ -127,7 +127,5 @@ def _reason(error: BaseException) -> str:
     seen = [error]
     while (inner := seen[-1].__cause__ or seen[-1].__context__) is not None and inner not in seen:
         seen.append(inner)
-    system = next(
-        (found.strerror for found in reversed(seen) if isinstance(found, OSError) and found.strerror), None
-    )
+    system = next((found.strerror for found in reversed(seen) if isinstance(found, OSError) and found.strerror), None)
     return system or str(error).splitlines()[0][:200]

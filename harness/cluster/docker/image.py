@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import docker_engine, jars, java, versions
-from harness.cluster.docker_engine import VERSION_LABEL
+from harness.cluster.distribution import jars, java, versions
+from harness.cluster.docker import engine as docker_engine
+from harness.cluster.docker.engine import VERSION_LABEL
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 ENTRY: Final = Path(__file__).with_name("image_entry.sh")
@@ -144,9 +145,7 @@ def _fill(tar: tarfile.TarFile, home: Path, files: Sequence[Path]) -> None:
             linked.add(path)
     for library in sorted(shared_libraries(sorted(linked), home)):
         _add_file(tar, Path(library), library.lstrip("/"))
-    cache = Path(
-        "/etc/ld.so.cache"
-    )  # says where the loader finds libraries, on systems with folders of their own
+    cache = Path("/etc/ld.so.cache")  # says where the loader finds libraries, on systems with folders of their own
     if cache.exists():
         _add_file(tar, cache, "etc/ld.so.cache")
     for path in files:

@@ -18,8 +18,10 @@ from pyroute2.iproute.linux import IPRoute
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
-from harness.cluster import docker_engine, namespaces, netlink
-from harness.cluster.netlink import Host
+from harness.cluster.docker import engine
+from harness.cluster.local import namespaces
+from harness.cluster.local import network as netlink
+from harness.cluster.local.network import Host
 from harness.model.errors import ClusterTrouble
 
 _TABLE: Final = "harness"  # the table of netlink, so that its heal and its count are for this chain too
@@ -31,7 +33,7 @@ _ACCEPT: Final = 1
 
 def why_not() -> str:
     """Why containers' networks cannot be entered from here, with what to do; empty for no reason."""
-    if not docker_engine.is_local():
+    if not engine.is_local():
         return "the Docker engine is on another machine, and packets are dropped from its own: run there"
     if os.geteuid() != 0:
         return "dropping packets in a container's network takes root: run as root"

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import broker, docker_clean, docker_compose, storage
-from harness.cluster.docker_compose import Service
-from harness.cluster.docker_engine import trouble
-from harness.cluster.ports import Ports
+from harness.cluster.distribution import broker_config
+from harness.cluster.docker import cleanup, compose
+from harness.cluster.docker.compose import Service
+from harness.cluster.docker.engine import trouble
+from harness.cluster.local import storage_format
+from harness.cluster.local.ports import Ports
 from harness.model.errors import BadInput
 
 NODES: Final = ("n1", "n2", "n3")
@@ -45,7 +47,7 @@ class Spec:
             for port in service.ports:
                 if service.name == node and port.inner == inner:
                     return port.outer
-        raise BadInput(f"{docker_compose.FILE}: service {node} publishes no port {inner}")
+        raise BadInput(f"{compose.FILE}: service {node} publishes no port {inner}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,14 @@ class Net:
 
 def kafka(run: str, work_dir: Path, image: str, overrides: Mapping[str, str]) -> Spec:
     """docker-compose.yml with a run's own ports, and with broker settings. Raises BadInput, Missing."""
-    broker.check_overrides(overrides)
+    broker_config.check_overrides(overrides)
     ports = Ports()
     variables = {f"{node.upper()}_PORT": str(ports.take()) for node in NODES}
-    services = docker_compose.load({**variables, "KAFKA_IMAGE": image, "CLUSTER_ID": storage.random_id()})
+    services = compose.load({**variables, "KAFKA_IMAGE": image, "CLUSTER_ID": storage_format.random_id()})
     if tuple(service.name for service in services) != NODES:
-        raise BadInput(f"{docker_compose.FILE}: the services must be {', '.join(NODES)}")
+        raise BadInput(f"{compose.FILE}: the services must be {', '.join(NODES)}")
     settings = {variable(key): value for key, value in overrides.items()}
-    services = tuple(docker_compose.with_environment(service, settings) for service in services)
+    services = tuple(compose.with_environment(service, settings) for service in services)
     return Spec(unique(run), services, work_dir, KAFKA_PORT, ports)
 
 
@@ -85,7 +87,7 @@ def make_network(engine: Any, run: str, nodes: Sequence[str]) -> Net:
     """
     import docker
 
-    name, marks = f"harness-{run}", docker_clean.labels(run)
+    name, marks = f"harness-{run}", cleanup.labels(run)
     for tries_left in reversed(range(_NETWORK_TRIES)):
         with trouble(f"making the network {name}"):
             tried = engine.networks.create(name, driver="bridge", labels=marks)
@@ -120,7 +122,7 @@ def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
             ports=list(outer),
             host_config=api.create_host_config(port_bindings=outer),
             networking_config=api.create_networking_config({net.name: place}),
-            labels={**docker_clean.labels(run), docker_clean.NODE: service.name},
+            labels={**cleanup.labels(run), cleanup.NODE: service.name},
         )
         return str(made["Id"])
 

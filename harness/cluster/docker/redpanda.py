@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.cluster.docker_compose import Port, Service
+from harness.cluster.docker.compose import Port, Service
 from harness.model.errors import BadInput
 
 IMAGE: Final = "docker.redpanda.com/redpandadata/redpanda:v24.3.1"
@@ -34,9 +34,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "enable_idempotence": "true",
 }
 # What holds the cluster together, and is an option of the command line here.
-_RESERVED: Final = frozenset(
-    {"node_id", "seed_servers", "kafka_api", "advertised_kafka_api", "rpc_server", "admin"}
-)
+_RESERVED: Final = frozenset({"node_id", "seed_servers", "kafka_api", "advertised_kafka_api", "rpc_server", "admin"})
 
 
 def services(
@@ -55,9 +53,7 @@ def services(
         if key in _RESERVED:
             raise BadInput(f"--broker-config {key}: the harness sets this one itself; leave it out")
         if not key.replace("_", "").isalnum() or any(c in value for c in "\n\r"):
-            raise BadInput(
-                f"--broker-config {key}={value}: Redpanda's properties are lower_case=VALUE, one line"
-            )
+            raise BadInput(f"--broker-config {key}={value}: Redpanda's properties are lower_case=VALUE, one line")
     settings = {**_DEFAULTS, **overrides}
     return tuple(
         Service(

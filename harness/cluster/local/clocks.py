@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import clockshim
+from harness.cluster.local import clock_library
 
 _LINE: Final = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
 _FORMAT: Final = "%Y-%m-%d %H:%M:%S,%f"
@@ -37,7 +37,7 @@ class Clocks:
         """What a server is started with. Its clock stays what it was when it is started again."""
         path = self._home(name) / _LIBRARY
         if not path.exists():
-            path.write_bytes(clockshim.library())
+            path.write_bytes(clock_library.library())
         others = os.environ.get("LD_PRELOAD")
         return {"LD_PRELOAD": f"{path}:{others}" if others else str(path)}
 
@@ -45,7 +45,7 @@ class Clocks:
         """The server's clock is `ahead_s` ahead, and stays so."""
         with self._lock:
             self._still(name)
-            clockshim.set_ahead(self._home(name) / _LIBRARY, ahead_s)
+            clock_library.set_ahead(self._home(name) / _LIBRARY, ahead_s)
 
     def strobe(self, name: str, ahead_s: float, every_s: float) -> None:
         """The server's clock is `ahead_s` ahead, and right again, for `every_s` each."""
@@ -89,7 +89,7 @@ def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event)
     ahead = True
     with suppress(FileNotFoundError):  # the cluster is gone
         while True:
-            clockshim.set_ahead(library, ahead_s if ahead else 0.0)
+            clock_library.set_ahead(library, ahead_s if ahead else 0.0)
             if ended.wait(every_s):
                 return
             ahead = not ahead

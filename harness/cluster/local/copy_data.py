@@ -1,4 +1,4 @@
-"""Copies of servers' data folders, taken where they are, as `python -m harness.cluster.keep`:
+"""Copies of servers' data folders, taken where they are, as `python -m harness.cluster.local.copy_data`:
 
     TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; {"bytes", "left_out"} as JSON
 

@@ -1,12 +1,12 @@
-"""Slow disks on the local cluster: a `harness.cluster.stall` beside each node whose disk is hit."""
+"""Slow disks on the local cluster: a `harness.cluster.local.disk_stall` beside each node whose disk is hit."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 
-from harness.cluster import helpers
-from harness.cluster.helpers import Helper, Spawn
+from harness.cluster.local import helper_process
+from harness.cluster.local.helper_process import Helper, Spawn
 from harness.model.errors import ClusterTrouble
 
 
@@ -25,9 +25,9 @@ class Stalls:
         """
         with self._lock:
             self._end([node])
-            self._slow[node] = helpers.start(
+            self._slow[node] = helper_process.start(
                 self._spawn,
-                "harness.cluster.stall",
+                "harness.cluster.local.disk_stall",
                 [at, str(stall_s), str(gap_s)],
                 f"a slow disk of {node}",
             )

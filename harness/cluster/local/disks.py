@@ -5,7 +5,7 @@ journal; the next mount recovers what had been synced, and only that. The mounts
 supervisor's mount namespace, so they end with it, and the loop devices with them. They take real root: a user
 namespace may not mount a disk.
 
-Run inside as `python -m harness.cluster.disks`:
+Run inside as `python -m harness.cluster.local.disks`:
 
     make IMAGE AT BYTES ...   make and mount disks; what is in AT already goes onto its disk, synced
     cut AT ...                no more writes reach these disks

@@ -1,4 +1,4 @@
-"""Damage to the files of a server that is down. Run where they are, as `python -m harness.cluster.damage`:
+"""Damage to the files of a server that is down. Run where they are, as `python -m harness.cluster.local.file_damage`:
 
     KIND DATA PREFIX SEED    damage what belongs to topics that begin with PREFIX; says what, as JSON
 
@@ -11,7 +11,7 @@
     delete-checkpoint  recovery-point-offset-checkpoint, replication-offset-checkpoint and the mark of a clean
                        shutdown are gone
 
-and those of `harness.cluster.damage_parts`, which aim at one part of each log.
+and those of `harness.cluster.local.file_damage_kinds`, which aim at one part of each log.
 
 What disks, memory and operators do to Kafka. Sources: Kafka documentation, 6.5 (log recovery); KIP-101.
 """
@@ -29,8 +29,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.cluster import damage_parts
-from harness.cluster.batches import covered
+from harness.cluster.local import file_damage_kinds
+from harness.cluster.local.segment_batches import covered
 
 FLIPS: Final = 8
 CHECKPOINTS: Final = (
@@ -47,9 +47,7 @@ FORMATTED: Final = ("meta.properties", BOOTSTRAP, "lost+found")
 def _largest(data: Path, prefix: str) -> Path | None:
     """The largest segment that is not empty; the first by name of several."""
     files = sorted(data.glob(f"{prefix}*/*.log"))
-    return max(
-        (file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None
-    )
+    return max((file for file in files if file.stat().st_size), key=lambda file: file.stat().st_size, default=None)
 
 
 def flip_bits(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
@@ -134,7 +132,7 @@ KINDS: Final[dict[str, Callable[[Path, str, random.Random], dict[str, Any]]]] = 
     "erase": erase,
     "format": partial(_formatted, True),
     "format-unsynced": partial(_formatted, False),
-    **damage_parts.KINDS,
+    **file_damage_kinds.KINDS,
 }
 
 

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.batches import COVERED_AT, covered
+from harness.cluster.local.segment_batches import COVERED_AT, covered
 
 POINT: Final = "recovery-point-offset-checkpoint"
 MARKER: Final = ".kafka_cleanshutdown"

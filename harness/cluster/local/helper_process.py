@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.cluster.remote import RemoteChild
+from harness.cluster.local.remote_process import RemoteChild
 from harness.model.errors import ClusterTrouble
 
 _START_TIMEOUT_S: Final = 20.0

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from harness.cluster.broker import MAX_CONTROLLERS, MAX_NODES, Node
-from harness.cluster.broker import controllers as some_of
-from harness.cluster.versions import KRAFT, ZOOKEEPER, Metadata
-from harness.cluster.zookeeper import Keeper
+from harness.cluster.distribution.broker_config import MAX_CONTROLLERS, MAX_NODES, Node
+from harness.cluster.distribution.broker_config import controllers as some_of
+from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata
+from harness.cluster.distribution.zookeeper import Keeper
 from harness.model.errors import BadInput
 
 MAX_ZOOKEEPERS = 3
@@ -63,9 +63,7 @@ def _make(
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"--nodes {nodes}: give 1 to {MAX_NODES}")
     if not 0 <= controllers <= MAX_CONTROLLERS:
-        raise BadInput(
-            f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for none of their own"
-        )
+        raise BadInput(f"--controllers {controllers}: give 1 to {MAX_CONTROLLERS}, or 0 for none of their own")
     if controllers and metadata == ZOOKEEPER:
         raise BadInput("--controllers goes with KRaft: with ZooKeeper one of the brokers is the controller")
     return Layout(

@@ -1,4 +1,4 @@
-"""Bad links on the local cluster: rules at the receivers send packets through a `harness.cluster.queue`.
+"""Bad links on the local cluster: rules at the receivers send packets through a `harness.cluster.local.packet_queue`.
 
 What the harness itself asks a node, and what comes by its forwarded port, passes unharmed: that is the
 observer. The queues end with the supervisor, whatever ends that.
@@ -20,9 +20,9 @@ from typing import Final
 
 import orjson
 
-from harness.cluster import helpers, namespaces
-from harness.cluster.helpers import Helper
-from harness.cluster.remote import RemoteChild
+from harness.cluster.local import helper_process, namespaces
+from harness.cluster.local.helper_process import Helper
+from harness.cluster.local.remote_process import RemoteChild
 from harness.model.capabilities import LinkCounts, LinkQuality
 from harness.model.errors import ClusterTrouble
 
@@ -38,7 +38,7 @@ Ask = Callable[[str, Mapping[str, object]], object]
 
 def why_not() -> str:
     """Why this kernel cannot hold packets back, with what to do; empty when it can. Tries it."""
-    argv = [sys.executable, "-m", "harness.cluster.queue", "--probe"]
+    argv = [sys.executable, "-m", "harness.cluster.local.packet_queue", "--probe"]
     env = {**os.environ, "PYTHONPATH": namespaces.python_path()}
     try:
         done = subprocess.run(
@@ -76,9 +76,7 @@ class LinkFaults:
         self._used = 0
         self._lock = threading.Lock()
 
-    def degrade(
-        self, hosts: Mapping[str, str], names: Sequence[str], quality: LinkQuality, seed: int
-    ) -> None:
+    def degrade(self, hosts: Mapping[str, str], names: Sequence[str], quality: LinkQuality, seed: int) -> None:
         """Links between each of `names` and all others of `hosts` (address by name) are that bad from now on.
 
         Raises ClusterTrouble with the kernel's reason when it refuses.
@@ -87,9 +85,9 @@ class LinkFaults:
             self._used += 1
             number = self._used
             text = orjson.dumps(asdict(quality)).decode()
-            helper = helpers.start(
+            helper = helper_process.start(
                 lambda argv, fds: self._spawn(argv, fds, list(hosts)),
-                "harness.cluster.queue",
+                "harness.cluster.local.packet_queue",
                 [str(number), text, str(seed), *(hosts[name] for name in names)],
                 f"a bad link of {', '.join(names)}",
             )
@@ -117,9 +115,7 @@ class LinkFaults:
             stuck = [bad for bad in self._bad.values() if not bad.helper.close()]
             self._bad.clear()
         if stuck:
-            raise ClusterTrouble(
-                "a process that held packets back does not end; no packet goes to it any more"
-            )
+            raise ClusterTrouble("a process that held packets back does not end; no packet goes to it any more")
 
 
 def round_trip_ms(new_socket: Callable[[], socket.socket], places: Sequence[tuple[str, int]]) -> float | None:

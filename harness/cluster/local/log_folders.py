@@ -1,6 +1,6 @@
 """What is on a server's disk of the run's logs, in figures. Run where the files are:
 
-    python -m harness.cluster.logfolders DATA PREFIX
+    python -m harness.cluster.local.log_folders DATA PREFIX
 
 prints {"clean": whether the mark of a clean shutdown stands,
         "logs": {partition: {"segments": [[base offset, bytes], ...], "point": recovery point or null,
@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from harness.cluster.damage_parts import EPOCHS, MARKER, POINT, logs
-from harness.cluster.keep import folders
+from harness.cluster.local.copy_data import folders
+from harness.cluster.local.file_damage_kinds import EPOCHS, MARKER, POINT, logs
 
 
 def points(text: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Kafka on this machine, from nothing but Python and Java, on ports of 127.0.0.1: no network to break.
 
 Everything is below one supervisor: whatever ends this process, kill -9 included, ends all of it.
-`harness.cluster.local` adds a network.
+`harness.cluster.local.namespaced` adds a network.
 """
 
 from __future__ import annotations
@@ -17,37 +17,36 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.cluster import (
-    broker,
-    class_archive,
-    control,
-    jars,
-    java,
+from harness.cluster.distribution import broker_config as broker
+from harness.cluster.distribution import cds_archive, jars, java, versions
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.distribution.versions import Metadata
+from harness.cluster.local import (
     layout,
-    logtail,
+    log_tail,
     namespaces,
-    remote,
+    remote_process,
     servers,
-    storage,
-    versions,
-    wireproxy,
+    storage_format,
+    wire_faults,
 )
-from harness.cluster.asking import Asking
-from harness.cluster.clocks import Clocks
-from harness.cluster.control import Control
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.layout import Layout
-from harness.cluster.nodefiles import NodeFiles
-from harness.cluster.ports import Ports
-from harness.cluster.remote import RemoteChild
-from harness.cluster.servers import Servers
-from harness.cluster.versions import Metadata
-from harness.cluster.views import View
-from harness.cluster.wireproxy import NOBODY, Proxied, WireProxy
+from harness.cluster.local import (
+    supervisor_client as control,
+)
+from harness.cluster.local.clocks import Clocks
+from harness.cluster.local.layout import Layout
+from harness.cluster.local.node_files import NodeFiles
+from harness.cluster.local.ports import Ports
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.server_queries import Asking
+from harness.cluster.local.servers import Servers
+from harness.cluster.local.supervisor_client import Control
+from harness.cluster.local.wire_faults import NOBODY, Proxied, WireProxy
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-from harness.model.wire import Rule, RuleCounts, Traffic
+from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol.metadata import View
 
 Progress = Callable[[str], None]
 
@@ -86,9 +85,9 @@ class LoopbackCluster:
     work_dir     must not hold a cluster yet; takes data, logs and configuration until `down`
     java, jars   found, and fetched, by `up` when None
     proxy        whose requests pass through a wire proxy: NOBODY's, CLIENTS' or EVERYBODY's
-    clocks       every server has a clock of its own (harness.cluster.clocks)
+    clocks       every server has a clock of its own (harness.cluster.local.clocks)
     log_dirs     folders of each broker for its logs: data, data2, ... (files are damaged in the first)
-    jvm_flags    of brokers; None: those that let them start faster (harness.cluster.class_archive)
+    jvm_flags    of brokers; None: those that let them start faster (harness.cluster.distribution.cds_archive)
     """
 
     isolated: ClassVar = False
@@ -123,9 +122,7 @@ class LoopbackCluster:
         self.direct_bootstrap = self.bootstrap  # not by way of a proxy, as `bootstrap` is once up with one
         self.outside_bootstrap = self.bootstrap  # where this machine's own programs reach the brokers
         self._asking = Asking(self.layout, self._socket)
-        self._clocks = (
-            Clocks(lambda name: self._up().servers.home(name), self._asking.provoke) if clocks else None
-        )
+        self._clocks = Clocks(lambda name: self._up().servers.home(name), self._asking.provoke) if clocks else None
         self._state: Running | None = None
         self._lock = threading.Lock()
         self._starting = threading.Lock()  # several faults may start a server
@@ -144,7 +141,7 @@ class LoopbackCluster:
         fetched = self._jars or jars.ensure(self.version, found, progress)
         template = servers.kraft_template(self.layout, found, fetched, progress)
         flags = self._jvm_flags
-        flags = class_archive.of_kafka(found, fetched, progress) if flags is None else flags
+        flags = cds_archive.of_kafka(found, fetched, progress) if flags is None else flags
         folder = self.work_dir.absolute() / "nodes"
         if folder.exists():
             raise BadInput(f"{folder} is there already: give the cluster a working directory of its own")
@@ -155,7 +152,7 @@ class LoopbackCluster:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         laid_out = Servers(
             self.layout, self.version, self._overrides, folder, found, fetched, template,
-            storage.random_id(), self._log_dirs, tuple(flags),
+            storage_format.random_id(), self._log_dirs, tuple(flags),
         )  # fmt: skip
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)
@@ -173,7 +170,7 @@ class LoopbackCluster:
         if self._proxied == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)
-        placed, state.proxy = wireproxy.start(
+        placed, state.proxy = wire_faults.start(
             state.control, reached.brokers, self._listen, self._proxy_ports(), self._proxied, log
         )
         self.bootstrap = ",".join(f"{place.address}:{place.proxy_port}" for place in placed)
@@ -181,9 +178,9 @@ class LoopbackCluster:
 
     def _listen(self, host: str, address: str, port: int) -> socket.socket:
         self.host(host)
-        return wireproxy.listening(remote.new_socket(self._up().control, host), address, port)
+        return wire_faults.listening(remote_process.new_socket(self._up().control, host), address, port)
 
-    def _proxy_ports(self) -> wireproxy.TakePorts:
+    def _proxy_ports(self) -> wire_faults.TakePorts:
         return lambda: (self._ports.take(), 0, 0)
 
     def _reached(self) -> Layout:
@@ -243,7 +240,7 @@ class LoopbackCluster:
     # --- what the servers say -------------------------------------------------------------------------
 
     def _socket(self, host: str = "") -> socket.socket:
-        return remote.new_socket(self._up().control, host)
+        return remote_process.new_socket(self._up().control, host)
 
     def seen_by(self, node: str) -> frozenset[str]:
         """Names of the brokers that one knows to be registered; empty when it does not answer."""
@@ -356,7 +353,7 @@ class LoopbackCluster:
         """Run a module where the servers' files are; what it prints. Raises ClusterTrouble."""
         env = {"PYTHONPATH": namespaces.python_path()}
         argv = [sys.executable, "-m", module, *arguments]
-        done = remote.run(self._up().control, "", argv, _FILES_TIMEOUT_S, env)
+        done = remote_process.run(self._up().control, "", argv, _FILES_TIMEOUT_S, env)
         if done.code:
             raise ClusterTrouble(f"{module} {arguments[0]}: {done.err.strip() or f'exit code {done.code}'}")
         return done.out
@@ -379,7 +376,7 @@ class LoopbackCluster:
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
         """What a server's log holds from a byte offset (None: its end), and the offset after it."""
-        return logtail.tail(self._up().servers.home(self._known(node)) / servers.LOG, offset)
+        return log_tail.tail(self._up().servers.home(self._known(node)) / servers.LOG, offset)
 
     def collect(self, folder: str) -> None:
         """Copy each server's logs and configuration into `folder`/<name>/, as they are now."""
@@ -411,9 +408,9 @@ class LoopbackCluster:
     ) -> RemoteChild:
         """Start a process on a host; `env` is added to this process's environment."""
         self.host(host)
-        return remote.spawn(self._up().control, host, argv, env, fds, log)
+        return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a command on a node's host. Raises ClusterTrouble when it cannot start or end in time."""
         self.host(self._known(node))
-        return remote.run(self._up().control, node, argv, timeout_s)
+        return remote_process.run(self._up().control, node, argv, timeout_s)

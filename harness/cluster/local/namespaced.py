@@ -1,7 +1,7 @@
 """Kafka on this machine, each server and each worker host with a network of its own.
 
 `LocalCluster` gives every host a network namespace and an address, and can cut hosts off from each other; for
-systems that refuse namespaces there is `harness.cluster.loopback`. `make` chooses.
+systems that refuse namespaces there is `harness.cluster.local.loopback`. `make` chooses.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from harness.cluster import layout, namespaces, remote, versions, wireproxy
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.layout import Layout
-from harness.cluster.links import LinkFaults, round_trip_ms
-from harness.cluster.loopback import LoopbackCluster, Progress
-from harness.cluster.nodefiles import NodeFiles
-from harness.cluster.remote import RemoteChild
-from harness.cluster.stalls import Stalls
-from harness.cluster.versions import Metadata
-from harness.cluster.wireproxy import NOBODY, Proxied
+from harness.cluster.distribution import versions
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.distribution.versions import Metadata
+from harness.cluster.local import layout, namespaces, remote_process, wire_faults
+from harness.cluster.local.disk_stalls import Stalls
+from harness.cluster.local.layout import Layout
+from harness.cluster.local.link_faults import LinkFaults, round_trip_ms
+from harness.cluster.local.loopback import LoopbackCluster, Progress
+from harness.cluster.local.node_files import NodeFiles
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.wire_faults import NOBODY, Proxied
 from harness.model.capabilities import LinkCounts, LinkQuality
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
@@ -63,12 +64,8 @@ def make(
                 outside=outside, disks=disks, clocks=clocks, proxy=proxy, log_dirs=log_dirs,
             )  # fmt: skip
         if mode == "namespaces":
-            raise Missing(
-                f"network namespaces are refused here: {reason}; use loopback, without network faults"
-            )
-        notice(
-            f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults"
-        )
+            raise Missing(f"network namespaces are refused here: {reason}; use loopback, without network faults")
+        notice(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
     return LoopbackCluster(
         nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy,
         clocks=clocks, log_dirs=log_dirs,
@@ -79,8 +76,8 @@ class LocalCluster(LoopbackCluster):
     """As LoopbackCluster, and satisfies Network, Links, Disks and SlowDisks too.
 
     outside  brokers get a second listener each, forwarded from a port of 127.0.0.1
-    disks    every server's data is on a disk of its own (harness.cluster.disks)
-    clocks   every server has a clock of its own (harness.cluster.clocks)
+    disks    every server's data is on a disk of its own (harness.cluster.local.disks)
+    clocks   every server has a clock of its own (harness.cluster.local.clocks)
     """
 
     isolated: ClassVar = True
@@ -114,8 +111,8 @@ class LocalCluster(LoopbackCluster):
     def _places(self, nodes: int, controllers: int, metadata: Metadata) -> Layout:
         return layout.isolated(nodes, controllers, metadata)
 
-    def _proxy_ports(self) -> wireproxy.TakePorts:
-        return lambda: (wireproxy.CLIENT_PORT, wireproxy.PROXY_PORT, wireproxy.PEER_PORT)
+    def _proxy_ports(self) -> wire_faults.TakePorts:
+        return lambda: (wire_faults.CLIENT_PORT, wire_faults.PROXY_PORT, wire_faults.PEER_PORT)
 
     @property
     def files(self) -> NodeFiles:
@@ -134,11 +131,11 @@ class LocalCluster(LoopbackCluster):
         brokers = self.layout.brokers
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in brokers]
         ports = [listener.getsockname()[1] for listener in listeners]
-        argv = [sys.executable, "-m", "harness.cluster.forward"]
+        argv = [sys.executable, "-m", "harness.cluster.local.port_forward"]
         argv += [f"{place.address}:{FORWARD_PORT}" for place in brokers]
         env = {"PYTHONPATH": namespaces.python_path()}
         log = str(self.work_dir / "forward.log")
-        remote.spawn(self._up().control, "", argv, env, [listener.fileno() for listener in listeners], log)
+        remote_process.spawn(self._up().control, "", argv, env, [listener.fileno() for listener in listeners], log)
         for listener in listeners:
             listener.close()
         self.outside_bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -191,7 +188,7 @@ class LocalCluster(LoopbackCluster):
     def _beside(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
         """Start a process where the supervisor is, with netfilter sockets of the networks of `queues`."""
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
-        return remote.spawn(self._up().control, "", argv, env, fds, log, queues)
+        return remote_process.spawn(self._up().control, "", argv, env, fds, log, queues)
 
     # --- disks ----------------------------------------------------------------------------------------
 

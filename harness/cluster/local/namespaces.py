@@ -162,7 +162,7 @@ def available() -> tuple[bool, str]:
 
     Tries it, in a process of its own: namespaces, a bridge, a pair of links, a packet filter.
     """
-    argv = [sys.executable, "-m", "harness.cluster.supervisor", "--probe"]
+    argv = [sys.executable, "-m", "harness.cluster.local.supervisor", "--probe"]
     try:
         done = subprocess.run(
             argv,
@@ -193,6 +193,6 @@ def hint() -> str:
 
 def python_path() -> str:
     """PYTHONPATH under which a child finds this very package, whatever its working directory."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH")
     return f"{root}:{inherited}" if inherited else root

@@ -18,7 +18,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
-from harness.cluster import namespaces
+from harness.cluster.local import namespaces
 
 GATEWAY = "10.64.0.1"
 _PREFIX = 16
@@ -105,9 +105,7 @@ def hold(host: Host, sources: Iterable[str], number: int) -> None:
     with namespaces.inside(host.network), NFTables(nfgen_family=_IPV4) as nft:
         nft.table("add", name=_QUEUE_TABLE)
         at = {"table": _QUEUE_TABLE, "chain": _CHAIN}
-        nft.chain(
-            "add", table=_QUEUE_TABLE, name=_CHAIN, hook="input", type="filter", priority=1, policy=_ACCEPT
-        )
+        nft.chain("add", table=_QUEUE_TABLE, name=_CHAIN, hook="input", type="filter", priority=1, policy=_ACCEPT)
         for source in sources:
             try:
                 nft.rule("add", **at, expressions=(ipv4addr(src=source), [_queue(number)]))

@@ -1,7 +1,7 @@
 """The files of a local cluster's nodes, as the faults of disks and data reach them.
 
-Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.disks`,
-`harness.cluster.damage`, `harness.cluster.logfolders` and `harness.cluster.keep`.
+Through programs that run where the files are, in the supervisor's mount namespace: `harness.cluster.local.disks`,
+`harness.cluster.local.file_damage`, `harness.cluster.local.log_folders` and `harness.cluster.local.copy_data`.
 """
 
 from __future__ import annotations
@@ -70,27 +70,27 @@ class NodeFiles:
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
         """Damage the files of a node that is down; what was done."""
-        told = self.inside("harness.cluster.damage", kind, self.data(node), topic_prefix, str(seed))
+        told = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
         done: dict[str, Any] = json.loads(told)
         return done
 
     def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
-        """What is on a node's disk of some topics: see `harness.cluster.logfolders`."""
+        """What is on a node's disk of some topics: see `harness.cluster.local.log_folders`."""
         found: dict[str, Any] = json.loads(
-            self.inside("harness.cluster.logfolders", self.data(node), topic_prefix)
+            self.inside("harness.cluster.local.log_folders", self.data(node), topic_prefix)
         )
         return found
 
     def keep(self, folder: str, topic_prefix: str, most: int, nodes: Sequence[str]) -> dict[str, Any]:
-        """Copy what some nodes hold of some topics: see `harness.cluster.keep`."""
+        """Copy what some nodes hold of some topics: see `harness.cluster.local.copy_data`."""
         rows = [f"{node}={self.data(node)}" for node in nodes]
         done: dict[str, Any] = json.loads(
-            self.inside("harness.cluster.keep", folder, topic_prefix, str(most), *rows)
+            self.inside("harness.cluster.local.copy_data", folder, topic_prefix, str(most), *rows)
         )
         return done
 
     def _disks(self, verb: str, *arguments: str) -> str:
-        return self.inside("harness.cluster.disks", verb, *arguments)
+        return self.inside("harness.cluster.local.disks", verb, *arguments)
 
     def _counted(self, verb: str, nodes: Sequence[str]) -> dict[str, int]:
         told = json.loads(self._disks(verb, *map(self.data, nodes)))

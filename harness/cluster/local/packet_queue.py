@@ -1,6 +1,6 @@
 """Slow, lossy or narrow links, made of packets that wait in queues of the kernel (NFQUEUE).
 
-The kernel hands over the number of every packet that rules (`netlink.hold`) send to a queue, and keeps
+The kernel hands over the number of every packet that rules (`network.hold`) send to a queue, and keeps
 the packet until it is told to let it go or to forget it: no netem, no root and no library is needed. Packets
 wait where they are received: a sender whose packets waited on their way out would hold back further ones (TCP
 small queues), and what was dropped there it would know at once.
@@ -8,7 +8,7 @@ small queues), and what was dropped there it would know at once.
 When this process ends, what it holds is let go. Should it be killed, the kernel drops that, and lets later
 packets pass (the bypass flag): a queue that is gone holds nobody up.
 
-Run as `python -m harness.cluster.queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as JSON,
+Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as JSON,
 for the links of the addresses. Descriptor 3 is a socket, 4 and so on netfilter sockets of the networks where
 packets wait, in queue NUMBER of each. It sends {} once it listens, or {"why": text}; answers each message
 with {address: `LinkCounts`} as JSON; and ends when the other side is gone. `--probe` tries it, in namespaces
@@ -33,7 +33,7 @@ from typing import Final
 
 import orjson
 
-from harness.cluster.shaping import MAX_HELD, Packet, Shaper
+from harness.cluster.local.packet_shaping import MAX_HELD, Packet, Shaper
 from harness.model.capabilities import LinkQuality
 
 CONTROL: Final = 3
@@ -175,9 +175,7 @@ def main(argv: list[str]) -> int:
         return probe()
     number, content, seed, *addresses = argv
     quality = LinkQuality(**orjson.loads(content))
-    shapers = {
-        socket.inet_aton(address): Shaper(quality, int(seed) + n) for n, address in enumerate(addresses)
-    }
+    shapers = {socket.inet_aton(address): Shaper(quality, int(seed) + n) for n, address in enumerate(addresses)}
     control = socket.socket(fileno=CONTROL)
     try:
         with suppress(OSError):
@@ -201,14 +199,14 @@ def _given() -> Iterator[socket.socket]:
 
 def probe() -> int:
     """Whether the kernel has what this needs."""
-    from harness.cluster import namespaces, netlink
+    from harness.cluster.local import namespaces, network
 
     try:
         namespaces.enter()
-        netlink.make_bridge()
-        host = netlink.make_host("h", "10.64.0.2", 1)
-        Queue(socket.socket(fileno=netlink.queue_socket(host)), 1)
-        netlink.hold(host, ["10.64.0.3"], 1)
+        network.make_bridge()
+        host = network.make_host("h", "10.64.0.2", 1)
+        Queue(socket.socket(fileno=network.queue_socket(host)), 1)
+        network.hold(host, ["10.64.0.3"], 1)
     except Exception as error:  # any answer of the kernel's is a reason
         print(error if str(error) else type(error).__name__, file=sys.stderr)
         return 1

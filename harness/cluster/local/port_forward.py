@@ -1,6 +1,6 @@
 """Carries TCP connections from ports of this machine's 127.0.0.1 to addresses inside the cluster's network.
 
-    python -m harness.cluster.forward 10.64.1.1:9094 10.64.1.2:9094 ...
+    python -m harness.cluster.local.port_forward 10.64.1.1:9094 10.64.1.2:9094 ...
 
 Descriptor 3 is a listening socket for the first address, 4 for the second, and so on. They were opened
 outside and keep belonging there; what this process opens itself belongs to the network that it runs in.

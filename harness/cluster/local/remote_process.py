@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.cluster.control import Control
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble
 

@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster import quorum, views, zookeeper
-from harness.cluster.broker import Node
-from harness.cluster.layout import Layout, Place
-from harness.cluster.views import View
+from harness.cluster.distribution import zookeeper
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.local.layout import Layout, Place
+from harness.protocol import metadata, quorum
+from harness.protocol.metadata import View
 
 _TIMEOUT_S: Final = 1.0
 _STATUS_BYTES: Final = 1 << 16
@@ -30,7 +31,7 @@ class Asking:
     def view(self, broker: Node) -> View | None:
         """What a broker believes; None when it does not answer."""
         with suppress(OSError, ValueError):
-            return views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
+            return metadata.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
         return None
 
     def views(self) -> list[View]:
@@ -75,7 +76,7 @@ class Asking:
     def _quorum(self, voter: Node) -> bytes:
         """A controller's answer to the question who leads."""
         port = voter.controller_port
-        return views.exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
+        return metadata.exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
         """A ZooKeeper's answer, which ends with the connection."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import broker, storage, versions, zookeeper
-from harness.cluster.broker import Node
-from harness.cluster.cache import Progress
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.layout import Layout, Place
-from harness.cluster.storage import Template
+from harness.cluster.distribution import broker_config, versions, zookeeper
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.local import storage_format
+from harness.cluster.local.layout import Layout, Place
+from harness.cluster.local.storage_format import Template
 
 STDOUT: Final = "stdout.log"
 LOG: Final = "server.log"
@@ -64,7 +65,7 @@ class Servers:
         home.mkdir()
         config, text = self._config(place)
         (home / config).write_text(text)
-        log_name, log_text = broker.log_config(self.version, str(home / LOG))
+        log_name, log_text = broker_config.log_config(self.version, str(home / LOG))
         (home / log_name).write_text(log_text)
         self.store(place)
 
@@ -72,7 +73,7 @@ class Servers:
         """An empty storage, which must not be there."""
         for data in self.folders(place):
             if isinstance(place, Node) and self.template is not None:
-                storage.write(self.template, data, self.cluster_id, place.id)
+                storage_format.write(self.template, data, self.cluster_id, place.id)
                 continue
             data.mkdir()
             if not isinstance(place, Node):
@@ -81,13 +82,13 @@ class Servers:
     def argv(self, place: Place) -> list[str]:
         """The command line."""
         home = self.home(place.name)
-        log_name, _ = broker.log_config(self.version, "")
+        log_name, _ = broker_config.log_config(self.version, "")
         if isinstance(place, Node):
             main, flags = "kafka.Kafka", self.jvm_flags
         else:
             main, flags = zookeeper.MAIN, zookeeper.FLAGS
         config, _ = self._config(place)
-        return broker.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
+        return broker_config.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 
     def last_words(self, name: str) -> str:
         """A server's last complaint in its logs, and where they are."""
@@ -105,11 +106,11 @@ class Servers:
         if not isinstance(place, Node):
             return "zoo.cfg", zookeeper.config(place, layout.zookeepers, data)
         connect = zookeeper.connect(layout.zookeepers)
-        return "server.properties", broker.properties(
+        return "server.properties", broker_config.properties(
             place, layout.brokers, self.version, data, self.overrides, layout.voters, connect
         )
 
 
 def kraft_template(layout: Layout, java: Java, jars: Jars, progress: Progress) -> Template | None:
     """The storage that nodes are given; None with ZooKeeper, where brokers make their own."""
-    return storage.template(java, jars, progress) if layout.metadata == versions.KRAFT else None
+    return storage_format.template(java, jars, progress) if layout.metadata == versions.KRAFT else None

@@ -11,12 +11,10 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from harness.cluster import namespaces
+from harness.cluster.local import namespaces
 
 
-def spawn(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], network: int | None
-) -> int:
+def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, fds: Sequence[int], network: int | None) -> int:
     """Start `argv` and return its pid.
 
     fds      become 1, 2, 3, ... of the child; 0 is /dev/null; nothing else is inherited, since Python opens

@@ -16,10 +16,10 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster import broker, cache
-from harness.cluster.cache import Progress
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
+from harness.cluster.distribution import broker_config, download_cache
+from harness.cluster.distribution.download_cache import Progress
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
 from harness.model.errors import ClusterTrouble
 
 _FORMAT_TIMEOUT_S = 60.0
@@ -45,18 +45,16 @@ def random_id() -> str:
 
 def template(java: Java, jars: Jars, progress: Progress) -> Template:
     """The version's template, from the cache or made now (one JVM start). Raises ClusterTrouble."""
-    folder = cache.root() / "format" / jars.version
+    folder = download_cache.root() / "format" / jars.version
     if not (folder / _META).exists():
-        with cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
+        with download_cache.locked(folder.with_name(f"{jars.version}.lock"), progress, "formatting storage"):
             if not (folder / _META).exists():
-                with cache.building(folder) as building:
+                with download_cache.building(folder) as building:
                     _format(java, jars, building)
     lines = (line.strip() for line in (folder / _META).read_text().splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
     bootstrap = folder / _BOOTSTRAP
-    return Template(
-        {key: value for key, _, value in pairs}, bootstrap.read_bytes() if bootstrap.exists() else None
-    )
+    return Template({key: value for key, _, value in pairs}, bootstrap.read_bytes() if bootstrap.exists() else None)
 
 
 def write(made: Template, data: Path, cluster_id: str, node_id: int) -> None:
@@ -79,15 +77,15 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 def _format(java: Java, jars: Jars, target: Path) -> None:
     """Let the tool format one imaginary node, and keep what it wrote in `target`."""
-    node = broker.Node("n1", 1, "127.0.0.1", 9092, 9093)
+    node = broker_config.Node("n1", 1, "127.0.0.1", 9092, 9093)
     with tempfile.TemporaryDirectory(prefix="format-", dir=target.parent) as name:
         temporary = Path(name)
         config = temporary / "server.properties"
-        config.write_text(broker.properties(node, [node], jars.version, str(temporary / "data"), {}))
-        log_name, log_text = broker.log_config(jars.version, str(temporary / "format.log"))
+        config.write_text(broker_config.properties(node, [node], jars.version, str(temporary / "data"), {}))
+        log_name, log_text = broker_config.log_config(jars.version, str(temporary / "format.log"))
         (temporary / log_name).write_text(log_text)
         arguments = ["format", "-t", random_id(), "-c", str(config)]
-        argv = broker.java_argv(java, jars, str(temporary / log_name), "kafka.tools.StorageTool", arguments)
+        argv = broker_config.java_argv(java, jars, str(temporary / log_name), "kafka.tools.StorageTool", arguments)
         try:
             done = subprocess.run(
                 argv,
@@ -103,8 +101,7 @@ def _format(java: Java, jars: Jars, target: Path) -> None:
             raise ClusterTrouble(f"Kafka's storage tool did not end in {_FORMAT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:
             raise ClusterTrouble(
-                f"Kafka {jars.version} could not format its storage with {java.path}: "
-                f"{done.stdout.strip()[-2000:]}"
+                f"Kafka {jars.version} could not format its storage with {java.path}: {done.stdout.strip()[-2000:]}"
             )
         for file in (_META, _BOOTSTRAP):
             if (temporary / "data" / file).exists():

@@ -1,4 +1,4 @@
-"""The process that brokers and workers are children of. Run as `python -m harness.cluster.supervisor`.
+"""The process that brokers and workers are children of. Run as `python -m harness.cluster.local.supervisor`.
 
     harness ──socket── supervisor (PID 1 of its namespaces) ── brokers, workers, commands
                             └─ one network namespace per host, on a bridge
@@ -37,7 +37,7 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from harness.cluster import children, namespaces, stall, wire
+from harness.cluster.local import disk_stall, namespaces, spawn, supervisor_messages
 
 _KILL_TIMEOUT_S = 5.0
 _THAW_AGAIN_S = 0.02
@@ -60,11 +60,11 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        wire.send(self._control, {"event": "ready", "isolated": self._isolated})
+        supervisor_messages.send(self._control, {"event": "ready", "isolated": self._isolated})
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wake, select.POLLIN)
-        with suppress(wire.Closed):
+        with suppress(supervisor_messages.Closed):
             while True:
                 ready = dict(poll.poll())
                 if wake in ready:
@@ -76,7 +76,7 @@ class Supervisor:
 
     def _request(self) -> str:
         """Read and answer one request; its verb."""
-        message, fds = wire.receive(self._control)
+        message, fds = supervisor_messages.receive(self._control)
         answer: dict[str, Any] = {"id": message["id"]}
         passed: list[int] = []
         try:
@@ -84,7 +84,7 @@ class Supervisor:
         except Exception as error:  # every failure is the caller's to handle; the supervisor goes on
             answer["error"] = f"{message.get('do')}: {error or type(error).__name__}"
         try:
-            wire.send(self._control, answer, passed)
+            supervisor_messages.send(self._control, answer, passed)
         finally:
             for fd in (*fds, *passed):
                 os.close(fd)
@@ -100,9 +100,7 @@ class Supervisor:
                 queues = [self._netlink().queue_socket(self._hosts[at]) for at in message.get("queues", ())]
                 try:
                     descriptors = [*fds, *queues]
-                    pid = children.spawn(
-                        message["argv"], message["env"], message["cwd"], descriptors, network
-                    )
+                    pid = spawn.spawn(message["argv"], message["env"], message["cwd"], descriptors, network)
                 finally:
                     for fd in queues:
                         os.close(fd)
@@ -146,7 +144,7 @@ class Supervisor:
         """The network module; loaded late, because without namespaces it is not needed."""
         if not self._isolated:
             raise ValueError("there is no network to change without namespaces")
-        from harness.cluster import netlink
+        from harness.cluster.local import network as netlink
 
         return netlink
 
@@ -171,7 +169,7 @@ class Supervisor:
             if pid in self._running:
                 self._running.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
-                wire.send(self._control, {"event": "exit", "pid": pid, "code": code})
+                supervisor_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
 
     def kill_all(self) -> None:
         """Kill every descendant and wait until none is left, `_KILL_TIMEOUT_S` at most."""
@@ -195,9 +193,7 @@ def _descendants() -> list[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  hot at the end
-                parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(
-                    int(entry.name)
-                )
+                parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(entry.name))
     found: list[int] = []
     todo = [os.getpid()]
     while todo:
@@ -212,7 +208,7 @@ def run_isolated(control: socket.socket) -> int:
     try:
         namespaces.enter()
     except namespaces.Refused as error:
-        wire.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
+        supervisor_messages.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
         return 1
     mountinfo = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)  # of the new namespace
     pid = os.fork()
@@ -226,11 +222,11 @@ def _first(control: socket.socket) -> int:
     namespaces.die_with_parent()
     try:
         namespaces.mount_proc()
-        from harness.cluster import netlink
+        from harness.cluster.local import network as netlink
 
         netlink.make_bridge()
     except Exception as error:  # whatever a kernel without bridges answers: the harness falls back
-        wire.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
+        supervisor_messages.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
         return 1
     Supervisor(control, isolated=True).serve()
     return 0
@@ -241,7 +237,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
 
     Its children cannot die while they wait for a disk that is held.
     """
-    before = stall.mounted(mountinfo)
+    before = disk_stall.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ended = os.pidfd_open(pid)
@@ -251,7 +247,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
     poll.poll()
     os.kill(pid, signal.SIGKILL)
     while True:
-        stall.thaw_all(stall.mounted(mountinfo) - before)
+        disk_stall.thaw_all(disk_stall.mounted(mountinfo) - before)
         gone, status = os.waitpid(pid, os.WNOHANG)
         if gone:
             return os.waitstatus_to_exitcode(status)
@@ -277,7 +273,7 @@ def probe() -> int:
     except namespaces.Refused as error:
         print(error, file=sys.stderr)
         return 1
-    from harness.cluster import netlink
+    from harness.cluster.local import network as netlink
 
     for what, act in (
         ("bridge", netlink.make_bridge),
@@ -301,7 +297,7 @@ def main(argv: list[str]) -> int:
     mode, number = argv
     control = socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
-    wire.prepare(control)
+    supervisor_messages.prepare(control)
     return {"--namespaces": run_isolated, "--loopback": run_loopback}[mode](control)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from harness.cluster import namespaces, wire
+from harness.cluster.local import namespaces, supervisor_messages
 from harness.model.errors import ClusterTrouble
 
 _START_TIMEOUT_S = 30.0
@@ -37,12 +37,12 @@ class Control:
 
         Raises Refused, or ClusterTrouble when it does not start at all.
         """
-        ours, theirs = wire.pair()
+        ours, theirs = supervisor_messages.pair()
         self._socket = ours
         mode = "--namespaces" if isolated else "--loopback"
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.cluster.supervisor", mode, str(theirs.fileno())],
+                [sys.executable, "-m", "harness.cluster.local.supervisor", mode, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -64,8 +64,8 @@ class Control:
     def _await_ready(self, log: Path) -> None:
         self._socket.settimeout(_START_TIMEOUT_S)
         try:
-            message, _ = wire.receive(self._socket)
-        except (wire.Closed, TimeoutError) as error:
+            message, _ = supervisor_messages.receive(self._socket)
+        except (supervisor_messages.Closed, TimeoutError) as error:
             self._abandon()
             raise ClusterTrouble(f"the cluster's supervisor did not start; {log} says why") from error
         self._socket.settimeout(None)
@@ -103,16 +103,14 @@ class Control:
             self._waiting[number] = answers
         try:
             with self._lock:
-                wire.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
+                supervisor_messages.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
             message, received = answers.get(timeout=timeout_s)
-        except wire.Closed as error:
+        except supervisor_messages.Closed as error:
             raise ClusterTrouble("the cluster's supervisor has ended") from error
         except ValueError as error:
             raise ClusterTrouble(f"{verb}: {error}") from error
         except Empty:
-            raise ClusterTrouble(
-                f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})"
-            ) from None
+            raise ClusterTrouble(f"the cluster's supervisor did not answer in {timeout_s:.0f} s ({verb})") from None
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
@@ -157,7 +155,7 @@ class Control:
         try:
             with suppress(OSError):  # Closed is one; a socket closed under us is another
                 while True:
-                    self._hear(*wire.receive(self._socket))
+                    self._hear(*supervisor_messages.receive(self._socket))
         finally:
             with self._changed:
                 self._gone = True

@@ -1,6 +1,6 @@
 """A shell or a command on a node's host, at this terminal.
 
-What runs inside is `python -m harness.cluster.terminal ARGV...`, whose descriptors 3, 4 and 5 become standard
+What runs inside is `python -m harness.cluster.local.terminal ARGV...`, whose descriptors 3, 4 and 5 become standard
 input, output and error. With a terminal they are one end of a pseudo-terminal, since a session inside cannot
 have the terminal of one outside; this side copies between the two.
 """
@@ -28,7 +28,7 @@ _PERIOD_S: Final = 0.1
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
     """Run `argv` with this process's input and output; its exit code. `spawn(argv, fds)` starts it inside."""
-    inside = [sys.executable, "-m", "harness.cluster.terminal", *argv]
+    inside = [sys.executable, "-m", "harness.cluster.local.terminal", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _plainly(spawn, inside)
     ours, theirs = pty.openpty()

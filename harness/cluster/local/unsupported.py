@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from harness.cluster import clockshim, disks, links
+from harness.cluster.local import clock_library, disks, link_faults
 from harness.model.capabilities import Clocks, Disks, Links, SlowDisks
 
 WHY_NOT: Final[Mapping[type, Callable[[], str]]] = {
     Disks: lambda: disks.why_not(),
     SlowDisks: lambda: disks.why_not(),
-    Links: lambda: links.why_not(),
-    Clocks: lambda: clockshim.why_not(),
+    Links: lambda: link_faults.why_not(),
+    Clocks: lambda: clock_library.why_not(),
 }
 
 

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from harness.cluster import namespaces, remote
-from harness.cluster.broker import Node
-from harness.cluster.control import Control
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.local import namespaces, remote_process
+from harness.cluster.local.supervisor_client import Control
 from harness.model.errors import ClusterTrouble
-from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
+from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
 
 Proxied = Literal["nobody", "clients", "everybody"]
 NOBODY: Final = "nobody"
@@ -92,11 +92,11 @@ class WireProxy:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(_ANSWER_TIMEOUT_S)
         self._socket, self._lock, self._asked, self._log = ours, threading.Lock(), 0, log
-        argv = [sys.executable, "-m", "harness.wire.proxy"]
+        argv = [sys.executable, "-m", "harness.cluster.wire_proxy.proxy"]
         argv += [f"{each.node}={each.sender}={each.target[0]}:{each.target[1]}" for each in stands]
         env = {"PYTHONPATH": namespaces.python_path()}
         fds = [theirs.fileno(), *(each.listener.fileno() for each in stands)]
-        self.child = remote.spawn(control, "", argv, env, fds, log)
+        self.child = remote_process.spawn(control, "", argv, env, fds, log)
         theirs.close()
         for each in stands:
             each.listener.close()

@@ -2,7 +2,7 @@
 
     <cache>/clusters/NAME/   plan.yaml    what it is
                              state.json   whose it is and since when; there once it is up
-                             socket       where its keeper (`harness.keeper`) takes calls
+                             socket       where its keeper (`harness.persistent.server`) takes calls
                              keeper.log   what the keeper says
                              cluster/     the cluster's own folder
 
@@ -22,7 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import cache, namespaces, owners, rpc
+from harness.cluster.distribution import download_cache
+from harness.cluster.local import namespaces, process_owner
+from harness.cluster.persistent import rpc
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
@@ -48,16 +50,16 @@ class State:
 
     @property
     def alive(self) -> bool:
-        return owners.in_use(self.owner)
+        return process_owner.in_use(self.owner)
 
     @property
     def pid(self) -> int:
-        return owners.pid_of(self.owner)
+        return process_owner.pid_of(self.owner)
 
 
 def folder(name: str) -> Path:
     """Where a cluster of that name has its files."""
-    return cache.root() / "clusters" / name
+    return download_cache.root() / "clusters" / name
 
 
 def write(state: State) -> None:
@@ -78,7 +80,7 @@ def read(name: str) -> State | None:
 
 def names() -> list[str]:
     """Every cluster that has files, alive or not."""
-    clusters = cache.root() / "clusters"
+    clusters = download_cache.root() / "clusters"
     return sorted(path.name for path in clusters.iterdir() if path.is_dir()) if clusters.is_dir() else []
 
 
@@ -161,7 +163,7 @@ class NamedCluster:
         """Hold it, and return when it is healed and healthy. Raises BadInput when another run holds it."""
         held = rpc.connect(folder(self.name) / SOCKET, HOLD_TIMEOUT_S)
         try:
-            mine = {"run": self._run, "owner": owners.owner(os.getpid()), "cwd": str(Path.cwd())}
+            mine = {"run": self._run, "owner": process_owner.owner(os.getpid()), "cwd": str(Path.cwd())}
             rpc.send(held, {"do": "hold", **mine})
             while True:
                 (kind, value), _ = rpc.receive(held)
@@ -199,9 +201,7 @@ class NamedCluster:
         """The topics of these runs are gone, or are to stay."""
         call(self.name, "forget", runs=list(runs))
 
-    def spawn(
-        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
-    ) -> KeptChild:
+    def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> KeptChild:
         """Start a process on a host, in this process's environment and `env`."""
         everything = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
         path = str(Path(log).absolute())

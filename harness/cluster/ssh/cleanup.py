@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster.ssh_hosts import Host
-from harness.cluster.ssh_link import Link
-from harness.cluster.ssh_look import ask
+from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.preflight import ask
 from harness.model.errors import ClusterTrouble
 
 TABLE: Final = "harness_ssh_"  # what the names of our packet filters begin with

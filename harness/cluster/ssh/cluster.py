@@ -20,30 +20,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from harness.cluster import (
-    broker,
-    jars,
-    java,
-    remote,
-    ssh_clean,
-    ssh_install,
-    ssh_logs,
-    ssh_look,
-    storage,
-    versions,
-)
-from harness.cluster.asking import Asking
-from harness.cluster.control import Control
-from harness.cluster.layout import Layout
-from harness.cluster.remote import RemoteChild
-from harness.cluster.ssh_filters import Filters
-from harness.cluster.ssh_hosts import Host
-from harness.cluster.ssh_link import Link
-from harness.cluster.ssh_look import Ready, ask
-from harness.cluster.ssh_pack import Pack
-from harness.cluster.views import View
+from harness.cluster.distribution import broker_config as broker
+from harness.cluster.distribution import jars, java, versions
+from harness.cluster.local import remote_process, storage_format
+from harness.cluster.local.layout import Layout
+from harness.cluster.local.remote_process import RemoteChild
+from harness.cluster.local.server_queries import Asking
+from harness.cluster.local.supervisor_client import Control
+from harness.cluster.ssh import cleanup, install, logs, preflight
+from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.filters import Filters
+from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.package import Pack
+from harness.cluster.ssh.preflight import Ready, ask
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.protocol.metadata import View
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -106,23 +98,21 @@ class SshCluster:
 
         Raises Missing or BadInput before anything is put on a host, then ClusterTrouble.
         """
-        table = f"{ssh_clean.TABLE}{self._token}"
-        ready = ssh_look.ready(list(self._links.values()), table, self._filters)
+        table = f"{cleanup.TABLE}{self._token}"
+        ready = preflight.ready(list(self._links.values()), table, self._filters)
         hosts = {each.host.name: each for each in ready}
         found = java.find()
         fetched = jars.ensure(self._version, found, progress)
-        template = storage.template(found, fetched, progress)
-        folders = {
-            name: f"{each.look.folder}/{self._run}-{self._token}-{name}" for name, each in hosts.items()
-        }
+        template = storage_format.template(found, fetched, progress)
+        folders = {name: f"{each.look.folder}/{self._run}-{self._token}-{name}" for name, each in hosts.items()}
         self._work_dir.mkdir(parents=True, exist_ok=True)
         control = Control(isolated=False, log=self._work_dir / _LOG)
-        reached = Layout(tuple(ssh_install.reached(node) for node in ssh_install.nodes(ready)))
+        reached = Layout(tuple(install.reached(node) for node in install.nodes(ready)))
         self._state = _Running(
             control, hosts, folders, Filters(hosts, folders, table), Asking(reached, _socket), progress
         )
         self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in reached.brokers)
-        layout, cluster_id = Layout(ssh_install.nodes(ready)), storage.random_id()
+        layout, cluster_id = Layout(install.nodes(ready)), storage_format.random_id()
         packs = {
             node.name: Pack(
                 node, layout, self._version, self._overrides, folders[node.name], fetched, found,
@@ -144,7 +134,7 @@ class SshCluster:
     def _install(self, pack: Pack) -> None:
         """Put everything on a host, and start what watches there. Raises ClusterTrouble."""
         name = pack.node.name
-        ssh_install.install(self._up().hosts[name].link, pack)
+        install.install(self._up().hosts[name].link, pack)
         self._ask(name, "guard", _ASK_S, str(self._silence_s))
         threading.Thread(target=self._renew, args=(name,), daemon=True).start()
 
@@ -275,7 +265,7 @@ class SshCluster:
         self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
     ) -> RemoteChild:
         """Start a process on this machine; `env` is added to this process's environment."""
-        return remote.spawn(self._up().control, host, argv, env, fds, log)
+        return remote_process.spawn(self._up().control, host, argv, env, fds, log)
 
     def collect(self, folder: str) -> None:
         """Copy each node's logs and configuration into `folder`/<node>/, as they are now."""
@@ -285,7 +275,7 @@ class SshCluster:
 
         def fetch(name: str) -> str:
             try:
-                ssh_logs.fetch(state.hosts[name].link, state.folders[name], Path(folder) / name, _LOGS_S)
+                logs.fetch(state.hosts[name].link, state.folders[name], Path(folder) / name, _LOGS_S)
             except HarnessError as error:
                 return str(error)
             return ""
@@ -302,7 +292,7 @@ class SshCluster:
         if offset is None:
             return b"", int(self._ask(node, "size", _ASK_S))
         state = self._up()
-        data = ssh_logs.read(state.hosts[self._known(node)].link, state.folders[node], offset, _ASK_S)
+        data = logs.read(state.hosts[self._known(node)].link, state.folders[node], offset, _ASK_S)
         return data, offset + len(data)
 
     # --- asking ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import paramiko
 
-from harness.cluster.ssh_hosts import Host
+from harness.cluster.ssh.hosts import Host
 from harness.model.errors import Missing
 
 _CONNECT_S: Final = 10.0
@@ -121,9 +121,7 @@ def _refusal(host: Host, who: str, error: BaseException) -> BaseException:
             "add the new one; otherwise somebody else may be answering"
         )
     if isinstance(error, paramiko.PasswordRequiredException):
-        return Missing(
-            f"{who}: key {host.key} has a passphrase: `ssh-add` it to an ssh-agent, and leave `key` out"
-        )
+        return Missing(f"{who}: key {host.key} has a passphrase: `ssh-add` it to an ssh-agent, and leave `key` out")
     if isinstance(error, paramiko.AuthenticationException):
         used = f"key {host.key}" if host.key else "the keys of ssh-agent and ~/.ssh"
         return Missing(
@@ -131,9 +129,7 @@ def _refusal(host: Host, who: str, error: BaseException) -> BaseException:
             "`user` or `key`"
         )
     if isinstance(error, paramiko.SSHException) and "No authentication methods" in str(error):
-        return Missing(
-            f"{who}: there is no key to show: name one with `key`, or start an ssh-agent that has one"
-        )
+        return Missing(f"{who}: there is no key to show: name one with `key`, or start an ssh-agent that has one")
     if isinstance(error, paramiko.SSHException) and host.key and "key" in str(error).lower():
         return Missing(f"{who}: key {host.key} is no private key that can be used ({error})")
     if isinstance(error, paramiko.SSHException | OSError | EOFError | ValueError):

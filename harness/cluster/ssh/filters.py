@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from harness.cluster.ssh_look import Ready, ask
+from harness.cluster.ssh.preflight import Ready, ask
 
 Rule = tuple[str, str]  # ("in", whom it does not hear), ("out", who does not hear it)
 _ASK_S: Final = 20.0

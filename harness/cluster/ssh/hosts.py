@@ -70,9 +70,7 @@ def load(path: Path) -> tuple[Host, ...]:
     """The hosts of a file. Raises BadInput: a line for each mistake, with file, line and column."""
     loaded = yaml_data.load(path, _WHAT)
     if not isinstance(loaded.data, list) or not loaded.data:
-        raise BadInput(
-            f"{loaded.where((), True)}: not {_WHAT}; write an entry for each, beginning with `- address:`"
-        )
+        raise BadInput(f"{loaded.where((), True)}: not {_WHAT}; write an entry for each, beginning with `- address:`")
     if len(loaded.data) > HOSTS_MAX:
         raise BadInput(f"{loaded.where((HOSTS_MAX,))}: {len(loaded.data)} hosts; at most {HOSTS_MAX}")
     try:

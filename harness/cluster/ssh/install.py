@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from harness.cluster import java, ssh_look
-from harness.cluster.broker import Node
-from harness.cluster.ssh_link import Link
-from harness.cluster.ssh_look import Ready
-from harness.cluster.ssh_pack import Pack
+from harness.cluster.distribution import java
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.ssh import preflight
+from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.package import Pack
+from harness.cluster.ssh.preflight import Ready
 from harness.model.errors import ClusterTrouble
 
 _ASK_S: Final = 20.0
@@ -20,7 +21,7 @@ _UPLOAD_S: Final = 600.0
 def install(link: Link, pack: Pack) -> None:
     """Make the run's folder and fill it; try a Java that was put there. Raises ClusterTrouble."""
     who = f"{link.host.name} ({link.host.at})"
-    ssh_look.ask(link, _ASK_S, "make", pack.folder)
+    preflight.ask(link, _ASK_S, "make", pack.folder)
     unpacking = f"tar -x -o -f - -C {shlex.quote(pack.folder)}"
     code, said = link.stream(unpacking, _UPLOAD_S, pack.write, _ignore, _nothing)
     if code:

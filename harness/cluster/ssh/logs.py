@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import ssh_look
-from harness.cluster.ssh_link import Link, Sink
+from harness.cluster.ssh import preflight
+from harness.cluster.ssh.connection import Link, Sink
 from harness.model.errors import ClusterTrouble
 
 READ_BYTES: Final = 1 << 20
@@ -44,10 +44,10 @@ def _stream(
     """What a command of ssh_host.sh prints, byte for byte. Raises ClusterTrouble."""
 
     def give(sink: Sink) -> None:
-        sink(ssh_look.script())
+        sink(preflight.script())
 
     host = link.host
-    code, said = link.stream(ssh_look.command(host, name, folder, *more), timeout_s, give, take, anew)
+    code, said = link.stream(preflight.command(host, name, folder, *more), timeout_s, give, take, anew)
     if code not in (0, 1):  # tar says 1 when a file grew meanwhile
         raise ClusterTrouble(f"{host.name} ({host.at}): {name}: {said or f'exit code {code}'}")
 

@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster import broker, java, ssh_look, storage
-from harness.cluster.broker import Node
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.layout import Layout
-from harness.cluster.ssh_link import Sink
+from harness.cluster.distribution import broker_config, java
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.local import storage_format
+from harness.cluster.local.layout import Layout
+from harness.cluster.ssh import preflight
+from harness.cluster.ssh.connection import Sink
 from harness.model.errors import Missing
 
 _PIECE: Final = 1 << 18
@@ -47,7 +49,7 @@ class Pack:
     jars: Jars
     java: Java
     host_java: str
-    template: storage.Template
+    template: storage_format.Template
     cluster_id: str
 
     def write(self, sink: Sink) -> None:
@@ -64,23 +66,23 @@ class Pack:
                     _add_file(tar, path, f"java/{path.relative_to(home)}")
             with tempfile.TemporaryDirectory() as folder:
                 data = Path(folder) / "data"
-                storage.write(self.template, data, self.cluster_id, self.node.id)
+                storage_format.write(self.template, data, self.cluster_id, self.node.id)
                 for path in sorted(data.iterdir()):
                     _add_file(tar, path, f"data/{path.name}")
 
     def texts(self) -> dict[str, str]:
         """Name -> text, of the files that are made here."""
-        log_name, log_text = broker.log_config(self.version, f"{self.folder}/server.log")
+        log_name, log_text = broker_config.log_config(self.version, f"{self.folder}/server.log")
         there = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
         jars = replace(self.jars, folder=Path(self.folder) / "jars")
         config = f"{self.folder}/server.properties"
-        argv = broker.java_argv(there, jars, f"{self.folder}/{log_name}", "kafka.Kafka", [config])
+        argv = broker_config.java_argv(there, jars, f"{self.folder}/{log_name}", "kafka.Kafka", [config])
         return {
-            "host.sh": ssh_look.script().decode(),
+            "host.sh": preflight.script().decode(),
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()),
             "lease": "0\n",
             "broker.sh": f"cd {shlex.quote(self.folder)} && exec {shlex.join(argv)}\n",
-            "server.properties": broker.properties(
+            "server.properties": broker_config.properties(
                 self.node, self.layout.brokers, self.version, f"{self.folder}/data", self.overrides
             ),
             log_name: log_text,

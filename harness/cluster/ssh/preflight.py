@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.cluster import java
-from harness.cluster.java import Java
-from harness.cluster.ssh_connect import resolve
-from harness.cluster.ssh_hosts import Host
-from harness.cluster.ssh_link import Link
+from harness.cluster.distribution import java
+from harness.cluster.distribution.java import Java
+from harness.cluster.ssh.connect import resolve
+from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.hosts import Host
 from harness.model.errors import ClusterTrouble, HarnessError, Missing
 
 _SCRIPT: Final = Path(__file__).with_name("ssh_host.sh")

@@ -11,13 +11,13 @@ import time
 from collections import deque
 from typing import Final
 
-from harness.model.wire import CUT, DROP, DUPLICATE, NAMES
-from harness.wire import frames, rules
-from harness.wire.frames import Request
-from harness.wire.loop import WAITING_BYTES_MAX, Endpoint
-from harness.wire.parts import Kept, Sent, Shared
-from harness.wire.rules import Active, Held
-from harness.wire.splitter import PASS, WHOLE, Splitter
+from harness.cluster.wire_proxy import frames, rules
+from harness.cluster.wire_proxy.frames import Request
+from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
+from harness.cluster.wire_proxy.parts import Kept, Sent, Shared
+from harness.cluster.wire_proxy.rules import Active, Held
+from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
+from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
 
 # How long a broker may take to answer what arrived after its client had gone.
 LINGER_S: Final = 10.0

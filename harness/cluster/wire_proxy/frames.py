@@ -91,9 +91,7 @@ def _with_body(data: bytes | bytearray | memoryview, api: int, version: int, cor
         (acks,) = _SHORT.unpack_from(data, at)
         return Request(api, version, correlation, txn, acks != 0)
     if api == END_TXN:
-        return Request(
-            api, version, correlation, txn, True, bool(data[at + 10])
-        )  # after producer id and epoch
+        return Request(api, version, correlation, txn, True, bool(data[at + 10]))  # after producer id and epoch
     return Request(api, version, correlation, txn)
 
 

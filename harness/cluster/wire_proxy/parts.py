@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from harness.wire.frames import Request
-from harness.wire.rules import Held, Rules
+from harness.cluster.wire_proxy.frames import Request
+from harness.cluster.wire_proxy.rules import Held, Rules
 
 
 class Numbered(Protocol):

@@ -1,6 +1,6 @@
 """A proxy between Kafka's clients and brokers that holds, loses, repeats and cuts what rules tell it to.
 
-    python -m harness.wire.proxy n1=clients=10.64.1.1:9095 n2=clients=10.64.1.2:9095 ...
+    python -m harness.cluster.wire_proxy.proxy n1=clients=10.64.1.1:9095 n2=clients=10.64.1.2:9095 ...
 
 Descriptor 3 is the control socket, 4 a listening socket for the first of the brokers named, 5 for the second,
 and so on. Brokers advertise the addresses of these sockets, so clients come here by themselves, and nothing
@@ -31,11 +31,11 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.wire import CLIENTS, Traffic, rule_of
-from harness.wire.connection import Connection
-from harness.wire.loop import READ, Endpoint, Loop
-from harness.wire.parts import Counted, Numbered, Shared
-from harness.wire.rules import Held, Rules
+from harness.cluster.wire_proxy.connection import Connection
+from harness.cluster.wire_proxy.loop import READ, Endpoint, Loop
+from harness.cluster.wire_proxy.parts import Counted, Numbered, Shared
+from harness.cluster.wire_proxy.rules import Held, Rules
+from harness.model.wire_rules import CLIENTS, Traffic, rule_of
 
 CONTROL_FD: Final = 3
 LINE_BYTES_MAX: Final = 1 << 20
@@ -68,9 +68,7 @@ class Proxy:
         accept = partial(self._accept, listener, node, sender, target)
         self.loop.add(listener.fileno(), READ, accept)
 
-    def _accept(
-        self, listener: socket.socket, node: str, sender: str, target: tuple[str, int], events: int
-    ) -> None:
+    def _accept(self, listener: socket.socket, node: str, sender: str, target: tuple[str, int], events: int) -> None:
         for _ in range(_ACCEPT_AT_ONCE):
             try:
                 inner, _ = listener.accept()

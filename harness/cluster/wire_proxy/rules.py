@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from harness.cluster.wire_proxy.frames import Request
 from harness.model.draw import Draw
-from harness.model.wire import (
-    APIS,
-    HOLD,
-    OTHERS,
-    PRODUCER,
-    REORDER,
-    REQUEST,
-    Rule,
-    RuleCounts,
-)
-from harness.wire.frames import Request
+from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
 
 
 class Active:

@@ -12,8 +12,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from harness.experiments.expect import wilson
+from harness.experiments.matrix.run import Done
 from harness.experiments.run import told
-from harness.matrix.run import Done
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
 MARKDOWN_BYTES: Final = 1_000_000
@@ -86,17 +86,13 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
             lines += [f"## {title}", "", *(f"- {_line(one)}" for one in rows), ""]
     lines += ["## All", "", "| run | seed | verdict | as expected | s |", "| --- | --- | --- | --- | --- |"]
     for one in done:
-        verdict, seconds = (
-            (one.attempt.valid, f"{one.attempt.seconds:.0f}") if one.attempt else ("not run", "")
-        )
+        verdict, seconds = (one.attempt.valid, f"{one.attempt.seconds:.0f}") if one.attempt else ("not run", "")
         met = {0: "yes", EXIT_INVALID: "**no**"}.get(one.exit_code, "unknown")
         name = one.cell.name.replace("|", "\\|")
         lines.append(f"| {name} | {one.cell.seed} | {verdict} | {met} | {seconds} |")
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > MARKDOWN_BYTES:
-        text = (
-            text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(cut: results.json has the rest)\n"
-        )
+        text = text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(cut: results.json has the rest)\n"
     return text
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt, attempt, told
-from harness.matrix.spec import Cell
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 
 Say = Callable[[str], None]
@@ -58,9 +58,7 @@ def matrix(
 
 def exit_code(done: Sequence[Done]) -> int:
     """Otherwise than expected wins over unknown; what the budget cut off does not count."""
-    codes = [
-        one.exit_code for one in done if one.attempt is not None or one.error != "the budget ended first"
-    ]
+    codes = [one.exit_code for one in done if one.attempt is not None or one.error != "the budget ended first"]
     if not codes:
         return EXIT_UNKNOWN
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

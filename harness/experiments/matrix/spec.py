@@ -20,12 +20,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness import plan as plans
 from harness import yaml_data
 from harness.experiments import spec as experiments
 from harness.experiments.expect import ANY, Expectation
 from harness.experiments.spec import Case, over
 from harness.model.errors import BadInput
+from harness.plan import test_plan as plans
 from harness.yaml_data import Place
 
 WHAT: Final = "a matrix"
@@ -66,9 +66,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
     try:
         written = Written.model_validate(loaded.data or {})
     except ValidationError as error:
-        raise BadInput(
-            "\n".join(yaml_data.line(one, loaded.where, _keys) for one in error.errors())
-        ) from None
+        raise BadInput("\n".join(yaml_data.line(one, loaded.where, _keys) for one in error.errors())) from None
     cells = []
     expected = Expectation(never=(ANY,))
     for chosen in itertools.product(*(enumerate(entries) for entries in written.axes.values())):
@@ -89,9 +87,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         except BadInput as error:
             raise BadInput(f"{loaded.where(('experiments', n))}: {error}") from None
         for case in found.cases:
-            cells += [
-                Cell(case, seed + n, found.name) for n in range(min(written.experiment_runs, case.runs))
-            ]
+            cells += [Cell(case, seed + n, found.name) for n in range(min(written.experiment_runs, case.runs))]
     if not cells:
         raise BadInput(f"{path}: a matrix without axes, plan or experiments runs nothing")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())

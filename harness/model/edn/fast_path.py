@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model import edn
-from harness.model.edn_ops import MICRO, NAME, RECORD, form_of
+from harness.model.edn import reader
+from harness.model.edn.ops import MICRO, NAME, RECORD, form_of
 
 # --- any form -------------------------------------------------------------------------------------------
 
@@ -24,37 +24,37 @@ _UNSURE: Final = object()
 
 
 def loads(text: str, where: str = "text") -> Any:
-    """What `edn.loads` gives, in half the time where there are no escapes, comments, sets or inner tags."""
+    """What `reader.loads` gives, in half the time where there are no escapes, comments, sets or inner tags."""
     try:
         value = _form(text)
     except (ValueError, ArithmeticError):
         value = _UNSURE
-    return edn.loads(text, where) if value is _UNSURE else value
+    return reader.loads(text, where) if value is _UNSURE else value
 
 
 def _form(text: str) -> Any:
-    """The form, or _UNSURE for all that is not plain, or wrong: `edn.loads` knows what to say of it."""
+    """The form, or _UNSURE for all that is not plain, or wrong: `reader.loads` knows what to say of it."""
     if "\\" in text or ";" in text or text.count('"') % 2:
         return _UNSURE
     if tag := _TAG.match(text):
         inner = _form(text[tag.end() :])
-        return inner if inner is _UNSURE else edn.Tagged(tag[1], inner)
+        return inner if inner is _UNSURE else reader.Tagged(tag[1], inner)
     items, stack = list[Any](), list[tuple[str, list[Any]]]()
     for token in _TOKENS.findall(text):
         first = token[0]
         if first in "[({":
-            if len(stack) >= edn.MAX_DEPTH:
+            if len(stack) >= reader.MAX_DEPTH:
                 return _UNSURE
             stack.append((token, items))
             items = []
         elif first in "])}":
-            if not stack or edn.CLOSERS[stack[-1][0]] != token:
+            if not stack or reader.CLOSERS[stack[-1][0]] != token:
                 return _UNSURE
             opener, outer = stack.pop()
-            outer.append(items if opener == "[" else tuple(items) if opener == "(" else edn.mapped(items))
+            outer.append(items if opener == "[" else tuple(items) if opener == "(" else reader.mapped(items))
             items = outer
         elif first == ":" and len(token) > 1:
-            items.append(edn.keyword(token[1:]))
+            items.append(reader.keyword(token[1:]))
         elif token.isdecimal() or (first in "+-" and token[1:].isdecimal()):
             items.append(int(token))
         elif first == '"':
@@ -62,7 +62,7 @@ def _form(text: str) -> Any:
         elif first in "#:":
             return _UNSURE
         else:
-            items.append(edn.bare(token))
+            items.append(reader.bare(token))
     return _UNSURE if stack or len(items) != 1 else items[0]
 
 
@@ -140,7 +140,7 @@ def _checked(line: bytes) -> dict[str, Any] | None:
 
 def text_of(data: Mapping[str, Any], record: bool = False) -> str:
     """The EDN text of a line's data. Raises ValueError."""
-    return _quick_text(data, record) or edn.dumps(form_of(data, record))
+    return _quick_text(data, record) or reader.dumps(form_of(data, record))
 
 
 _PLAIN: Final = str.maketrans("", "", "0123456789-[] ,")

@@ -1,4 +1,4 @@
-"""Jepsen's op maps, as `harness.model.edn` reads them, <-> the data of a line of the log.
+"""Jepsen's op maps, as `harness.model.edn.reader` reads them, <-> the data of a line of the log.
 
     {:index 0, :time 5, :type :ok, :process 1, :f :txn, :value [[:poll {3 [[0 :a]]}] [:send 3 [1 7]]],
      :rebalance-log [{:keys [3]}]}
@@ -19,8 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.model import edn
-from harness.model.edn import Frozen, Keyword, Tagged
+from harness.model.edn import reader
+from harness.model.edn.reader import Frozen, Keyword, Tagged
 from harness.model.errors import BadHistory
 
 RECORD: Final = "jepsen.history.Op"
@@ -46,14 +46,14 @@ def carry(value: Any) -> Any:
     if value is None or kind is bool or (kind is str and (value.isascii() or not _SURROGATE.search(value))):
         return value
     if kind is int:
-        return value if -(1 << 63) <= value < _BIG else {_EDN: edn.dumps(value)}
+        return value if -(1 << 63) <= value < _BIG else {_EDN: reader.dumps(value)}
     if kind is list:
         return [carry(held) for held in value]
     if kind is float and value - value == 0.0:
         return value
     if kind is dict and _named(value):
         return {str(key): carry(held) for key, held in value.items()}
-    return {_EDN: edn.dumps(value.value if kind is Frozen else value)}
+    return {_EDN: reader.dumps(value.value if kind is Frozen else value)}
 
 
 def _named(value: dict[Any, Any]) -> bool:
@@ -69,7 +69,7 @@ def uncarry(data: Any) -> Any:
         return data
     if len(data) == 1 and type(data.get(_EDN)) is str:
         try:
-            return edn.loads(data[_EDN])
+            return reader.loads(data[_EDN])
         except BadHistory:
             pass  # not from `carry`: somebody's own map
     return {_keyword(name): uncarry(held) for name, held in data.items()}
@@ -98,11 +98,11 @@ def same(one: Any, other: Any) -> bool:
         return _entries(one) == _entries(other)
     if kind is Tagged:
         return bool(one.tag == other.tag and same(one.value, other.value))
-    return bool(one == other) if kind in _EQUAL else edn.dumps(one) == edn.dumps(other)
+    return bool(one == other) if kind in _EQUAL else reader.dumps(one) == reader.dumps(other)
 
 
 def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
-    return sorted((edn.dumps(key), edn.dumps(held)) for key, held in of.items())
+    return sorted((reader.dumps(key), reader.dumps(held)) for key, held in of.items())
 
 
 # --- ops ------------------------------------------------------------------------------------------------
@@ -138,14 +138,14 @@ def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, A
     if extra:
         data["extra"] = extra
     if exact and ("index" not in data or not same(form, form_of(data, record))):
-        data[_EDN] = edn.dumps(form)
+        data[_EDN] = reader.dumps(form)
     return data
 
 
 def _extra(name: Any) -> str:
     if type(name) not in (Keyword, str):
-        return edn.dumps(name)
-    return _EXTRA.get(name, str(name)) if not _SURROGATE.search(name) else edn.dumps(name)
+        return reader.dumps(name)
+    return _EXTRA.get(name, str(name)) if not _SURROGATE.search(name) else reader.dumps(name)
 
 
 def _micro_ops(value: Any) -> Any:
@@ -182,7 +182,7 @@ def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
     """The form of a line's data: the one that it was read from, or the plainest. Raises ValueError."""
     if type(data.get(_EDN)) is str:
         try:
-            return edn.loads(data[_EDN])
+            return reader.loads(data[_EDN])
         except BadHistory as error:
             raise ValueError(f'the field "edn": {error}') from None
     op: dict[Any, Any] = {}
@@ -216,9 +216,9 @@ def _micro_form(mop: Any) -> Any:
         if type(entry) is not list or len(entry) != 2:
             return [name, uncarry(mop[1])]
         key, held = map(uncarry, entry)
-        earlier = pairs.get(text := edn.dumps(key))
+        earlier = pairs.get(text := reader.dumps(key))
         pairs[text] = (key, held if earlier is None else [*earlier[1], *held])
     polled: dict[Any, Any] = {}
     for key, held in pairs.values():
-        edn.put(polled, key, held)
+        reader.put(polled, key, held)
     return [name, polled]

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import Result
-from harness.report import brokerlogs, listing, lookup
-from harness.report.involved import key_of, named_ops
-from harness.report.lookup import Lookup, OpFact
-from harness.report.order import folder, layout, marks, page, records
+from harness.report import order_paths
+from harness.report.order import layout, marks, page, records
 from harness.report.order.marks import Mark, Suspect
 from harness.report.order.records import Records
-from harness.report.witnesses import text as witness_text
+from harness.report.text import broker_logs
+from harness.report.text.involved_ops import key_of, named_ops
+from harness.report.text.witness_text import text as witness_text
+from harness.stored import facts as lookup
+from harness.stored import listing
+from harness.stored.facts import Lookup, OpFact
 
 KEYS_MAX: Final = 20
 # (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.
@@ -30,27 +33,27 @@ def draw(run: Path, result: Result) -> list[Path]:
 
     The index comes first; none without anomalies.
     """
-    for old in (*folder.pages(run), folder.index(run)):
+    for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
     facts = lookup.of_run(run)
     found = marks.suspects(run, result) if facts is not None else []
     if facts is None or not found:
         return []
-    folder.folder(run).mkdir(exist_ok=True)
+    order_paths.folder(run).mkdir(exist_ok=True)
     chosen = found[:KEYS_MAX]
     ops = facts.ops(op for one in chosen for mark in _told(one.marks) for op in named_ops(mark.witness))
     rows = []
     for suspect in chosen:
         text = _page(run, facts, suspect, ops)
         if text is not None:
-            folder.page(run, suspect.key).write_text(text, encoding="utf-8")
-            rows.append((folder.file_name(suspect.key), suspect))
+            order_paths.page(run, suspect.key).write_text(text, encoding="utf-8")
+            rows.append((order_paths.file_name(suspect.key), suspect))
     if not rows:
         return []
-    folder.index(run).write_text(
+    order_paths.index(run).write_text(
         page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
     )
-    return [folder.index(run), *(folder.folder(run) / file for file, _ in rows)]
+    return [order_paths.index(run), *(order_paths.folder(run) / file for file, _ in rows)]
 
 
 def _told(found: Sequence[Mark]) -> list[Mark]:
@@ -93,16 +96,11 @@ def _laid_out(
     shown = [mark for mark in suspect.marks if inside(mark)]
     marked = frozenset(spot.op for mark in shown for spot in mark.spots if spot.op is not None)
     sections = [layout.section(held, window, marked) for window in windows]
-    told = {
-        mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), held)
-        for mark in _told(shown)
-    }
+    told = {mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), held) for mark in _told(shown)}
     known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
     where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
     name = run.resolve().name
-    return page.Page(
-        name, _about(run, suspect.key), suspect, sections, shown, told, where, held.spans, held.cut
-    )
+    return page.Page(name, _about(run, suspect.key), suspect, sections, shown, told, where, held.spans, held.cut)
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
@@ -120,18 +118,14 @@ def _about(run: Path, key: Any) -> str:
     """The partition that holds the key."""
     plan = listing.plan_of(run)
     per_topic = plan.get("partitions_per_topic")
-    name = (
-        brokerlogs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None
-    )
+    name = broker_logs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None
     return f", partition {name}" if name else ""
 
 
 def _places(facts: Lookup, suspect: Suspect) -> dict[str, list[int]]:
     """Mark.name -> the offsets that it points to."""
     spots = [spot for mark in suspect.marks for spot in mark.spots]
-    values = {
-        repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None
-    }
+    values = {repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None}
     by_value = records.offsets_of(facts, suspect.key, values.values())
     ends = records.polled_by(
         facts,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.report.lookup import Row
 from harness.report.order.layout import Line, Section
 from harness.report.order.marks import Mark, Spot
+from harness.stored.facts import Row
 
 # Told apart from the colours of outcomes, and by those who do not tell red from green.
 COLOURS: Final = ("#D55E00", "#009E73", "#5B4EA0", "#56B4E9", "#8C6D31", "#CC79A7", "#1a1a1a", "#767676")
@@ -52,9 +52,7 @@ def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
     for mark in marks:
         for spot in mark.spots:
             for line in (
-                by_offset.get(spot.offset or 0, ())
-                if spot.kind == "row"
-                else by_value.get(repr(spot.value), ())
+                by_offset.get(spot.offset or 0, ()) if spot.kind == "row" else by_value.get(repr(spot.value), ())
             ):
                 put(lines, (line.offset, repr(line.value)), mark)
                 if spot.kind == "sent":

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.report.lookup import Row
 from harness.report.order.records import Records, Window
+from harness.stored.facts import Row
 
 PASSES_MAX: Final = 72
 
@@ -128,9 +128,7 @@ def section(records: Records, window: Window, marked: frozenset[int]) -> Section
     """A window laid out; of too many passes those of the marked ops stay, then the first ones."""
     passes = passes_of(records.polls_, window)
     if len(passes) > PASSES_MAX:
-        ordered = sorted(
-            range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n)
-        )
+        ordered = sorted(range(len(passes)), key=lambda n: (not any(row.op in marked for row in passes[n].polls), n))
         kept = sorted(ordered[:PASSES_MAX])
     else:
         kept = list(range(len(passes)))

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from harness.model.op import sends
 from harness.model.result import AnomalyFound, Result
-from harness.report import found
-from harness.report.involved import key_of
-from harness.report.oplog import OpLog
+from harness.report.text import witness_lookup
+from harness.report.text.involved_ops import key_of
+from harness.stored.op_log import OpLog
 
 Witness = Mapping[str, Any]
 # row: an offset; sent: a record and who sent it; polled: a record by an op; ended, began: the last, or first
@@ -73,7 +73,7 @@ def suspects(run: Path, result: Result) -> list[Suspect]:
     by_key: dict[str, Suspect] = {}
     for held in shown(result):
         limit = OPS_LOOKED_UP_MAX if held.name == "torn-transaction" else WITNESSES_MAX
-        for number, witness in enumerate(islice(found.numbered(run, held), limit), 1):
+        for number, witness in enumerate(islice(witness_lookup.numbered(run, held), limit), 1):
             for key, spots in _by_key(held.name, witness, log):
                 suspect = by_key.setdefault(repr(key), Suspect(key))
                 suspect.counts[held.name] = suspect.counts.get(held.name, 0) + 1

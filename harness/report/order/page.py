@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.report import bands, spans, style
 from harness.report.order.flags import anchor, colour
 from harness.report.order.layout import Section
 from harness.report.order.marks import Mark, Suspect
 from harness.report.order.markup import Markup, element, joined
 from harness.report.order.picture import Picture
-from harness.report.teller import many, plain
+from harness.report.plots import fault_bands, style
+from harness.report.text.phrases import many, plain
+from harness.stored import fault_spans
 
 CSS: Final = """
 body{font:14px/1.45 system-ui,sans-serif;color:#1a1a1a;margin:18px 22px;background:#fff}
@@ -54,7 +55,7 @@ class Page:
     marks: Sequence[Mark]
     told: Mapping[str, str]
     places: Mapping[str, int]
-    faults: Sequence[spans.Span]
+    faults: Sequence[fault_spans.Span]
     cut: bool = False
 
 
@@ -126,13 +127,13 @@ def _swatch(fill: str) -> Markup:
     return element("i", class_="key", style=f"background:{fill}")
 
 
-def _legend(names: Sequence[str], faults: Sequence[spans.Span]) -> Markup:
+def _legend(names: Sequence[str], faults: Sequence[fault_spans.Span]) -> Markup:
     parts = [element("span", _swatch(colour(names, name)), name) for name in names]
     outcomes = [(name, f"send or poll that ended {name}") for name in ("ok", "info", "fail")]
     parts += [element("span", _swatch(style.OUTCOMES[name]), text) for name, text in outcomes]
-    fault_names = list(bands.lanes(faults))
+    fault_names = list(fault_bands.lanes(faults))
     parts += [
-        element("span", _swatch(bands.colour(fault_names, name)), f"sent while {name} was on")
+        element("span", _swatch(fault_bands.colour(fault_names, name)), f"sent while {name} was on")
         for name in fault_names
     ]
     how = (
@@ -164,11 +165,7 @@ def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
             )
         )
     left = sum(page.suspect.counts.values()) - len(items)
-    more = (
-        [element("p", f"... and {left:,} more: harness explain, harness around", class_="faint")]
-        if left > 0
-        else []
-    )
+    more = [element("p", f"... and {left:,} more: harness explain, harness around", class_="faint")] if left > 0 else []
     return [element("h2", "What is wrong here", id="wrong"), element("ol", *items), *more]
 
 
@@ -194,8 +191,6 @@ def render_index(run: str, verdict: str, rows: Sequence[tuple[str, Suspect]], le
             "p",
             "Keys in which something is wrong, the worst first: who wrote and who polled, offset by offset.",
         ),
-        element(
-            "table", element("tr", element("th", "key"), element("th", "witnesses that name it")), *lines
-        ),
+        element("table", element("tr", element("th", "key"), element("th", "witnesses that name it")), *lines),
         *more,
     )

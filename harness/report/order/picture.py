@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.report import bands, spans, style
-from harness.report.lookup import Row
 from harness.report.order.flags import Flagged, anchor, colour, flag
 from harness.report.order.layout import Hole, Line, Pass, Section
 from harness.report.order.marks import Mark
 from harness.report.order.markup import NOTHING, Markup, element, joined
-from harness.report.teller import many, plain, seconds
+from harness.report.plots import fault_bands, style
+from harness.report.text.phrases import many, plain, seconds
+from harness.stored import fault_spans
+from harness.stored.facts import Row
 
 ROW: Final = 17
 TOP: Final = 96
@@ -36,9 +37,9 @@ class Picture:
     `names`: its anomalies; `faults`: spans of faults; `listed`: witnesses with a text.
     """
 
-    def __init__(self, names: Sequence[str], faults: Sequence[spans.Span], listed: frozenset[str]) -> None:
+    def __init__(self, names: Sequence[str], faults: Sequence[fault_spans.Span], listed: frozenset[str]) -> None:
         self._names, self._faults, self._listed = names, faults, listed
-        self._fault_names = list(bands.lanes(faults))
+        self._fault_names = list(fault_bands.lanes(faults))
         self._value_x = FLAG_X + FLAG * min(max(len(names), 1), 6) + 6
         self._writer_x = self._value_x + VALUE_W
         self._reads_x = self._writer_x + WRITER_W
@@ -148,10 +149,10 @@ class Picture:
     def _fault(self, row: Row, y: float) -> Markup:
         """A strip beside a send that was under way while a fault was on."""
         end = row.complete_ns if row.complete_ns is not None else row.invoke_ns
-        on = spans.during(self._faults, row.invoke_ns, end)
+        on = fault_spans.during(self._faults, row.invoke_ns, end)
         if not on or on[0].fault not in self._fault_names:
             return NOTHING
-        fill = bands.colour(self._fault_names, on[0].fault)
+        fill = fault_bands.colour(self._fault_names, on[0].fault)
         names = " and ".join(span.label for span in on)
         x = self._writer_x - 9
         return element("rect", _title(f"while {names} was on"), x=x, y=y, width=4, height=ROW, fill=fill)
@@ -182,15 +183,11 @@ class Picture:
             began = one.begin_ns / 1e9
             text = f"{one.process}   {began:.{1 if began >= 10 else 2}f} s"
             found.append(
-                element(
-                    "text", text, x=x + 3, y=TOP - 8, class_="t", transform=f"rotate(-58 {x + 3:g} {TOP - 8})"
-                )
+                element("text", text, x=x + 3, y=TOP - 8, class_="t", transform=f"rotate(-58 {x + 3:g} {TOP - 8})")
             )
         return found
 
-    def _pass(
-        self, one: Pass, number: int, y_of: Mapping[tuple[int, str], float], flagged: Flagged
-    ) -> Markup:
+    def _pass(self, one: Pass, number: int, y_of: Mapping[tuple[int, str], float], flagged: Flagged) -> Markup:
         x = self._passes_x + STEP * number + STEP / 2
         parts: list[Markup] = []
         rings: list[Markup] = []

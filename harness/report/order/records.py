@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from harness.report.lookup import Lookup, OpFact, Record, Row
-from harness.report.spans import Span
+from harness.stored.facts import Lookup, OpFact, Record, Row
+from harness.stored.fault_spans import Span
 
 ROWS_MAX: Final = 200_000
 

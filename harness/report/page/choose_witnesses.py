@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound
-from harness.report import found, piped
-from harness.report.involved import named_ops, pairs
-from harness.report.lookup import Lookup
-from harness.report.spans import Span
-from harness.report.teller import plain
-from harness.report.witnesses import text as witness_text
+from harness.report.text import pipeline_moments, witness_lookup
+from harness.report.text.involved_ops import named_ops, pairs
+from harness.report.text.phrases import plain
+from harness.report.text.witness_text import text as witness_text
+from harness.stored.facts import Lookup
+from harness.stored.fault_spans import Span
 
 WORST: Final = 3  # shown whenever they were
 CELLS: Final = 120  # of the run's time, which are to have lines alike
@@ -43,7 +43,7 @@ def timed(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[Timed]:
     step = max(1, -(-held.count // TIMES_MAX))
     kept = [
         (number, witness)
-        for number, witness in enumerate(found.numbered(run, held), 1)
+        for number, witness in enumerate(witness_lookup.numbered(run, held), 1)
         if number <= len(held.witnesses) or number % step == 0
     ]
     times = _times(held.name, [witness for _, witness in kept], facts)
@@ -51,16 +51,14 @@ def timed(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[Timed]:
 
 
 def _times(name: str, witnesses: Sequence[Mapping[str, Any]], facts: Lookup | None) -> list[float | None]:
-    if piped.is_one(name):
-        return [_seconds(max(piped.moments(name, one), default=None)) for one in witnesses]
+    if pipeline_moments.is_one(name):
+        return [_seconds(max(pipeline_moments.moments(name, one), default=None)) for one in witnesses]
     if facts is None:
         return [None] * len(witnesses)
     first = [next((op for op in named_ops(one) if op >= 0), None) for one in witnesses]
     known = facts.ops(op for op in first if op is not None)
     ends: list[int | None] = [known[op].at_ns if op in known else None for op in first]
-    named = [
-        None if op is not None else next(pairs(one), None) for op, one in zip(first, witnesses, strict=True)
-    ]
+    named = [None if op is not None else next(pairs(one), None) for op, one in zip(first, witnesses, strict=True)]
     sent = sends_ns(facts, [pair for pair in named if pair is not None])
     return [
         _seconds(end if pair is None else sent.get((repr(pair[0]), repr(pair[1]))))
@@ -89,7 +87,7 @@ def of_messages(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[flo
     """When the messages were sent that `unseen` joins; seconds. Its file has all of them, a row a key."""
     if facts is None:
         return []
-    rows = [one for one in found.stored(run, held.name) if one.get("messages")]
+    rows = [one for one in witness_lookup.stored(run, held.name) if one.get("messages")]
     named = [(one["key"], value) for one in rows for value in one["messages"]]
     if not rows and held.witnesses:
         named = [pair for pair in pairs(held.witnesses[0]) if pair[1] is not None]

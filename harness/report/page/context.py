@@ -14,15 +14,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import cycles, explain, explained, found, lookup, optext, piped
-from harness.report.explain import Explanation, Told
-from harness.report.lookup import Lookup
-from harness.report.order import folder as orders
-from harness.report.page import chosen, lanes, strip
-from harness.report.page.chosen import Timed
+from harness.report import order_paths as orders
+from harness.report.page import choose_witnesses, lanes, strip
+from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.teller import plain
+from harness.report.text import (
+    cycle_text,
+    explain,
+    explain_text,
+    op_text,
+    pipeline_moments,
+)
+from harness.report.text import (
+    witness_lookup as found,
+)
+from harness.report.text.explain import Explanation, Told
+from harness.report.text.phrases import plain
+from harness.stored import facts as lookup
+from harness.stored.facts import Lookup
 
 SHOWN_MAX: Final = 30
 OF_EACH: Final = 10
@@ -98,7 +108,7 @@ class Group:
     @property
     def verb(self) -> str:
         """What `times` are of its witnesses."""
-        return "were sent" if self.joined else "happened" if piped.is_one(self.found.name) else "began"
+        return "were sent" if self.joined else "happened" if pipeline_moments.is_one(self.found.name) else "began"
 
     @property
     def rest(self) -> int:
@@ -111,12 +121,12 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
     facts = lookup.of_run(run)
     slugs = _slugs([held.name for held in result.anomalies])
-    known = {held.name: chosen.timed(run, held, facts) for held in result.anomalies}
+    known = {held.name: choose_witnesses.timed(run, held, facts) for held in result.anomalies}
     faults = facts.spans if facts is not None else []
     told = {
         held.name: [
             explain.about(run, held, one.number, one.witness)
-            for one in chosen.shown(known[held.name], room, faults)
+            for one in choose_witnesses.shown(known[held.name], room, faults)
         ]
         for held, room in _rooms(result)
     }
@@ -126,8 +136,7 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     lanes.read(run, wanted)
     strips = strip.of_witnesses(facts, [one.involved for one in every])
     around = {
-        (one.anomaly.name, one.number): (held, mine)
-        for one, held, mine in zip(every, wanted, strips, strict=True)
+        (one.anomaly.name, one.number): (held, mine) for one, held, mine in zip(every, wanted, strips, strict=True)
     }
     lines = LISTED_MAX // max(1, len(result.anomalies))
     return [
@@ -135,14 +144,14 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
             slugs[held.name],
             held,
             _sentence(held.summary),
-            explained.PROMISED[held.promised],
+            explain_text.PROMISED[held.promised],
             tuple(_shown(slugs[held.name], one, *around[held.name, one.number]) for one in told[held.name]),
             held.name not in found.JOINED and bool(held.witnesses),
             _times(run, held, known[held.name], facts),
             ()
             if held.name in found.JOINED
             else tuple(
-                chosen.listed(
+                choose_witnesses.listed(
                     held.name,
                     known[held.name],
                     frozenset(one.number for one in told[held.name]),
@@ -170,7 +179,7 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
 def _around(one: Explanation, margin: int) -> Around:
     """What is wanted around a witness: less of what is around operations that were quick."""
     longest = max((end - begin for begin, end in one.moments), default=0)
-    if not piped.is_one(one.anomaly.name):  # its moments have no length
+    if not pipeline_moments.is_one(one.anomaly.name):  # its moments have no length
         margin = min(margin, max(DURATIONS * longest, lanes.MARGINS_NS[0]))
     return Around(
         lanes.windows_of([*one.moments, *one.beside], margin),
@@ -198,7 +207,7 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
 def _times(run: Path, held: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
     """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
     if held.name in found.JOINED:
-        return tuple(sorted(chosen.of_messages(run, held, facts)))
+        return tuple(sorted(choose_witnesses.of_messages(run, held, facts)))
     return tuple(sorted(one.at_s for one in known if one.at_s is not None))
 
 
@@ -210,7 +219,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         "lanes": lanes.data(around, strips.touched) if moments or one.beside else None,
         "names": {str(op.id): op.name for op in one.ops},
         "strips": list(strips.strips),
-        "polls": not piped.is_one(one.anomaly.name),  # whether the history says who polled
+        "polls": not pipeline_moments.is_one(one.anomaly.name),  # whether the history says who polled
         "graph": _graph(one),
     }
     past = f"{one.before.label}, until {(one.before.end_ns or 0) / 1e9:.3f} s" if one.before else ""
@@ -224,11 +233,11 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
         timed=bool(moments or one.beside),
-        nothing=explained.nothing_on(one),
+        nothing=explain_text.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
-        at_s=max(at) / 1e9 if (at := piped.moments(one.anomaly.name, one.witness)) else None,
+        at_s=max(at) / 1e9 if (at := pipeline_moments.moments(one.anomaly.name, one.witness)) else None,
         data=data,
         pages=tuple(
             (f"key {plain(key)}", f"{orders.NAME}/{page.name}")
@@ -243,9 +252,9 @@ def _cut(text: str) -> str:
 
 
 def _op(op: Told, one: Explanation) -> OpText:
-    lines = [*optext.micro_ops(op.value, one.involved.focus), *explained.extras(op.extra)]
+    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explain_text.extras(op.extra)]
     kind = op.fact.type if op.fact is not None else ""
-    return OpText(_cut(plain(explained.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
+    return OpText(_cut(plain(explain_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
 
 
 def _fault(span: Any) -> str:
@@ -258,7 +267,7 @@ def _graph(one: Explanation) -> dict[str, Any] | None:
     """The graph of a cycle: nodes [name, op, process, type], edges [from, to, type, key, why]."""
     if not one.chain:
         return None
-    names = cycles.let(one.witness)
+    names = cycle_text.let(one.witness)
     known = {op.id: op.fact for op in one.ops}
     order = {op: number for number, op in enumerate(names)}
     cycle, steps = one.witness["cycle"], one.witness["steps"]

@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput, Missing
 from harness.model.result import Result
-from harness.report import damaged, listing, prose, readings, spans
 from harness.report.page import context, document, series, settings
 from harness.report.page.context import Group
-from harness.report.readings import Readings
-from harness.report.spans import Span
-from harness.report.teller import plain
+from harness.report.plots import readings
+from harness.report.plots.readings import Readings
+from harness.report.text import summary
+from harness.report.text.phrases import plain
+from harness.stored import damaged, fault_spans, listing
+from harness.stored.fault_spans import Span
 
 BYTES_MAX: Final = 3_000_000
 # Witnesses and lines of an anomaly, tried in turn until the page is small enough.
@@ -59,9 +61,7 @@ def page(run: Path) -> str:
     charts = series.of_run(run, data, faults)
     text = ""
     for most, lines in SHOWN:
-        kept = [
-            replace(group, shown=group.shown[:most], listed=_thinned(group.listed, lines)) for group in groups
-        ]
+        kept = [replace(group, shown=group.shown[:most], listed=_thinned(group.listed, lines)) for group in groups]
         values = _values(run, plan, result, notes, faults, kept, data)
         text = document.render("report.html.j2", {**charts, **_found(run, kept, data.end_s)}, values)
         if len(text.encode(errors="backslashreplace")) <= BYTES_MAX:
@@ -110,17 +110,15 @@ def _result(run: Path) -> tuple[Result | None, list[str]]:
 
 def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
     """The verdict in words."""
-    return "Not judged." if result is None else plain(prose.verdict(result, plan))
+    return "Not judged." if result is None else plain(summary.verdict(result, plan))
 
 
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
     """What the charts need; nothing where tables are damaged or missing."""
     try:
-        data, faults = readings.read(run), spans.of_run(run)
+        data, faults = readings.read(run), fault_spans.of_run(run)
     except damaged.DAMAGED as error:
-        notes.append(
-            f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})"
-        )
+        notes.append(f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})")
         return Readings(0.0, None, {}), []
     if not data.by_f:
         notes.append(f"There are no tables yet, so there are no charts: harness check {plain(run)}")
@@ -134,9 +132,7 @@ def _groups(run: Path, result: Result | None, data: Readings, notes: list[str]) 
     try:
         return context.of_run(run, result, ops, data.end_s)
     except damaged.DAMAGED as error:
-        notes.append(
-            f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})"
-        )
+        notes.append(f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})")
         return []
 
 

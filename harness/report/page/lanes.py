@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.report import piped, pipelines
-from harness.report.teller import plain
+from harness.report.text import pipeline_moments, pipeline_text
+from harness.report.text.phrases import plain
 
 WINDOWS_MAX: Final = 4
 LANES_MAX: Final = 14
@@ -122,8 +122,8 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
     """What instances did around a witness of a pipeline, each by the number of its process."""
     return [
-        (one["incarnation"], one["time_ns"], plain(pipelines.event(one)))
-        for one in piped.around(name, witness)
+        (one["incarnation"], one["time_ns"], plain(pipeline_text.event(one)))
+        for one in pipeline_moments.around(name, witness)
         if type(one.get("incarnation")) is int and one.get("event") is not None
     ]
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from harness.report import bands, lag, latency, readings, style, unseen
-from harness.report.readings import Floats, Reading, Readings
-from harness.report.spans import Span
+from harness.report.plots import fault_bands, lag, latency, readings, style, unseen
+from harness.report.plots.readings import Floats, Reading, Readings
+from harness.stored.fault_spans import Span
 
 KEYS_SHOWN: Final = 6
 ALL: Final = "all"
@@ -84,9 +84,7 @@ def _operation(name: str, reading: Reading, limit: int) -> dict[str, Any]:
         "rates": {outcome: counts.tolist() for outcome, counts in reading.rates.items()},
         "quantiles": [
             {"name": text, "colour": colour, "values": _rounded(found[q])}
-            for q, text, colour in zip(
-                latency.QUANTILES, latency.QUANTILE_NAMES, latency.QUANTILE_COLOURS, strict=True
-            )
+            for q, text, colour in zip(latency.QUANTILES, latency.QUANTILE_NAMES, latency.QUANTILE_COLOURS, strict=True)
         ],
         "points": points,
     }
@@ -113,8 +111,7 @@ def _unseen(run: Path, end_s: float) -> dict[str, Any] | None:
     order = sorted(levels, key=lambda key: (-float(levels[key].max()), key))
     lines = [_line("all keys", "", np.sum(list(levels.values()), axis=0))]
     lines += [
-        _line(f"key {key}", colour, levels[key])
-        for key, colour in zip(order[:KEYS_SHOWN], style.PALETTE, strict=False)
+        _line(f"key {key}", colour, levels[key]) for key, colour in zip(order[:KEYS_SHOWN], style.PALETTE, strict=False)
     ]
     if len(order) > KEYS_SHOWN:
         rest = np.sum([levels[key] for key in order[KEYS_SHOWN:]], axis=0)
@@ -131,8 +128,7 @@ def _lag(run: Path, end_s: float) -> dict[str, Any] | None:
     worst = _worst_keys(table, end_s, count)
     lines = [_line("the worst of all", "", whole)]
     lines += [
-        _line(f"key {key}", colour, level)
-        for (key, level), colour in zip(worst.items(), style.PALETTE, strict=False)
+        _line(f"key {key}", colour, level) for (key, level), colour in zip(worst.items(), style.PALETTE, strict=False)
     ]
     return {"cells": count, "lines": lines}
 
@@ -150,11 +146,11 @@ def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
 
 def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
     """Faults in lanes as on the plots: {name, colour, spans: [{begin, end, hit, label, effect, detail}]}."""
-    held = bands.lanes(spans)
+    held = fault_bands.lanes(spans)
     return [
         {
             "name": name,
-            "colour": bands.colour(list(held), name),
+            "colour": fault_bands.colour(list(held), name),
             "spans": [_span(span, end_s) for span in mine],
         }
         for name, mine in held.items()

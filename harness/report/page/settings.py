@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness import plan as plans
 from harness.model.errors import BadInput
-from harness.plan_rules import option_name
-from harness.report.teller import plain
+from harness.plan import test_plan as plans
+from harness.plan.rules import option_name
+from harness.report.text.phrases import plain
 
 # What every run has of its own; the seed is no setting, but the command needs it.
 OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})

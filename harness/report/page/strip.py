@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.report.involved import Involved
-from harness.report.lookup import Lookup, Row
 from harness.report.order import layout, records
 from harness.report.order.layout import Hole, Line, Pass
 from harness.report.order.records import Records, Window
-from harness.report.spans import Span
-from harness.report.teller import plain
+from harness.report.text.involved_ops import Involved
+from harness.report.text.phrases import plain
+from harness.stored.facts import Lookup, Row
+from harness.stored.fault_spans import Span
 
 KEYS_MAX: Final = 3
 PLACES_MAX: Final = 12
@@ -101,9 +101,7 @@ def _place(one: tuple[int, Row]) -> int:
     return one[0]
 
 
-def _strips(
-    involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs: Mapping[str, Log]
-) -> Strips:
+def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs: Mapping[str, Log]) -> Strips:
     strips: list[Mapping[str, Any]] = []
     touched: dict[int, str] = {}
     for key, windows in wanted:
@@ -112,9 +110,7 @@ def _strips(
         _touch(touched, held, key)
         marked, named = frozenset(involved.ops), _wanted(involved, key)
         sections = [_section(held, window, marked, named) for window in windows]
-        strips.append(
-            {"key": plain(key), "cut": log.cut, "sections": [one for one in sections if one["cells"]]}
-        )
+        strips.append({"key": plain(key), "cut": log.cut, "sections": [one for one in sections if one["cells"]]})
     return Strips(tuple(strips), touched)
 
 
@@ -137,22 +133,15 @@ def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
     return [*(mine[0][-1:] if mine else ()), *(mine[1][:1] if len(mine) > 1 else ())]
 
 
-def _section(
-    held: Records, window: tuple[int, int], marked: frozenset[int], wanted: frozenset[str]
-) -> dict[str, Any]:
+def _section(held: Records, window: tuple[int, int], marked: frozenset[int], wanted: frozenset[str]) -> dict[str, Any]:
     section = layout.section(held, window, marked)
     places = {
-        (line.offset, repr(line.value)): number
-        for number, line in enumerate(section.lines)
-        if isinstance(line, Line)
+        (line.offset, repr(line.value)): number for number, line in enumerate(section.lines) if isinstance(line, Line)
     }
     passes = sorted(section.passes, key=lambda one: not any(row.op in marked for row in one.polls))
     kept = sorted(passes[:PASSES_MAX], key=lambda one: one.begin_ns)
     return {
-        "cells": [
-            [line.begin, line.end] if isinstance(line, Hole) else _cell(line, wanted)
-            for line in section.lines
-        ],
+        "cells": [[line.begin, line.end] if isinstance(line, Hole) else _cell(line, wanted) for line in section.lines],
         "passes": [_pass(one, places) for one in kept],
         "left": len(passes) - len(kept) + section.left_out,
     }

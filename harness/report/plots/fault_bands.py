@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import blended_transform_factory
 
-from harness.report.spans import Span
+from harness.stored.fault_spans import Span
 
 # Tints per fault: told apart by their lane and label too, so they may be faint.
 COLOURS: Final = ("#B0455A", "#3E7CB1", "#6B8E23", "#8E5EA2", "#C98A1B", "#4C9A8F")
@@ -55,9 +55,7 @@ def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
     names = list(held)
     for name, mine in held.items():
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
-            ax.axvspan(
-                begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5
-            )
+            ax.axvspan(begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5)
 
 
 def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:

@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FixedLocator, NullFormatter
 
-from harness.report import bands, latency, style
-from harness.report.readings import Floats, Readings
-from harness.report.spans import Span
-from harness.report.unseen import table_of, times_of
+from harness.report.plots import fault_bands, latency, style
+from harness.report.plots.readings import Floats, Readings
+from harness.report.plots.unseen import table_of, times_of
+from harness.stored.fault_spans import Span
 
 # The checker keeps about POINTS maxima, at least CELLS_MIN and at most CELLS_MAX over time for each process
 # and key. Cells narrower than those would have gaps.
@@ -96,12 +96,12 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
         edges, np.arange(len(order) + 1) - 0.5, np.ma.masked_invalid(grid), cmap=COLOURS, vmin=0,
         vmax=max(float(np.nanmax(grid)), 1e-3), zorder=2, rasterized=True,
     )  # fmt: skip
-    held = bands.lanes(spans)
+    held = fault_bands.lanes(spans)
     for name, mine in held.items():  # the cells hide the tint, so the edges are drawn over them
         for span in mine[:ROWS_MAX]:
             for at in (span.begin_ns, span.end_ns):
                 if at is not None:
-                    ax.axvline(at / 1e9, color=bands.colour(list(held), name), linewidth=0.9, zorder=3)
+                    ax.axvline(at / 1e9, color=fault_bands.colour(list(held), name), linewidth=0.9, zorder=3)
     step = -(-len(order) // ROW_NAMES_MAX)
     ax.yaxis.set_major_locator(FixedLocator(list(range(0, len(order), step))))
     ax.set_yticklabels([str(group) for group in order[::step]])

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from harness.report import readings, style
-from harness.report.readings import Reading, Readings
-from harness.report.spans import Span
+from harness.report.plots import readings, style
+from harness.report.plots.readings import Reading, Readings
+from harness.stored.fault_spans import Span
 
 PANELS_MAX: Final = 3
 QUANTILES: Final = (0.5, 0.95, 0.99, 1.0)

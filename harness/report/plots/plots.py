@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report import lag, latency, listing, rate, readings, spans, unseen
+from harness.report.plots import lag, latency, rate, readings, unseen
+from harness.stored import fault_spans, listing
 
 
 def draw(run: Path) -> list[Path]:
@@ -15,7 +16,7 @@ def draw(run: Path) -> list[Path]:
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
     data = readings.read(run)
-    faults = spans.of_run(run)
+    faults = fault_spans.of_run(run)
     subtitle = _subtitle(run)
     return [
         *latency.points(data, faults, subtitle, folder),

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.lines import Line2D
 
-from harness.report import latency, readings, style
-from harness.report.readings import Readings
-from harness.report.spans import Span
+from harness.report.plots import latency, readings, style
+from harness.report.plots.readings import Readings
+from harness.stored.fault_spans import Span
 
 
 def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> list[Path]:

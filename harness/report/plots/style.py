@@ -15,8 +15,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from harness.report import bands
-from harness.report.spans import Span
+from harness.report.plots import fault_bands
+from harness.stored.fault_spans import Span
 
 INCHES: Final = (12.0, 5.0)
 DPI: Final = 100
@@ -38,16 +38,14 @@ TOP: Final = 0.905
 SAVING: Final = {"svg.fonttype": "none", "svg.hashsalt": "harness"}
 
 
-def panels(
-    title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float
-) -> list[Axes]:
+def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span], end_s: float) -> list[Axes]:
     """Axes below each other with one axis of time, bands of faults behind and their labels on top.
 
     `names` stand at the top left of each panel; a single empty name makes one panel without.
     """
     figure = Figure(figsize=INCHES, dpi=DPI, facecolor="white")
-    lanes = bands.lanes(spans)
-    top = TOP - bands.height(lanes)
+    lanes = fault_bands.lanes(spans)
+    top = TOP - fault_bands.height(lanes)
     grid = figure.add_gridspec(
         len(names), 1, left=LEFT, right=RIGHT, bottom=BOTTOM, top=top, hspace=0.14 if len(names) > 1 else 0
     )
@@ -67,8 +65,8 @@ def panels(
     figure.text(LEFT, 0.975, title, fontsize=13, fontweight="bold", color=TEXT, va="top")
     figure.text(0.99, 0.972, subtitle, fontsize=9, color=FAINT, va="top", ha="right")
     for ax in axes:
-        bands.shade(ax, spans, end_s)
-    bands.label(axes[0], lanes, end_s)
+        fault_bands.shade(ax, spans, end_s)
+    fault_bands.label(axes[0], lanes, end_s)
     return axes
 
 

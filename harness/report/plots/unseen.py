@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.lines import Line2D
 
-from harness.report import latency, style
-from harness.report.readings import Floats, Readings
-from harness.report.spans import Span
+from harness.report.plots import latency, style
+from harness.report.plots.readings import Floats, Readings
+from harness.stored.fault_spans import Span
 
 LINES_MAX: Final = 8
 CELLS: Final = 300
@@ -78,8 +78,7 @@ def draw(run: Path, data: Readings, spans: Sequence[Span], subtitle: str, folder
     times = _cells(end_s)
     lines = [("all keys", sum(levels.values(), np.zeros(CELLS)), style.TEXT)]
     lines += [
-        (f"key {key}", levels[key], colour)
-        for key, colour in zip(order[:LINES_MAX], style.PALETTE, strict=False)
+        (f"key {key}", levels[key], colour) for key, colour in zip(order[:LINES_MAX], style.PALETTE, strict=False)
     ]
     if len(order) > LINES_MAX:
         rest: Floats = np.sum([levels[key] for key in order[LINES_MAX:]], axis=0)

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from harness.report import lines
-from harness.report.teller import plain
+from harness.report.text.phrases import plain
+from harness.stored import line_search
 
 STAMP: Final = re.compile(rb"^\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})\]?\s+(?:(\w+)\s+)?")
 SCAN_MAX: Final = 32 << 20
@@ -100,9 +100,7 @@ def zone_ns(first_ns: int, last_ns: int, wall_ns: int, end_ns: int) -> int:
     def covered(shift: int) -> int:
         return min(last_ns - shift, wall_ns + end_ns) - max(first_ns - shift, wall_ns)
 
-    return max(
-        (n * QUARTER_NS for n in ZONES), key=lambda shift: (covered(shift) // 1_000_000_000, -abs(shift))
-    )
+    return max((n * QUARTER_NS for n in ZONES), key=lambda shift: (covered(shift) // 1_000_000_000, -abs(shift)))
 
 
 def _ends(file: BinaryIO) -> tuple[int, int] | None:
@@ -111,8 +109,8 @@ def _ends(file: BinaryIO) -> tuple[int, int] | None:
     if first is None:
         return None
     size = file.seek(0, 2)
-    file.seek(max(0, size - lines.NEAR))
-    last = [at for line in file.readlines(2 * lines.NEAR) if (at := stamp_ns(line)) is not None]
+    file.seek(max(0, size - line_search.NEAR))
+    last = [at for line in file.readlines(2 * line_search.NEAR) if (at := stamp_ns(line)) is not None]
     return first, max([first, *last[-1:]])
 
 
@@ -151,12 +149,10 @@ def _best(held: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLin
     return kept[:limit]
 
 
-def _scan(
-    file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted
-) -> Iterator[tuple[int, LogLine]]:
+def _scan(file: BinaryIO, node: str, zero_ns: int, end_ns: int, wanted: Wanted) -> Iterator[tuple[int, LogLine]]:
     """(how telling, line) of the lines from the first moment to the end of the run that tell anything."""
     names = [re.compile(re.escape(name.encode()) + rb"(?!\d)") for name in wanted.partitions]
-    if not lines.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
+    if not line_search.seek(file, stamp_ns, wanted.begin_ns + zero_ns):
         return
     stop = file.tell() + SCAN_MAX
     while file.tell() < stop and (line := file.readline(LINE_MAX)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.report.teller import LISTED, Teller, at_offset, listed, many, plain
+from harness.report.text.phrases import LISTED, Teller, at_offset, listed, many, plain
 
 Step = Mapping[str, Any]
 SHOWN_MAX: Final = 24
@@ -106,9 +106,7 @@ def _wr(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> s
 
 def _rw(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
     key, value, missed = step["key"], step.get("value"), step["value'"]
-    upto = (
-        "nothing" if value is None else f"no further than {plain(value)}{tell.place('polled', key, a, value)}"
-    )
+    upto = "nothing" if value is None else f"no further than {plain(value)}{tell.place('polled', key, a, value)}"
     return (
         f"{names[a]} polled {upto} of key {plain(key)}, so it had not seen {plain(missed)}"
         f"{_sent_at(tell, key, missed)}, the next record there, which {names[b]} sent"

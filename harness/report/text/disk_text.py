@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from checker.disk.causes import CAUSES, KINDS, Finding
-from checker.disk.flaws import Flaw
 from checker.disk.replicas import Comparison
 from checker.disk.survey import Survey
-from harness.inspection import Inspection
+from harness.protocol.flaws import Flaw
+from harness.stored.disk_inspection import Inspection
 
 SHOWN: Final = 5
 _KIND: Final = {

@@ -14,13 +14,16 @@ from typing import Any, Final
 
 from harness.model.op import INVOKE
 from harness.model.result import AnomalyFound, Result
-from harness.report import brokerlogs, cycles, found, listing, lookup, piped, spans
-from harness.report.involved import Involved, of_witness
-from harness.report.lookup import Lookup, OpFact
-from harness.report.oplog import OpLog
-from harness.report.spans import Span
-from harness.report.teller import Teller, plain
-from harness.report.witnesses import text as witness_text
+from harness.report.text import broker_logs, cycle_text, pipeline_moments, witness_lookup
+from harness.report.text.involved_ops import Involved, of_witness
+from harness.report.text.phrases import Teller, plain
+from harness.report.text.witness_text import text as witness_text
+from harness.stored import facts as lookup
+from harness.stored import fault_spans as spans
+from harness.stored import listing
+from harness.stored.facts import Lookup, OpFact
+from harness.stored.fault_spans import Span
+from harness.stored.op_log import OpLog
 
 OPS_MAX: Final = 12
 Moment = tuple[int, int]
@@ -61,13 +64,13 @@ class Explanation:
     chain: tuple[str, ...]
     spans: tuple[Span, ...]
     before: Span | None
-    logs: tuple[brokerlogs.LogLine, ...]
+    logs: tuple[broker_logs.LogLine, ...]
 
 
-def explain(run: Path, result: Result, asked: found.Asked) -> Explanation:
+def explain(run: Path, result: Result, asked: witness_lookup.Asked) -> Explanation:
     """Gather what is known around one witness. Raises BadInput for one that is not there."""
-    held = found.anomaly(result, asked.name)
-    return about(run, held, asked.number, found.one(run, held, asked.number))
+    held = witness_lookup.anomaly(result, asked.name)
+    return about(run, held, asked.number, witness_lookup.one(run, held, asked.number))
 
 
 def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
@@ -76,11 +79,11 @@ def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]
     tell = Teller(facts)
     involved = of_witness(held.name, witness, facts, log)
     chain = _chain(witness, tell)
-    names = cycles.let(witness) if chain else {}
+    names = cycle_text.let(witness) if chain else {}
     ops = tuple(_told(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
     own = [op.moment for op in ops if op.moment is not None]
-    own += [(at, at) for at in piped.moments(held.name, witness)]
-    beside = [(one["time_ns"], one["time_ns"]) for one in piped.around(held.name, witness)]
+    own += [(at, at) for at in pipeline_moments.moments(held.name, witness)]
+    beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(held.name, witness)]
     moments = [*own, *beside]
     known = facts.spans if facts is not None else []
     during = [s for s in known if any(spans.during([s], begin, end) for begin, end in moments)]
@@ -105,7 +108,7 @@ def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]
 
 def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
     try:
-        return tuple(cycles.then(witness, tell)) if "cycle" in witness else ()
+        return tuple(cycle_text.then(witness, tell)) if "cycle" in witness else ()
     except (
         KeyError,
         IndexError,
@@ -134,27 +137,25 @@ def _text(error: Any) -> str | None:
     return None if error is None else plain(error)
 
 
-def _partitions(
-    run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved
-) -> list[str]:
+def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], involved: Involved) -> list[str]:
     """The partitions that it is about, by their names in the logs of brokers."""
-    if piped.is_one(name):
-        return [named] if (named := piped.partition_of(witness)) else []
+    if pipeline_moments.is_one(name):
+        return [named] if (named := pipeline_moments.partition_of(witness)) else []
     per_topic = listing.plan_of(run).get("partitions_per_topic")
     if log.header is None or type(per_topic) is not int:
         return []
     of_run = log.header.run
-    return [named for key in involved.keys if (named := brokerlogs.partition(of_run, key, per_topic))]
+    return [named for key in involved.keys if (named := broker_logs.partition(of_run, key, per_topic))]
 
 
 def _logs(
     run: Path, facts: Lookup | None, log: OpLog, partitions: Sequence[str], moments: Sequence[Moment]
-) -> list[brokerlogs.LogLine]:
+) -> list[broker_logs.LogLine]:
     """What the servers logged; nothing where the history has no header, so that clocks cannot be matched."""
     if log.header is None or not moments:
         return []
     end_ns = max(facts.end_ns if facts is not None else 0, *(end for _, end in moments))
-    return brokerlogs.around(run / "logs", log.header.wall_ns, end_ns, brokerlogs.Wanted(moments, partitions))
+    return broker_logs.around(run / "logs", log.header.wall_ns, end_ns, broker_logs.Wanted(moments, partitions))
 
 
 def data(told: Explanation) -> dict[str, Any]:
@@ -178,8 +179,7 @@ def data(told: Explanation) -> dict[str, Any]:
             for op in told.ops
         ],
         "faults": [
-            {"fault": s.fault, "hit": list(s.hit), "begin_ns": s.begin_ns, "end_ns": s.end_ns}
-            for s in told.spans
+            {"fault": s.fault, "hit": list(s.hit), "begin_ns": s.begin_ns, "end_ns": s.end_ns} for s in told.spans
         ],
         "logs": [{"time_ns": line.time_ns, "node": line.node, "text": line.text} for line in told.logs],
     }

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import cycles, found, lookup, optext, spans
-from harness.report.explain import Explanation, Told
-from harness.report.lookup import Lookup
-from harness.report.order import folder as orders
-from harness.report.teller import many, plain, seconds
-from harness.report.witnesses import text as witness_text
+from harness.report import order_paths as orders
+from harness.report.text import cycle_text, op_text, witness_lookup
+from harness.report.text.explain import Explanation, Told
+from harness.report.text.phrases import many, plain, seconds
+from harness.report.text.witness_text import text as witness_text
+from harness.stored import facts as lookup
+from harness.stored import fault_spans
+from harness.stored.facts import Lookup
 
 WIDTH: Final = 110
 FAULTS_MAX: Final = 8
@@ -54,7 +56,7 @@ def _block(run: Path, held: AnomalyFound, facts: Lookup | None) -> str:
     if held.witnesses:
         lines.append(_fill(witness_text(held.name, held.witnesses[0], facts), "  - ", "    "))
         more = (
-            f"   ({held.name}#2 for the next one)" if held.count > 1 and held.name not in found.JOINED else ""
+            f"   ({held.name}#2 for the next one)" if held.count > 1 and held.name not in witness_lookup.JOINED else ""
         )
         lines.append(f"  in full: harness explain {run} {held.name}{more}")
     return "\n".join(lines)
@@ -75,7 +77,7 @@ def text(told: Explanation) -> str:
 
 def _title(told: Explanation) -> list[str]:
     held = told.anomaly
-    of = f" of {held.count:,}" if held.name not in found.JOINED else ""
+    of = f" of {held.count:,}" if held.name not in witness_lookup.JOINED else ""
     state = PROMISED[held.promised] if held.bad else "not counted against the verdict"
     return [f"{held.name}#{told.number}{of}; {state}", _fill(held.summary)]
 
@@ -87,7 +89,7 @@ def _operations(told: Explanation) -> list[str]:
     lines = [head]
     for op in told.ops:
         lines.append(_fill(op_line(op), "  ", "      "))
-        lines += [_fill(line, "      ") for line in optext.micro_ops(op.value, told.involved.focus)]
+        lines += [_fill(line, "      ") for line in op_text.micro_ops(op.value, told.involved.focus)]
         lines += [_fill(line, "      ") for line in extras(op.extra)]
     size = told.witness.get("scc-size")
     every = size if type(size) is int and "cycle" not in told.witness else len(told.involved.ops)
@@ -123,7 +125,7 @@ def _reasoning(told: Explanation) -> list[str]:
     if not told.chain:
         return []
     lines = ["Then", *(_fill(line) for line in told.chain)]
-    return [*lines, _fill(cycles.FORBIDDEN)] if told.witness.get("forbidden") else lines
+    return [*lines, _fill(cycle_text.FORBIDDEN)] if told.witness.get("forbidden") else lines
 
 
 def _faults(told: Explanation) -> list[str]:
@@ -133,9 +135,7 @@ def _faults(told: Explanation) -> list[str]:
     for span in told.spans[:FAULTS_MAX]:
         end = "the end" if span.end_ns is None else seconds(span.end_ns)
         doubt = " (no effect)" if span.took_effect is False else ""
-        lines.append(
-            _fill(f"{span.label}{doubt}, {span.begin_ns / 1e9:.3f} s to {end}: during {_during(told, span)}")
-        )
+        lines.append(_fill(f"{span.label}{doubt}, {span.begin_ns / 1e9:.3f} s to {end}: during {_during(told, span)}"))
     if len(told.spans) > FAULTS_MAX:
         lines.append(f"  ... and {len(told.spans) - FAULTS_MAX} more")
     if not told.spans:
@@ -145,10 +145,10 @@ def _faults(told: Explanation) -> list[str]:
     return lines
 
 
-def _during(told: Explanation, span: spans.Span) -> str:
+def _during(told: Explanation, span: fault_spans.Span) -> str:
     """What a fault that was on met."""
-    hit = [op.name for op in told.ops if op.moment is not None and spans.during([span], *op.moment)]
-    if not hit and any(spans.during([span], *moment) for moment in told.moments):
+    hit = [op.name for op in told.ops if op.moment is not None and fault_spans.during([span], *op.moment)]
+    if not hit and any(fault_spans.during([span], *moment) for moment in told.moments):
         hit = ["it"]
     return ", ".join(hit) or "what happened around it"
 
@@ -165,10 +165,7 @@ def _servers(told: Explanation) -> list[str]:
     lines = [f"what the servers logged (the most telling lines; all are in {told.run / 'logs'})"]
     return [
         *lines,
-        *(
-            _fill(f"{seconds(line.time_ns):>9}  {line.node}  {line.text}", "  ", " " * 17)
-            for line in told.logs
-        ),
+        *(_fill(f"{seconds(line.time_ns):>9}  {line.node}  {line.text}", "  ", " " * 17) for line in told.logs),
     ]
 
 
@@ -181,6 +178,6 @@ def _onwards(told: Explanation) -> list[str]:
         page = orders.page(told.run, key)
         if page.is_file():
             lines.append(f"  {page}")
-    if told.anomaly.name not in found.JOINED and told.number < told.anomaly.count:
+    if told.anomaly.name not in witness_lookup.JOINED and told.number < told.anomaly.count:
         lines.append(f"  harness explain {told.run} '{told.anomaly.name}#{told.number + 1}'")
     return ["see also", *lines] if lines else []

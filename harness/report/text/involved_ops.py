@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.op import sends
-from harness.report import piped
-from harness.report.lookup import Facts
-from harness.report.oplog import OpLog
-from harness.report.optext import Focus, focus_of
+from harness.report.text import pipeline_moments
+from harness.report.text.op_text import Focus, focus_of
+from harness.stored.facts import Facts
+from harness.stored.op_log import OpLog
 
 Witness = Mapping[str, Any]
 
@@ -47,9 +47,7 @@ def pairs(witness: Witness) -> Iterator[tuple[Any, Any]]:
         yield from ((key, value) for value in named or [None])
     for step in witness.get("steps") or ():
         if isinstance(step, Mapping) and "key" in step:
-            yield from (
-                (step["key"], step[name]) for name in ("value", "value'") if step.get(name) is not None
-            )
+            yield from ((step["key"], step[name]) for name in ("value", "value'") if step.get(name) is not None)
     for text in sorted((witness.get("unseen") or {}).items(), key=lambda item: -item[1]):
         key = key_of(text[0])
         messages = (witness.get("messages") or {}).get(text[0]) or [None]
@@ -77,7 +75,7 @@ def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> 
 
 def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     """Where a witness names values alone, their writers and first readers are looked up."""
-    if piped.is_one(name):
+    if pipeline_moments.is_one(name):
         return _of_pipeline(witness, facts, log)
     by_text = {(repr(key), repr(value)): (key, value) for key, value in pairs(witness)}
     named, ops = list(by_text.values()), named_ops(witness)
@@ -89,19 +87,17 @@ def _of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) ->
             ops += [record.op for record in facts.sends(key, value)[:2]]
             ops += [record.op for record in facts.polls(key, value)[:1]]
     keys = list({repr(key): key for key, _ in named}.values())
-    return Involved(
-        tuple(dict.fromkeys(ops)), tuple(keys), tuple(_places(witness, named, facts)), focus_of(named)
-    )
+    return Involved(tuple(dict.fromkeys(ops)), tuple(keys), tuple(_places(witness, named, facts)), focus_of(named))
 
 
 def _of_pipeline(witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
     """The op that sent the record, and the place in the history's log; the record's own key is none of it."""
-    number = piped.log_of(log.run, witness)
+    number = pipeline_moments.log_of(log.run, witness)
     if number is None:
         return Involved((), (), (), {})
-    places = piped.places(number, witness)
+    places = pipeline_moments.places(number, witness)
     values = [(number, value) for _, _, value in places if value is not None]
-    ops = tuple(dict.fromkeys(piped.senders(number, witness, facts)))
+    ops = tuple(dict.fromkeys(pipeline_moments.senders(number, witness, facts)))
     return Involved(ops, (number,), tuple(places), focus_of(values))
 
 

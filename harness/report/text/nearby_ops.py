@@ -19,8 +19,8 @@ import orjson
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import INVOKE, Op
-from harness.report import oplog
-from harness.report.teller import many, plain, seconds
+from harness.report.text.phrases import many, plain, seconds
+from harness.stored import op_log
 
 MICRO: Final = frozenset({"send", "poll", "txn"})
 PROGRESS_S: Final = 2.0
@@ -140,9 +140,7 @@ def _in_place(place: Place) -> Test:
     return lambda line: True
 
 
-def find(
-    run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None
-) -> Iterator[Op]:
+def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = lambda text: None) -> Iterator[Op]:
     """The ops around the place, trimmed, as they completed; last those that never did (of type `invoke`).
 
     `seen` is filled on the way. Raises BadInput for what cannot be read, BadHistory for a line that is no op.
@@ -150,7 +148,7 @@ def find(
     possible, in_place, open_ = _possible(place.key), _in_place(place), _Open()
     tell = time.monotonic() + PROGRESS_S
     torn: BadHistory | None = None
-    for number, (path, line_number, line) in enumerate(oplog.each(run)):
+    for number, (path, line_number, line) in enumerate(op_log.each(run)):
         if number % LINES == 0 and time.monotonic() > tell:
             tell = time.monotonic() + PROGRESS_S
             progress(f"{number:,} lines read")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.model.result import Result
-from harness.report import listing, piped
+from harness.report.text import pipeline_moments
+from harness.stored import listing
 
 
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
@@ -22,7 +23,7 @@ def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
             (f"harness explain {folder} {bad[0]}", "the first one in full"),
             (f"harness replay {folder}", "how often the same comes again"),
         ]
-        if not piped.is_one(bad[0]):  # of a pipeline no part of the operations shows it
+        if not pipeline_moments.is_one(bad[0]):  # of a pipeline no part of the operations shows it
             told.append((f"harness shrink {folder}", "the fewest operations that show it"))
         return told
     if result.valid == "unknown":

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.report import spans
-from harness.report.lookup import Facts, OpFact, Record
+from harness.stored import fault_spans
+from harness.stored.facts import Facts, OpFact, Record
 
 LISTED: Final = 8
 
@@ -61,7 +61,7 @@ class Teller:
         found: dict[str, None] = {}
         for fact in map(self.op, ids):
             if fact is not None and self._lookup is not None:
-                for span in spans.during(self._lookup.spans, fact.invoke_ns, fact.at_ns):
+                for span in fault_spans.during(self._lookup.spans, fact.invoke_ns, fact.at_ns):
                     found[span.label] = None
         return f", while {' and '.join(found)} was on" if found else ""
 

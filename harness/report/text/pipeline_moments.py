@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.pipeline.numbers import number_of
-from harness.report.lookup import Facts
-from harness.report.pipelines import EPOCH, FORMS
+from harness.pipeline_app.partition_numbers import number_of
+from harness.report.text.pipeline_text import EPOCH, FORMS
+from harness.stored.facts import Facts
 
 Witness = Mapping[str, Any]
 FILE: Final = Path("pipeline") / "pipeline.json"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checker.pipeline.anomalies import OFFSETS, OUTPUTS
 from harness.model.result import Result
-from harness.report.teller import Teller, joined, many, seconds
+from harness.report.text.phrases import Teller, joined, many, seconds
 
 Witness = Mapping[str, Any]
 AROUND: Final = 6

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import clients, listing, lookup, pipelines, spans
-from harness.report.lookup import Lookup
-from harness.report.order import folder as orders
-from harness.report.teller import plain
-from harness.report.witnesses import text as witness_text
+from harness.report import order_paths as orders
+from harness.report.text import client_names, pipeline_text
+from harness.report.text.phrases import plain
+from harness.report.text.witness_text import text as witness_text
+from harness.stored import facts as lookup
+from harness.stored import fault_spans, listing
+from harness.stored.facts import Lookup
 
 WIDTH: Final = 100
 TABLED: Final = 6
@@ -37,7 +39,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
         *_witnesses(result, facts, witnesses, BRIEF if brief else None),
         _faults(facts.spans if facts is not None else [], BRIEF if brief else TABLED),
         _statistics(result.statistics),
-        [_wrap(line, "", "  ") for line in pipelines.figures(result.statistics)],
+        [_wrap(line, "", "  ") for line in pipeline_text.figures(result.statistics)],
         _where(folder, result, brief),
     ]
     return "\n\n".join("\n".join(line for line in block if line) for block in blocks if any(block))
@@ -110,7 +112,7 @@ def _about(run: Path, plan: Mapping[str, Any]) -> str:
         _settings(plan),
         f"{limit:g} s of load" if isinstance(limit, int | float) else "",
         "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
-        clients.said(plan),
+        client_names.said(plan),
     ]
     return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in said if part)}", "", "  ")
 
@@ -152,9 +154,7 @@ def _anomaly(found: AnomalyFound, width: int, mark: str) -> str:
     return _wrap(found.summary + mark, head, " " * len(head))
 
 
-def _witnesses(
-    result: Result, facts: Lookup | None, count: int, anomalies_max: int | None
-) -> list[list[str]]:
+def _witnesses(result: Result, facts: Lookup | None, count: int, anomalies_max: int | None) -> list[list[str]]:
     """A block for each anomaly, of so many at most."""
     blocks: list[list[str]] = []
     for found in result.anomalies:
@@ -170,7 +170,7 @@ def _witnesses(
     return blocks
 
 
-def _faults(found: Sequence[spans.Span], most: int) -> list[str]:
+def _faults(found: Sequence[fault_spans.Span], most: int) -> list[str]:
     if not found:
         return []
     lines = []
@@ -184,7 +184,7 @@ def _faults(found: Sequence[spans.Span], most: int) -> list[str]:
     return ["faults", *lines]
 
 
-def _span(span: spans.Span) -> str:
+def _span(span: fault_spans.Span) -> str:
     begin = f"{span.begin_ns / 1e9:.1f}"
     when = f"{begin} s to the end" if span.end_ns is None else f"{begin}-{span.end_ns / 1e9:.1f} s"
     what = "no node" if span.detail or span.new_leaders else "nothing was hit"

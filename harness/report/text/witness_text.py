@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.report import cycles, pipelines
-from harness.report.lookup import Facts
-from harness.report.teller import LISTED, Teller, first_of, joined, listed, many, seconds
+from harness.report.text import cycle_text, pipeline_text
+from harness.report.text.phrases import LISTED, Teller, first_of, joined, listed, many, seconds
+from harness.stored.facts import Facts
 
 Witness = Mapping[str, Any]
 
@@ -106,9 +106,7 @@ def _phantom_read(witness: Witness, tell: Teller) -> str:
     else:
         what = f"value {value}, which nobody sent"
     often = f", the first of {count:,} such records" if count and count > 1 else ""
-    return joined(
-        f"key {key}, offset {witness.get('offset')}: {tell.who(op)} polled {what}{often}{tell.faults(op)}"
-    )
+    return joined(f"key {key}, offset {witness.get('offset')}: {tell.who(op)} polled {what}{often}{tell.faults(op)}")
 
 
 def _torn_transaction(witness: Witness, tell: Teller) -> str:
@@ -175,14 +173,10 @@ def _offset_regression(witness: Witness, tell: Teller) -> str:
     committed, found = witness.get("committed"), witness.get("found")
     head = f"key {key}: {tell.who(a)} committed the offset {committed}{tell.faults(a)}"
     if kind == "back":
-        return joined(
-            head, f"{tell.who(b)}, which began after that, committed the offset {found}{tell.faults(b)}"
-        )
+        return joined(head, f"{tell.who(b)}, which began after that, committed the offset {found}{tell.faults(b)}")
     if kind == "lost":
         held = "no committed offset" if found is None else f"the committed offset {found}"
-        return joined(
-            head, f"an assignment in {tell.who(b)}, which began after that, found {held}{tell.faults(b)}"
-        )
+        return joined(head, f"an assignment in {tell.who(b)}, which began after that, found {held}{tell.faults(b)}")
     return joined(
         f"key {key}: an assignment in {tell.who(b)} found the committed offset {found}{tell.faults(b)}",
         f"only transactions that aborted had sent it, such as that of {tell.who(a)}",
@@ -232,14 +226,14 @@ FORMS: Final[Mapping[str, Callable[[Witness, Teller], str]]] = {
     "nonmonotonic-send": _step_between("sent"),
     "stale-send": _stale_send,
     "offset-regression": _offset_regression,
-    **pipelines.FORMS,
+    **pipeline_text.FORMS,
     "log-divergence": _log_divergence,
 }
 
 
 def text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
     """A witness in prose."""
-    form = cycles.text if cycles.is_cycle(witness) else FORMS.get(anomaly)
+    form = cycle_text.text if cycle_text.is_cycle(witness) else FORMS.get(anomaly)
     if form is not None:
         try:
             return form(witness, Teller(lookup))
@@ -250,6 +244,4 @@ def text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
 
 
 def _fields(witness: Witness) -> str:
-    return ", ".join(
-        f"{name} {listed(held) if isinstance(held, list) else held}" for name, held in witness.items()
-    )
+    return ", ".join(f"{name} {listed(held) if isinstance(held, list) else held}" for name, held in witness.items())

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from harness.model.errors import BadInput
-from harness.sim.partition import View
+from harness.sim.log_model.partition import View
 
 RELATIVE: Final = re.compile(r"(start|local|second|hw|stable|end)([+-]\d+)?")
 SHARE: Final = re.compile(r"(\d{1,3})%")
@@ -136,9 +136,7 @@ def position(at: int | str, view: View) -> int:
     if (share := SHARE.fullmatch(at)) is not None:
         return view.start + int(share[1]) * (view.end + 1 - view.start) // 100
     if (relative := RELATIVE.fullmatch(at)) is None:
-        raise BadInput(
-            f"position {at!r}: a number, 37%, or start, local, second, hw, stable or end, as in hw-1"
-        )
+        raise BadInput(f"position {at!r}: a number, 37%, or start, local, second, hw, stable or end, as in hw-1")
     anchors = {
         "start": view.start,
         "local": view.local_start,

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.sim.partition import Ended, Partition
-from harness.sim.producers import Written
-from harness.sim.records import MARKER_BYTES, Batch, Record, batch_size, latest_timestamp
-from harness.sim.segments import Segment, must_roll
+from harness.sim.log_model.partition import Ended, Partition
+from harness.sim.log_model.producers import Written
+from harness.sim.log_model.records import MARKER_BYTES, Batch, Record, batch_size, latest_timestamp
+from harness.sim.log_model.segments import Segment, must_roll
 
 Triple = tuple[int, str | None, str | None]
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from harness.sim.partition import Partition
-from harness.sim.records import Batch, Record, batch_size, latest_timestamp
-from harness.sim.segments import Segment
+from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.records import Batch, Record, batch_size, latest_timestamp
+from harness.sim.log_model.segments import Segment
 
 
 def clean(log: Partition) -> int:

@@ -22,8 +22,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from harness.sim.partition import Partition
-from harness.sim.records import Batch, Record
+from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.records import Batch, Record
 
 OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 COMMITTED: Final = "read_committed"

@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.sim import compaction, reading, restarts, retention, tiered, writing
-from harness.sim.actions import Action, Outcome
-from harness.sim.partition import Partition, View, new_partition
-from harness.sim.producers import FENCED
-from harness.sim.records import NO_TIMESTAMP, LogSettings
-from harness.sim.senders import Producer, Sent
+from harness.sim.log_model import append, compaction, fetch, restarts, retention, tiered
+from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.partition import Partition, View, new_partition
+from harness.sim.log_model.producers import FENCED
+from harness.sim.log_model.records import NO_TIMESTAMP, LogSettings
+from harness.sim.log_model.senders import Producer, Sent
 
 BEGIN_MS: Final = 1_000_000
 SENT_KEPT: Final = 8
@@ -81,11 +81,10 @@ class SimulatedLog:
     def append(self, action: Action) -> Outcome:
         timeless = action.arg("magic") == 0
         triples = tuple(
-            (NO_TIMESTAMP if timeless else self._now - age, key, value)
-            for key, value, age in action.arg("records")
+            (NO_TIMESTAMP if timeless else self._now - age, key, value) for key, value, age in action.arg("records")
         )
         if action.arg("producer") < 0:
-            return _offsets(writing.append(self._log(action), triples, size=action.arg("size")))
+            return _offsets(append.append(self._log(action), triples, size=action.arg("size")))
         partition, producer = action.arg("partition"), self._producer(action)
         sent = Sent(producer.epoch, producer.next.get(partition, 0), triples, action.arg("txn"))
         done = self._send(action, sent, action.arg("size"))
@@ -101,7 +100,7 @@ class SimulatedLog:
 
     def _send(self, action: Action, sent: Sent, size: int = 0) -> Outcome:
         return _offsets(
-            writing.append(
+            append.append(
                 self._log(action),
                 sent.triples,
                 action.arg("producer"),
@@ -161,10 +160,7 @@ class SimulatedLog:
             return Outcome(NO_TXN)
         ended, producer.partitions = sorted(producer.partitions), set()
         return Outcome(
-            value={
-                at: writing.end_transaction(self._partitions[at], name, producer.epoch, commit)
-                for at in ended
-            }
+            value={at: append.end_transaction(self._partitions[at], name, producer.epoch, commit) for at in ended}
         )
 
     # --- reading ---
@@ -173,7 +169,7 @@ class SimulatedLog:
         return self._fetch(action, action.arg("at"), action.arg("max_bytes"))
 
     def _fetch(self, action: Action, at: int, max_bytes: int) -> Outcome:
-        found = reading.fetch(self._log(action), at, action.arg("isolation"), max_bytes)
+        found = fetch.fetch(self._log(action), at, action.arg("isolation"), max_bytes)
         if isinstance(found, str):
             return Outcome(found)
         return Outcome(value=[[record.plain() for record in found.records], found.position])
@@ -193,9 +189,9 @@ class SimulatedLog:
     def list_offsets(self, action: Action) -> Outcome:
         log, what = self._log(action), action.arg("what")
         if what == "time":
-            value = reading.by_time(log, self._now - action.arg("age"), action.arg("isolation"))
+            value = fetch.by_time(log, self._now - action.arg("age"), action.arg("isolation"))
         elif what == "latest":
-            value = reading.bound(log, action.arg("isolation"))
+            value = fetch.bound(log, action.arg("isolation"))
         elif what == "earliest-local":
             value = log.local_start
         elif what == "latest-tiered":
@@ -280,7 +276,7 @@ _DO: Final[Mapping[str, Callable[[SimulatedLog, Action], Outcome]]] = {
     "check": _each(retention.check),
     "set": SimulatedLog.set,
     "delete-records": SimulatedLog.delete_records,
-    "roll": _one(writing.roll),
+    "roll": _one(append.roll),
     "clean": _each(compaction.clean),
     "upload": _one(tiered.upload),
     "commit-tier": _one(tiered.commit),

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.sim.producers import Sequences
-from harness.sim.records import Batch, LogSettings
-from harness.sim.segments import Segment
-from harness.sim.tiers import RemoteSegment
+from harness.sim.log_model.producers import Sequences
+from harness.sim.log_model.records import Batch, LogSettings
+from harness.sim.log_model.segments import Segment
+from harness.sim.log_model.tiers import RemoteSegment
 
 
 class Span(NamedTuple):
@@ -123,8 +123,7 @@ class Partition:
 
     def view(self) -> View:
         local = tuple(
-            Span(one.base, self.segment_end(at), one.size, one.max_timestamp)
-            for at, one in enumerate(self.segments)
+            Span(one.base, self.segment_end(at), one.size, one.max_timestamp) for at, one in enumerate(self.segments)
         )
         spans = [(Span(one.base, one.end, one.size, one.max_timestamp), one.committed) for one in self.remote]
         return View(

@@ -16,8 +16,8 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from harness.model.errors import BadInput
-from harness.sim.actions import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
-from harness.sim.records import LogSettings
+from harness.sim.log_model.actions import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
+from harness.sim.log_model.records import LogSettings
 
 POLICIES = ("delete", "compact", "compact,delete")
 
@@ -92,9 +92,7 @@ def _settable(action: Action, place: str) -> None:
     if name not in CHANGEABLE:
         raise BadInput(f"{place}: {name} cannot be set; what can is {', '.join(CHANGEABLE)}")
     if (value not in POLICIES) if name == "cleanup" else (type(value) is not int):
-        raise BadInput(
-            f"{place}: {name}={as_json(value)}: a number, or one of {', '.join(POLICIES)} for cleanup"
-        )
+        raise BadInput(f"{place}: {name}={as_json(value)}: a number, or one of {', '.join(POLICIES)} for cleanup")
 
 
 def _is(kind: str, value: Any) -> bool:

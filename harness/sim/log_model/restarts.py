@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.sim.partition import Partition
-from harness.sim.segments import Segment
-from harness.sim.writing import truncate
+from harness.sim.log_model.append import truncate
+from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.segments import Segment
 
 CLEAN: Final = "clean"
 KILLED: Final = "kill"

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.sim.partition import Partition
-from harness.sim.records import AS_ALL, LogSettings
-from harness.sim.segments import Segment
-from harness.sim.writing import roll
+from harness.sim.log_model.append import roll
+from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.records import AS_ALL, LogSettings
+from harness.sim.log_model.segments import Segment
 
 Goes = Callable[[Segment, int | None], bool]  # the segment, the base offset of the next
 

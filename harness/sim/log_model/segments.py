@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.sim.records import Batch, LogSettings
+from harness.sim.log_model.records import Batch, LogSettings
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.sim.writing import Triple
+from harness.sim.log_model.append import Triple
 
 
 @dataclass(frozen=True, slots=True)

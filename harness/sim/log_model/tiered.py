@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.sim.partition import Partition
-from harness.sim.retention import forget
-from harness.sim.tiers import RemoteSegment
+from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.retention import forget
+from harness.sim.log_model.tiers import RemoteSegment
 
 
 def upload(log: Partition) -> tuple[int, int] | None:

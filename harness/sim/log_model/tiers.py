@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.sim.records import Batch
+from harness.sim.log_model.records import Batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.model.draw import Draw
-from harness.model.pipeline.ports import Failed, Options
-from harness.sim.pipeline_world import INPUT, OUTPUT, Killed, Made, World
+from harness.pipeline_app.ports import Failed, Options
+from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, Made, World
 
 SLOTS: Final = 3
 PARTITIONS: Final = 4

@@ -1,6 +1,6 @@
 """What pipeline instances live in, in memory: input and output logs, a consumer group, transactions.
 
-The instances are the real ones (harness.model.pipeline). Time passes only as the schedule lets it, and one
+The instances are the real ones (harness.pipeline_app). Time passes only as the schedule lets it, and one
 instance moves at a time. Reading and writing follow KIP-98 and KIP-447: whoever makes a producer of a
 transactional id fences the one before and aborts what it had open; offsets are taken only from the group's
 present generation; a committed or aborted transaction leaves a marker, which takes an offset.
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.model.draw import Draw
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.instance import Instance
-from harness.model.pipeline.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.instance import Instance
+from harness.pipeline_app.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source
 
 INPUT: Final = "in"
 OUTPUT: Final = "out"
@@ -119,9 +119,7 @@ class World:
     def append(self, outputs: Sequence[Output], member: Member, txn: bool) -> None:
         for output in outputs:
             at = (OUTPUT, output[1] % self.partitions)
-            made = Made(
-                output, member.slot, member.process, member.known, self.clock(), None if txn else True
-            )
+            made = Made(output, member.slot, member.process, member.known, self.clock(), None if txn else True)
             self.outputs.setdefault(at, []).append(made)
             if txn:
                 self.open.setdefault(member.txn_id, []).append((at, made))
@@ -155,9 +153,7 @@ class Member:
         self.init()
         world.events[process] = []
         sink = Producer(self)
-        self.instance = Instance(
-            world.options, slot, process, self, sink, world.clock, world.events[process].append
-        )
+        self.instance = Instance(world.options, slot, process, self, sink, world.clock, world.events[process].append)
 
     def may_die(self) -> None:
         if self.dies_in:

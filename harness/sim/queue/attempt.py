@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from harness.model.draw import Draw
 from harness.model.op import FAIL, INFO, OK, Op
-from harness.sim.bugs import BUGS
-from harness.sim.reader import Reader
-from harness.sim.world import Stale, World
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.reader import Reader
+from harness.sim.queue.world import Stale, World
 
 Steps = Generator[None, None, Op]
 
@@ -68,9 +68,7 @@ class Attempt:
                     self._reader.commit()
                 return self._ended(INFO, "commit-offsets: _TIMED_OUT: simulated: no answer")
             if not self._reader.commit():
-                return self._ended(
-                    INFO if self._sent else FAIL, "commit-offsets: ILLEGAL_GENERATION: simulated"
-                )
+                return self._ended(INFO if self._sent else FAIL, "commit-offsets: ILLEGAL_GENERATION: simulated")
         return self._ended(OK)
 
     def _plain_send(self, at: int, key: int, value: int) -> Op | None:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from harness.model.draw import Draw
 from harness.model.op import FAIL, INFO, OK, Op
-from harness.sim.attempt import Attempt, Steps
-from harness.sim.reader import Reader
-from harness.sim.world import SimSettings, Trouble, World
+from harness.sim.queue.attempt import Attempt, Steps
+from harness.sim.queue.reader import Reader
+from harness.sim.queue.world import SimSettings, Trouble, World
 
 NOTHING: Final[Mapping[int, int]] = {}
 

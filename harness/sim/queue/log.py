@@ -139,9 +139,7 @@ class SimLog:
 
     # --- bugs ---
 
-    def read_dirty(
-        self, key: int, position: int, count: int, reader: int
-    ) -> tuple[list[tuple[int, Any]], int]:
+    def read_dirty(self, key: int, position: int, count: int, reader: int) -> tuple[list[tuple[int, Any]], int]:
         """As `read`, with the records of open transactions, up to the first of the transaction `reader`."""
         end = self.high_watermark(key)
         return self._read(key, position, count, "read_committed", min(end, self._first[reader].get(key, end)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.sim.group import Group
-from harness.sim.log import SimLog
+from harness.sim.queue.group import Group
+from harness.sim.queue.log import SimLog
 
 
 class Reading(Protocol):
@@ -96,9 +96,7 @@ class Reader:
         """The op failed: back to where it found every key."""
         self._positions |= {key: at for key, at in self._origin.items() if key in self._positions}
 
-    def poll(
-        self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]
-    ) -> list[list[Any]]:
+    def poll(self, txn: int | None, bug: Callable[[str], bool], ghosts: Mapping[int, list[int]]) -> list[list[Any]]:
         """[[key, [[offset, value], ...]], ...]. `txn`: the transaction that polls."""
         own = txn if txn is not None and bug("precommitted-visible") else None
         dirty = txn if txn is not None and bug("dirty-read") else None

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from harness.model.draw import Draw
 from harness.model.op import EMPTY, INFO, INVOKE, OK, Op
-from harness.sim.attempt import Steps
-from harness.sim.client import SimClient
-from harness.sim.world import SimSettings, Trouble, World
+from harness.sim.queue.attempt import Steps
+from harness.sim.queue.client import SimClient
+from harness.sim.queue.world import SimSettings, Trouble, World
 
 STABLE_NS: Final = 2_000_000_000
 FINAL_PAUSE_NS: Final = 200_000_000
@@ -189,9 +189,7 @@ def simulate(
     final            whether the run ends with final polls
     Raises BadInput for a bug that does not exist.
     """
-    settings = SimSettings(
-        seed=seed, txn=txn, isolation_level=isolation_level, trouble=trouble or Trouble(), bugs=bugs
-    )
+    settings = SimSettings(seed=seed, txn=txn, isolation_level=isolation_level, trouble=trouble or Trouble(), bugs=bugs)
     run = Run(settings, processes)
     load = Load(run, keys, txn, sub_via, length_max, crash_p)
     started = 0

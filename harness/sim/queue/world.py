@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.model.errors import BadInput
-from harness.sim.bugs import BUGS
-from harness.sim.group import Group
-from harness.sim.log import OPEN, SimLog
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.group import Group
+from harness.sim.queue.log import OPEN, SimLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,7 @@ class SimSettings:
     def __post_init__(self) -> None:
         unknown = self.bugs - BUGS.keys()
         if unknown:
-            raise BadInput(
-                f"simulated log: no bug {', '.join(sorted(unknown))}; there are {', '.join(sorted(BUGS))}"
-            )
+            raise BadInput(f"simulated log: no bug {', '.join(sorted(unknown))}; there are {', '.join(sorted(BUGS))}")
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""Patterns of log lines for `harness offsets`, by name: see harness.log_pattern."""
+"""Patterns of log lines for `harness offsets`, by name: see harness.stored.log_pattern."""

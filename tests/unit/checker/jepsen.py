@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from checker.witness import OP_FIELDS
+from checker.kernels.witness import OP_FIELDS
 from harness.model.options import CheckOptions
 
 FOLDER: Final = Path(__file__).parents[2] / "histories" / "jepsen"
@@ -101,9 +101,7 @@ def differences(row: Row, data: Mapping[str, Any]) -> list[str]:
     if "jepsen_crashes_with" in row:
         if row["jepsen_crashes_with"] == "no-writer-of-value":
             return [] if found.get("phantom-read", {}).get("bad") else ["no phantom-read"]
-        return (
-            [] if data["valid"] is True and not found else [f"not a plain verdict: {data['valid']}, {found}"]
-        )
+        return [] if data["valid"] is True and not found else [f"not a plain verdict: {data['valid']}, {found}"]
     wrong = []
     if data["valid"] != row["valid"]:
         wrong.append(f"valid {data['valid']}, expected {row['valid']}")
@@ -124,7 +122,5 @@ def differences(row: Row, data: Mapping[str, Any]) -> list[str]:
         ours = Counter(map(_ours, found[name]["witnesses"]))
         theirs = Counter(map(_theirs, row["errors"][name]["errs"]))
         if ours != theirs:
-            wrong.append(
-                f"{name}: only ours {list(ours - theirs)[:3]}, only theirs {list(theirs - ours)[:3]}"
-            )
+            wrong.append(f"{name}: only ours {list(ours - theirs)[:3]}, only theirs {list(theirs - ours)[:3]}")
     return wrong + _cycles(found, row["errors"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.jepsen import set_order
+from checker.kernels.jepsen_rules import set_order
 from harness.model.op import Op, polls, sends
 
 Witness = tuple[Any, ...]
@@ -115,9 +115,7 @@ class Plain:
                 for key, values in {**named(op), **_by_key(rows(op))}.items():
                     if key in mine and values and mine[key][1] is not None:
                         before, value = mine[key]
-                        found.append(
-                            (before, op.index, key, value, values[0], self.delta(key, value, values[0]))
-                        )
+                        found.append((before, op.index, key, value, values[0], self.delta(key, value, values[0])))
                     if op.type in reference:
                         mine[key] = (op.index, values[-1] if values else None)
         return found
@@ -139,9 +137,7 @@ class Plain:
         if bound < 0:
             return None
         there = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
-        readers = [
-            op.index for op in self.micro for k, _, v in polls(op) if there and (k, v) == (key, min(there))
-        ]
+        readers = [op.index for op in self.micro for k, _, v in polls(op) if there and (k, v) == (key, min(there))]
         return min(readers, default=None)
 
     def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from checker import lines
 from checker.check import check_each, check_many, check_plain
-from harness.model import codec, edn_quick
+from checker.tables import read_history
+from harness.model import codec
+from harness.model.edn import fast_path
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
 from harness.model.result import Result
@@ -29,7 +30,7 @@ def written(folder: Path, name: str, ops: list[dict[str, Any]]) -> Path:
     if name == "h.jsonl":
         content = b"".join(codec.encode(codec.from_data(one)) for one in ops)
     else:
-        content = "".join(edn_quick.text_of(one) + "\n" for one in ops).encode()
+        content = "".join(fast_path.text_of(one) + "\n" for one in ops).encode()
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return folder / name
 
@@ -108,26 +109,24 @@ def test_deep_nesting(tmp_path: Path, form: str, opener: str, monkeypatch: pytes
     path.write_bytes(gzip.compress(whole + line) if form.endswith("gz") else whole + line)
     with pytest.raises(BadHistory, match=f"{re.escape(form)}, line 3"):
         check_plain(path, CheckOptions())
-    monkeypatch.setattr(lines, "MAX_LINE", 200_000)
+    monkeypatch.setattr(read_history, "MAX_LINE", 200_000)
     with pytest.raises(BadHistory, match=f"{re.escape(form)}, line 3: longer than"):
         check_plain(path, CheckOptions())
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100, 1000, 1 << 20])
-def test_blocks_of_any_size_hold_the_same_lines(
-    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_of_any_size_hold_the_same_lines(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blank lines, a line longer than many blocks, and no newline at the end."""
     path = written(tmp_path, "h.edn", [*SEND, {**POLL[0], "error": "x" * 300}, POLL[1]])
     path.write_bytes(b"\n\n" + path.read_bytes().replace(b"\n", b"\n\n", 2)[:-1])
-    expected = list(lines.read(path, lines.Notes()))
+    expected = list(read_history.read(path, read_history.Notes()))
     assert [line.number for line in expected] == [3, 5, 7, 8]
-    monkeypatch.setattr(lines, "BLOCK", size)
-    assert list(lines.read(path, lines.Notes())) == expected
+    monkeypatch.setattr(read_history, "BLOCK", size)
+    assert list(read_history.read(path, read_history.Notes())) == expected
     if size <= 100:
-        monkeypatch.setattr(lines, "MAX_LINE", 250)
+        monkeypatch.setattr(read_history, "MAX_LINE", 250)
         with pytest.raises(BadHistory, match=r"h\.edn, line 7: longer than"):
-            list(lines.read(path, lines.Notes()))
+            list(read_history.read(path, read_history.Notes()))
 
 
 def test_deep_nesting_that_is_well_formed(tmp_path: Path) -> None:

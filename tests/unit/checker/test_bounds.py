@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from checker import cycles, schema
 from checker.check import check_plain
-from checker.ends import not_caught_up
+from checker.cycles import search
+from checker.kernels.ends import not_caught_up
+from checker.tables import schema
 from tests.unit.checker.cases import cases
 
 
@@ -17,7 +18,7 @@ def test_a_component_is_explained_up_to_its_size(
     monkeypatch: pytest.MonkeyPatch, name: str, most: int, shown: bool
 ) -> None:
     case = next(case for case in cases() if case.name == name)
-    monkeypatch.setattr(cycles, "EXPLAINED_MAX", most)
+    monkeypatch.setattr(search, "EXPLAINED_MAX", most)
     found = {anomaly.name: anomaly for anomaly in check_plain(case.path, case.options).anomalies}
     witnesses = found[name.split("/", maxsplit=1)[0]].witnesses
     assert [witness["scc-size"] for witness in witnesses] == [2]
@@ -26,10 +27,7 @@ def test_a_component_is_explained_up_to_its_size(
 
 def test_eight_processes_are_listed() -> None:
     meta = {"final_processes": {str(process): "ok" for process in range(9)}}
-    rows = [
-        {"op": 1, "process": p, "final": True, "key": 1, "position": 0, "log_start": 0, "end": 1}
-        for p in range(9)
-    ]
+    rows = [{"op": 1, "process": p, "final": True, "key": 1, "position": 0, "log_start": 0, "end": 1} for p in range(9)]
     said = not_caught_up(pa.Table.from_pylist(rows, schema.ENDS), meta)
     assert said is not None
     assert "of 9 of 9 clients (processes 0, 1, 2, 3, 4, 5, 6, 7) did not" in said

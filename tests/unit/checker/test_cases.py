@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker import deltas
 from checker.anomalies.table import ANOMALIES
 from checker.check import check_plain
+from checker.kernels import deltas
 from tests.unit.checker.cases import Case, cases, differences
 
 

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from checker import convert, ingest, parquet, progress
+from checker import convert
 from checker.check import check_plain
-from checker.lines import Notes
-from harness.model import codec, edn, edn_ops
+from checker.tables import export, ingest, progress
+from checker.tables.read_history import Notes
+from harness.model import codec
+from harness.model.edn import ops as edn_ops
+from harness.model.edn import reader
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.unit.checker import jepsen
 
 JEPSEN = sorted(jepsen.FOLDER.glob("*.edn.gz"))
@@ -48,7 +51,7 @@ def _lines(path: Path) -> list[str]:
 def _same(one: Path, other: Path) -> None:
     if _lines(one) == _lines(other):
         return
-    left, right = ([edn.loads(line) for line in _lines(path)] for path in (one, other))
+    left, right = ([reader.loads(line) for line in _lines(path)] for path in (one, other))
     assert len(left) == len(right)
     for place, (a, b) in enumerate(zip(left, right, strict=True)):
         assert edn_ops.same(a, b), place
@@ -103,9 +106,7 @@ def test_our_own_log_in_edn_and_back(tmp_path: Path) -> None:
     convert.to_edn(tmp_path / "run", tmp_path / "h.edn.gz", print)
     run = _imported(tmp_path / "h.edn.gz", tmp_path / "again")
     again = (run / "history" / "00000.jsonl").read_bytes()
-    assert [json.loads(line) for line in again.splitlines()[1:]] == [
-        json.loads(line) for line in log.splitlines()[1:]
-    ]
+    assert [json.loads(line) for line in again.splitlines()[1:]] == [json.loads(line) for line in log.splitlines()[1:]]
     convert.to_jsonl(tmp_path / "run", tmp_path / "h.jsonl", print)
     assert (tmp_path / "h.jsonl").read_bytes() == log
 
@@ -155,7 +156,7 @@ def test_a_torn_last_line_is_left_out_and_noted(tmp_path: Path) -> None:
 
 
 def _tables(folder: Path) -> Path:
-    parquet.write(JEPSEN[20], folder)
+    export.write(JEPSEN[20], folder)
     return folder
 
 
@@ -193,7 +194,7 @@ DAMAGE: dict[str, tuple[Any, str]] = {
 def test_damaged_tables_are_refused(tmp_path: Path, name: str) -> None:
     damage, message = DAMAGE[name]
     folder = _tables(tmp_path / "tables")
-    assert parquet.is_tables(folder)
+    assert export.is_tables(folder)
     damage(folder)
     with pytest.raises(BadHistory, match=message) as raised:
         check_plain(folder, CheckOptions())
@@ -215,9 +216,7 @@ def test_tables_keep_what_the_run_noted(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "history").mkdir(parents=True)
     (run / "events").mkdir()
-    (run / "history" / "00000.jsonl").write_bytes(
-        codec.header("r", 0, 1, 2) + b"".join(map(codec.encode, ops))
-    )
+    (run / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 1, 2) + b"".join(map(codec.encode, ops)))
     (run / "events" / "harness.jsonl").write_text('{"time_ns":1,"event":"trouble","detail":"too hot"}\n')
     convert.to_parquet(run, tmp_path / "tables", print)
     for path in (run, tmp_path / "tables", run / "tables"):

@@ -8,9 +8,9 @@ from itertools import pairwise
 import networkx as nx
 import pytest
 
-from checker.cycle_search import Adjacent, find, steps
-from checker.cycle_types import mask, name_of
-from checker.edges import RW, WR, WW
+from checker.cycles.edges import RW, WR, WW
+from checker.cycles.shortest import Adjacent, find, steps
+from checker.cycles.types import mask, name_of
 
 DATA = mask((WW, WR))
 SEEDS = 200

@@ -11,12 +11,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from checker import windows
-from checker.cycle_search import find
-from checker.cycle_types import IMPLIED, LEVELS, SPECS, WEAKER, mask, name_of
-from checker.edges import PROCESS, REALTIME, RW, WR, WW, Edges
-from checker.graph import Ops, components, places, process_edges, realtime_edges
-from checker.windows import Graph, Stored
+from checker.cycles import windows
+from checker.cycles.edges import PROCESS, REALTIME, RW, WR, WW, Edges
+from checker.cycles.graph import Ops, components, places, process_edges, realtime_edges
+from checker.cycles.shortest import find
+from checker.cycles.types import IMPLIED, LEVELS, SPECS, WEAKER, mask, name_of
+from checker.cycles.windows import Graph, Stored
 
 
 def _edges(rng: random.Random, ops: int, count: int, reach: int) -> Edges:
@@ -89,14 +89,10 @@ def _ops(rng: random.Random, count: int) -> Ops:
 def test_orders_between_ops(seed: int) -> None:
     rng = random.Random(seed)
     ops = _ops(rng, 60)
-    before = {
-        (a, b) for a in range(60) for b in range(60) if ops.ok[a] and ops.op[a] < ops.invoke[b] and a != b
-    }
+    before = {(a, b) for a in range(60) for b in range(60) if ops.ok[a] and ops.op[a] < ops.invoke[b] and a != b}
     reduced = set(zip(*(side.tolist() for side in realtime_edges(ops)), strict=True))
     assert reduced == {
-        (a, b)
-        for a, b in before
-        if not any((a, c) in before and (c, b) in before and ops.ok[c] for c in range(60))
+        (a, b) for a, b in before if not any((a, c) in before and (c, b) in before and ops.ok[c] for c in range(60))
     }
     assert set(zip(*(side.tolist() for side in process_edges(ops)), strict=True)) <= before
     source, target = (np.array([rng.randrange(60) for _ in range(25)]) for _ in range(2))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker import ingest
 from checker.check import judge
-from checker.source import in_memory
+from checker.tables import ingest
+from checker.tables.source import in_memory
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 from harness.model.options import CheckOptions
 

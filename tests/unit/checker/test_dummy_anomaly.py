@@ -8,8 +8,8 @@ import pytest
 
 from checker.anomalies import table
 from checker.anomalies.model import Anomaly
-from checker.bucket import Bucket
 from checker.check import check_plain
+from checker.kernels.bucket import Bucket
 from harness.model.options import CheckOptions
 from tests.unit.checker.cases import cases
 
@@ -24,6 +24,4 @@ def test_dummy(monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(case for case in cases() if case.name == "lost-write/negative")
     result = check_plain(case.path, CheckOptions())
     assert result.valid == "invalid"
-    assert [(found.name, found.witnesses) for found in result.anomalies] == [
-        ("three", ({"key": 1, "op": 5},))
-    ]
+    assert [(found.name, found.witnesses) for found in result.anomalies] == [("three", ({"key": 1, "op": 5},))]

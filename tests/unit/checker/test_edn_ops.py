@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.model import edn, edn_ops, edn_quick
-from harness.model.edn import Bag, Char, Keyword, Symbol, Tagged
+from harness.model.edn import fast_path, ops, reader
+from harness.model.edn.reader import Bag, Char, Keyword, Symbol, Tagged
 from harness.model.errors import BadHistory
 
 NAMES = st.from_regex(r"[a-z][a-z?*!-]{0,6}", fullmatch=True)
@@ -28,7 +28,7 @@ KEYS = st.one_of(st.integers(-3, 20), st.text(max_size=2), NAMES.map(Keyword), s
 def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
     for key, value in pairs:
-        edn.put(made, key, value)
+        reader.put(made, key, value)
     return made
 
 
@@ -47,24 +47,24 @@ ANY = st.recursive(
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ANY)
 def test_any_value_survives_json(value: Any) -> None:
-    data = orjson.loads(orjson.dumps(edn_ops.carry(value)))
-    assert edn_ops.same(edn_ops.uncarry(data), value)
+    data = orjson.loads(orjson.dumps(ops.carry(value)))
+    assert ops.same(ops.uncarry(data), value)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ANY, st.data())
 def test_the_quick_reader_gives_what_the_other_gives(value: Any, data: st.DataObject) -> None:
-    text = edn.dumps(value)
+    text = reader.dumps(value)
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(text)))
         text = text[:at] + data.draw(st.sampled_from([*' ,[]{}():"#\\;0-9a+.N/', "nil", ""])) + text[at + 1 :]
     try:
-        expected = edn.loads(text)
+        expected = reader.loads(text)
     except BadHistory as error:
         with pytest.raises(BadHistory, match=re.escape(str(error))):
-            edn_quick.loads(text)
+            fast_path.loads(text)
     else:
-        assert edn_ops.same(edn_quick.loads(text), expected)
+        assert ops.same(fast_path.loads(text), expected)
 
 
 # --- ops ------------------------------------------------------------------------------------------------
@@ -73,9 +73,7 @@ SMALL = st.integers(-2, 30)
 PAIR = st.tuples(SMALL, SMALL).map(list)
 MOPS = st.one_of(
     st.tuples(SMALL, SMALL).map(lambda kv: [Keyword("send"), *kv]),
-    st.tuples(SMALL, st.one_of(PAIR, st.tuples(st.none(), SMALL).map(list))).map(
-        lambda kv: [Keyword("send"), *kv]
-    ),
+    st.tuples(SMALL, st.one_of(PAIR, st.tuples(st.none(), SMALL).map(list))).map(lambda kv: [Keyword("send"), *kv]),
     st.just([Keyword("poll")]),
     st.dictionaries(SMALL, st.lists(PAIR, max_size=3), max_size=3).map(lambda held: [Keyword("poll"), held]),
 )
@@ -101,44 +99,40 @@ OPS = st.builds(_op, BIG, BIG, TYPES, st.integers(0, 40), USUAL)
 def odd_ops(draw: st.DrawFn) -> Any:
     """Ops with something in them that is not of the usual shape."""
     op = dict(draw(OPS))
-    for name in draw(
-        st.lists(st.sampled_from(["index", "value", "time", "process", "f", "type"]), max_size=2)
-    ):
+    for name in draw(st.lists(st.sampled_from(["index", "value", "time", "process", "f", "type"]), max_size=2)):
         op[Keyword(name)] = draw(ANY)
-    for name in draw(
-        st.lists(st.sampled_from(["error", "rebalance-log", "seek-to-beginning?", "x"]), max_size=2)
-    ):
+    for name in draw(st.lists(st.sampled_from(["error", "rebalance-log", "seek-to-beginning?", "x"]), max_size=2)):
         op[Keyword(name)] = draw(ANY)
     if draw(st.booleans()):
         op.pop(Keyword(draw(st.sampled_from(["index", "value", "time"]))))
     if isinstance(op.get("value"), list) and op["value"] and draw(st.booleans()):
         op[Keyword("value")] = [*op["value"], draw(ANY)]
-    return Tagged(edn_ops.RECORD, op) if draw(st.booleans()) else op
+    return Tagged(ops.RECORD, op) if draw(st.booleans()) else op
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPS, st.booleans())
 def test_the_usual_shape_is_read_quickly_and_alike(op: dict[Any, Any], record: bool) -> None:
-    form = Tagged(edn_ops.RECORD, op) if record else op
-    text = edn.dumps(form)
-    full = edn_ops.data_of(edn.loads(text), exact=True, record=record)
-    (quick,) = edn_quick.quick(text.encode())
+    form = Tagged(ops.RECORD, op) if record else op
+    text = reader.dumps(form)
+    full = ops.data_of(reader.loads(text), exact=True, record=record)
+    (quick,) = fast_path.quick(text.encode())
     if max(op["index"], op["time"]) < 10**18:
         assert quick == full
     assert quick is None or orjson.dumps(quick, option=orjson.OPT_SORT_KEYS) == orjson.dumps(
         full, option=orjson.OPT_SORT_KEYS
     )
-    assert edn_ops.same(edn.loads(edn_quick.text_of(full, record)), form)
+    assert ops.same(reader.loads(fast_path.text_of(full, record)), form)
 
 
 @settings(max_examples=4000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(odd_ops(), st.booleans())
 def test_any_op_comes_back_and_the_quick_way_never_disagrees(form: Any, record: bool) -> None:
-    text = edn.dumps(form)
-    full = edn_ops.data_of(edn.loads(text), exact=True, record=record)
+    text = reader.dumps(form)
+    full = ops.data_of(reader.loads(text), exact=True, record=record)
     line = orjson.loads(orjson.dumps(full))
-    assert edn_ops.same(edn.loads(edn_quick.text_of(line, record)), edn.loads(text))
-    for quick in edn_quick.quick(text.encode()):
+    assert ops.same(reader.loads(fast_path.text_of(line, record)), reader.loads(text))
+    for quick in fast_path.quick(text.encode()):
         if quick is not None:
             assert quick == {name: held for name, held in full.items() if name != "edn"}
 
@@ -146,13 +140,13 @@ def test_any_op_comes_back_and_the_quick_way_never_disagrees(form: Any, record: 
 @settings(max_examples=4000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPS, st.data())
 def test_damaged_text_is_read_alike_or_left_to_the_reader(op: dict[Any, Any], data: st.DataObject) -> None:
-    text = edn.dumps(op)
+    text = reader.dumps(op)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
         text = text[:at] + data.draw(st.sampled_from([*' ,[]{}():"#\\;0-9a+.', "nil", ""])) + text[at + 1 :]
-    (quick,) = edn_quick.quick(text.replace("\n", " ").encode())
+    (quick,) = fast_path.quick(text.replace("\n", " ").encode())
     if quick is not None:
-        assert quick == edn_ops.data_of(edn.loads(text))
+        assert quick == ops.data_of(reader.loads(text))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +164,9 @@ def test_damaged_text_is_read_alike_or_left_to_the_reader(op: dict[Any, Any], da
 def test_traps(value: str) -> None:
     """What looks almost usual is left to the reader, or read as the reader does."""
     text = f"{{:index 0, :time 1, :type :ok, :process 2, :f :txn, :value {value}}}"
-    (quick,) = edn_quick.quick(text.encode())
+    (quick,) = fast_path.quick(text.encode())
     if quick is not None:
-        assert quick == edn_ops.data_of(edn.loads(text))
+        assert quick == ops.data_of(reader.loads(text))
 
 
 def test_a_line_says_it_plainly() -> None:
@@ -180,7 +174,7 @@ def test_a_line_says_it_plainly() -> None:
         "{:index 0, :time 5, :type :ok, :process 1, :f :txn, :value [[:poll {3 [[0 :a]]}] [:send 3 [1 7]]], "
         ":rebalance-log [{:keys [3]}]}"
     )
-    assert edn_ops.data_of(edn.loads(text), exact=True) == {
+    assert ops.data_of(reader.loads(text), exact=True) == {
         "index": 0, "time_ns": 5, "process": 1, "type": "ok", "f": "txn",
         "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
         "extra": {"rebalance_log": [{"keys": [3]}]},

@@ -9,8 +9,8 @@ import pytest
 
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from checker.guarantees import GUARANTEES, promised
-from checker.jepsen import ALWAYS_ALLOWED
+from checker.kernels.jepsen_rules import ALWAYS_ALLOWED
+from checker.verdict.guarantees import GUARANTEES, promised
 from harness.model.options import Settings
 
 SAFE = Settings(

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker import ingest, schema
 from checker.check import check_plain
-from checker.coding import BASE, EMPTY, Coder, decoder
+from checker.tables import ingest, schema
+from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 
 HEADER = codec.header("r1", 0, 1, 2).decode().strip()
 

@@ -6,9 +6,9 @@ from itertools import groupby
 
 import pytest
 
-from checker import ingest
 from checker.check import judge
-from checker.source import in_memory
+from checker.tables import ingest
+from checker.tables.source import in_memory
 from harness.model.result import to_data
 from tests.unit.checker import jepsen
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checker.checks import log_model
-from checker.source import Source
+from checker.tables.source import Source
 from harness.model.options import CheckOptions
 from harness.model.result import Result
 
@@ -58,9 +58,7 @@ def test_a_divergence_is_invalid_whatever_else_was_not_done(tmp_path: Path) -> N
         ([DONE, {"event": "trouble", "detail": "n2 is gone"}], COUNTS, "n2 is gone"),
     ],
 )
-def test_what_a_clean_bill_needs(
-    tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, said: str
-) -> None:
+def test_what_a_clean_bill_needs(tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, said: str) -> None:
     found = judged(tmp_path, events, counts)
     assert found.valid == "unknown"
     assert any(said in reason for reason in found.reasons)

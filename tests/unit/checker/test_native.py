@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from checker import native, schema
 from checker.check import check_many, check_plain, judge
 from checker.checks import table
-from checker.ingest import of_ops
-from checker.source import in_memory
+from checker.tables import schema
+from checker.tables.ingest import of_ops
+from checker.tables.source import in_memory
+from checker.verdict import native
 from harness.model.errors import BadInput
 from harness.model.op import Op
 from harness.model.options import CheckOptions, Settings

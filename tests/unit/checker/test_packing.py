@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checker.packing import begins, empty, expand, joint_ranks, member, order, pack, ranks, tails
+from checker.tables.packing import begins, empty, expand, joint_ranks, member, order, pack, ranks, tails
 
 WIDE = 1 << 61
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checker.lines import Notes, read
+from checker.tables.read_history import Notes, read
 from harness.model.op import NEMESIS, Op
 from tests.unit.checker import jepsen
 from tests.unit.checker.plain import Plain, shaped_all

@@ -55,9 +55,7 @@ def test_the_segment_that_holds_the_recovery_point_and_those_behind_it(
         _start({"recovers": "point"}, [156]),
         _start({"recovers": "none"}, []),
         _start({"recovers": "any"}, [52]),
-        _start(
-            {"recovers": "all", "says": ["corrupt"]}, [0, 52], ("corrupt",)
-        ),  # cut off, the rest not looked at
+        _start({"recovers": "all", "says": ["corrupt"]}, [0, 52], ("corrupt",)),  # cut off, the rest not looked at
         _start({"recovers": "any", "ends": True, "says": ["malformed"]}, [], ("malformed",), ended=True),
         _start({"recovers": "any", "ends": True, "says": ["no-room|no-page"]}, [], ("no-page",), ended=True),
         {"do": "kill", "nodes": ["n1"]},

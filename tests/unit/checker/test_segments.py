@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checker import ingest, pieces, schema, segments, stored
 from checker.check import check_plain
+from checker.tables import ingest, join_segments, load, schema, segment_tables
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
@@ -23,8 +23,8 @@ BUCKETS = 3
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "PIECE_BYTES", 12_000)
-    monkeypatch.setattr(segments, "ROLL_BUCKETS", BUCKETS)
+    monkeypatch.setattr(join_segments, "PIECE_BYTES", 12_000)
+    monkeypatch.setattr(join_segments, "ROLL_BUCKETS", BUCKETS)
 
 
 def _log(folder: Path, lines: list[dict[str, Any]], segment: int = 100, torn: bool = False) -> Path:
@@ -54,7 +54,7 @@ def _without_completion(lines: list[dict[str, Any]], index: int) -> None:
 
 
 def _ops(folder: Path) -> pa.Table:
-    parts = stored.ops_columns(folder, *schema.OPS.names)
+    parts = load.ops_columns(folder, *schema.OPS.names)
     return pa.concat_tables([part.cast(schema.OPS) for part in parts])
 
 
@@ -63,7 +63,7 @@ def _rows(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"ops": _ops(folder).to_pylist()}
     for kind, form in schema.SPREAD.items():
         for bucket in range(BUCKETS):
-            table = stored.bucket_columns(folder, kind, bucket, *form.names)
+            table = load.bucket_columns(folder, kind, bucket, *form.names)
             found[f"{kind} {bucket}"] = table.to_pylist()
     for kind in schema.SMALL:
         found[kind] = pq.ParquetFile(folder / f"{kind}.parquet").read().to_pylist()
@@ -81,14 +81,14 @@ def _both(run: Path, rolled: int = 0) -> None:
     files = sorted((run / "history").iterdir())
     ingest.make(run, run / "one", BUCKETS)
     for file in files[:rolled]:
-        segments.roll(file, run / "tables")
-    found = segments._rolled(files[:-1], run / "tables")
+        join_segments.roll(file, run / "tables")
+    found = join_segments._rolled(files[:-1], run / "tables")
     assert len(found) == rolled
-    assert segments.in_pieces(files, run / "tables", BUCKETS, found, lambda text: None, None) is not None
+    assert join_segments.in_pieces(files, run / "tables", BUCKETS, found, lambda text: None, None) is not None
     assert _meta(run / "tables") == _meta(run / "one")
     assert _rows(run / "tables") == _rows(run / "one")
-    assert stored.texts(run / "tables") == stored.texts(run / "one")
-    assert not (run / "tables" / pieces.FOLDER).exists()
+    assert load.texts(run / "tables") == load.texts(run / "one")
+    assert not (run / "tables" / segment_tables.FOLDER).exists()
 
 
 @pytest.mark.parametrize("txn", [False, True])
@@ -138,9 +138,9 @@ def test_a_bad_line_is_told_as_ever(tmp_path: Path) -> None:
     run = _log(tmp_path, lines)
     with pytest.raises(BadHistory) as alone:
         ingest.make(run, run / "one", BUCKETS)
-    segments.roll(run / "history" / "00000.jsonl", run / "tables")
+    join_segments.roll(run / "history" / "00000.jsonl", run / "tables")
     with pytest.raises(BadHistory) as found:
-        segments.make(run, run / "tables", BUCKETS, lambda text: None)
+        join_segments.make(run, run / "tables", BUCKETS, lambda text: None)
     assert str(found.value) == str(alone.value)
 
 
@@ -148,15 +148,15 @@ def test_lines_of_another_hand(tmp_path: Path) -> None:
     lines = [{name: line[name] for name in reversed(line)} for line in _history(False)]
     run = _log(tmp_path, lines)
     files = sorted((run / "history").iterdir())
-    assert pieces.scan([str(files[0])]) is None
-    segments.roll(files[0], run / "tables")
+    assert segment_tables.scan([str(files[0])]) is None
+    join_segments.roll(files[0], run / "tables")
     assert check_plain(run, CheckOptions()).valid == "valid"
 
 
 def test_rolled_parts_are_used(tmp_path: Path) -> None:
     run = _log(tmp_path, _history(True))
     for file in sorted((run / "history").iterdir())[:-1]:
-        segments.roll(file, run / "tables")
+        join_segments.roll(file, run / "tables")
     part = run / "tables" / "ops" / "00000-00000.parquet"
     before = part.stat().st_mtime_ns
     assert check_plain(run, CheckOptions()).valid == "valid"

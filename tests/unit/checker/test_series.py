@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from checker import ingest, lag, series, statistics
-from checker.bucket import Bucket, Data
-from checker.packing import empty
+from checker.kernels import lag, series, statistics
+from checker.kernels.bucket import Bucket, Data
+from checker.tables import ingest
+from checker.tables.packing import empty
 from harness.model.history import history
 from harness.model.op import Op, polls, sends
 from harness.model.options import CheckOptions
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 
 SEEDS = range(6)
 
@@ -32,10 +33,8 @@ def oks(ops: list[Op]) -> list[Op]:
 
 
 def plain_lags(ops: list[Op]) -> Iterator[tuple[int, int, Any, int]]:
-    """(time, process, key, lag) of every `ok` poll and key, straight from its definition (checker.series)."""
-    known = [
-        (key, offset, op.time_ns) for op in oks(ops) for key, offset, _ in sends(op) if offset is not None
-    ]
+    """(time, process, key, lag) of every `ok` poll and key, straight from its definition (checker.kernels.series)."""
+    known = [(key, offset, op.time_ns) for op in oks(ops) for key, offset, _ in sends(op) if offset is not None]
     joined = history(ops)
     places: dict[int, dict[Any, int]] = {}
     for position, op in enumerate(ops):
@@ -141,7 +140,7 @@ def test_consume_counts_and_intermediate_reads(seed: int) -> None:
 
 def test_statistics_of_a_whole_history() -> None:
     from checker.check import judge
-    from checker.source import in_memory
+    from checker.tables.source import in_memory
 
     ops = simulate(3, ops=200)
     figures = judge(in_memory(ingest.of_ops(ops)), CheckOptions()).statistics

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from checker.anomalies.stale_send import _latest_before
-from checker.packing import pack
+from checker.tables.packing import pack
 
 
 @pytest.mark.parametrize("spread", [9, 1 << 61])

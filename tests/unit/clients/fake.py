@@ -15,7 +15,7 @@ from harness.clients.api import BEGINNING, END, Batch, ClientError, Delivery, Re
 from harness.clients.queue import QueueClient
 from harness.clients.settings import Settings, settings
 from harness.model.op import Op, invoke
-from harness.sim.log import SimLog
+from harness.sim.queue.log import SimLog
 
 
 class FakeLibrary:

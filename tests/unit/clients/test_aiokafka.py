@@ -10,10 +10,10 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka import errors as theirs
 
-from harness.clients import aiokafka_config, aiokafka_group
-from harness.clients.aiokafka import Aiokafka, AiokafkaConsumer, problem
-from harness.clients.aiokafka_group import Listener
-from harness.clients.aiokafka_loop import Loop
+from harness.clients.aiokafka import config, group
+from harness.clients.aiokafka.group import Listener
+from harness.clients.aiokafka.library import Aiokafka, AiokafkaConsumer, problem
+from harness.clients.aiokafka.loop import Loop
 from harness.clients.api import ClientError
 from harness.clients.errors import outcome
 from harness.clients.settings import Settings, settings
@@ -28,12 +28,12 @@ def made(**given: Any) -> Settings:
 
 
 def test_options() -> None:
-    plain = aiokafka_config.producer(made(acks="1", request_timeout_s=2, producer_config={"linger.ms": "7"}))
+    plain = config.producer(made(acks="1", request_timeout_s=2, producer_config={"linger.ms": "7"}))
     assert (plain["acks"], plain["request_timeout_ms"], plain["linger_ms"]) == (1, 2000, 7)
     assert plain["enable_idempotence"] is False and "transactional_id" not in plain
-    txn = aiokafka_config.producer(made(txn=True))
+    txn = config.producer(made(txn=True))
     assert (txn["acks"], txn["transactional_id"], txn["enable_idempotence"]) == ("all", "r-3", True)
-    consumer = aiokafka_config.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
+    consumer = config.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
     assert (consumer["group_id"], consumer["enable_auto_commit"], consumer["check_crcs"]) == (
         "r-group", True, False,
     )  # fmt: skip
@@ -79,13 +79,13 @@ def test_it_has_nothing_against_what_it_can_do() -> None:
     ],
 )
 def test_errors(raised: BaseException, expected: tuple[str, str]) -> None:
-    found = aiokafka_config.converted(raised)
+    found = config.converted(raised)
     assert (found.code, found.kind) == expected
 
 
 def test_errors_prove_no_more_than_they_do() -> None:
     def judged(situation: Any, raised: BaseException) -> str:
-        return outcome(situation, aiokafka_config.converted(raised), retries_off=False)
+        return outcome(situation, config.converted(raised), retries_off=False)
 
     assert judged("send", theirs.MessageSizeTooLargeError("big")) == "fail"  # never queued
     assert judged("send", theirs.KafkaConnectionError("gone")) == "fail"
@@ -225,7 +225,7 @@ def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_
 
 
 def test_a_poll_that_never_comes_holds_a_group_up_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiokafka_group, "HANDOVER_S", 0.01)
+    monkeypatch.setattr(group, "HANDOVER_S", 0.01)
 
     async def scenario() -> None:
         listener = Listener(FakeConsumer())

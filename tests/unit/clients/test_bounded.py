@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.clients.api import ClientError
-from harness.clients.bounded import bounded, stuck
+from harness.clients.call_timeout import bounded, stuck
 
 PATIENCE_S = 5.0
 

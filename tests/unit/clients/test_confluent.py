@@ -11,9 +11,9 @@ import confluent_kafka as ck
 import pytest
 
 from harness.clients.api import ClientError, Record
-from harness.clients.confluent import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
-from harness.clients.confluent_admin import ConfluentAdmin
-from harness.clients.confluent_config import consumer_config, converted, producer_config
+from harness.clients.confluent.admin import ConfluentAdmin
+from harness.clients.confluent.config import consumer_config, converted, producer_config
+from harness.clients.confluent.library import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.confluent_config import consumer_config, producer_config
+from harness.clients.confluent.config import consumer_config, producer_config
 from harness.clients.connection import hidden, load
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
-from harness.plan import make
+from harness.plan.test_plan import make
 
 
 def written(folder: Path, text: str) -> Path:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.clients import java_config
 from harness.clients.api import Batch, ClientError, Record
 from harness.clients.errors import outcome
-from harness.clients.java import JavaConsumer
-from harness.clients.java_machine import Machine
-from harness.clients.java_records import parsed
+from harness.clients.java import config
+from harness.clients.java.library import JavaConsumer
+from harness.clients.java.machine import Machine
+from harness.clients.java.records import parsed
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
 
@@ -52,19 +52,19 @@ def test_what_is_not_a_record_is_refused(damaged: str) -> None:
 
 
 def test_producer_properties() -> None:
-    made = java_config.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
+    made = config.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
     assert made["acks"] == "1"
     assert made["retries"] == "0"
     assert made["enable.idempotence"] == "false"
     assert int(made["delivery.timeout.ms"]) >= int(made["request.timeout.ms"])
     assert "transactional.id" not in made
-    txn = java_config.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
+    txn = config.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
     assert (txn["transactional.id"], txn["enable.idempotence"], txn["linger.ms"]) == ("r-3", "true", "5")
 
 
 def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
-    classic = java_config.consumer(settings(BASE))
-    new = java_config.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
+    classic = config.consumer(settings(BASE))
+    new = config.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
     assert "session.timeout.ms" in classic
     assert "session.timeout.ms" not in new
 
@@ -72,7 +72,7 @@ def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
 @pytest.mark.parametrize("name", ["group.id", "transactional.id"])
 def test_what_the_harness_sets_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match=name):
-        java_config.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
+        config.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
     ],
 )  # fmt: skip
 def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
-    found = java_config.error(code, name, "text", retriable)
+    found = config.error(code, name, "text", retriable)
     assert (found.code, found.kind) == expected
 
 

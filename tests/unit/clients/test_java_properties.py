@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients import java_properties
+from harness.clients.java import properties
 from harness.model.errors import BadInput
 
 
 def test_lines_comments_and_variables(tmp_path: Path) -> None:
     path = tmp_path / "c.properties"
     path.write_text('# how\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=P required password="${P}";\n')
-    assert java_properties.load(path, {"P": "hush"}) == {
+    assert properties.load(path, {"P": "hush"}) == {
         "security.protocol": "SASL_SSL",
         "sasl.jaas.config": 'P required password="hush";',
     }
@@ -31,6 +31,6 @@ def test_what_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "c.properties"
     path.write_text(text)
     with pytest.raises(BadInput, match=said):
-        java_properties.load(path, {})
+        properties.load(path, {})
     with pytest.raises(BadInput, match="cannot be read"):
-        java_properties.load(tmp_path / "none", {})
+        properties.load(tmp_path / "none", {})

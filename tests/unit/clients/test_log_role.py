@@ -7,10 +7,10 @@ import struct
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from checker.disk.records import records
-from harness.clients import log_wire as wire
 from harness.clients.api import ClientError
-from harness.clients.log_batches import encode, encode_old, visible, whole
+from harness.clients.log_model.batches import encode, encode_old, visible, whole
+from harness.protocol import requests as wire
+from harness.protocol.records import records
 
 TRIPLES = (
     (1_700_000_000_000, "k", "v"),
@@ -32,9 +32,7 @@ def test_a_batch_holds_what_was_put_in(codec: str) -> None:
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 2, 11)
     assert batch.transactional and batch.max_timestamp == TRIPLES[2][0]
     texts = [(one.offset, one.timestamp, one.key, one.value) for one in records(batch)]
-    assert [(offset, stamp) for offset, stamp, _, _ in texts] == [
-        (40 + n, t[0]) for n, t in enumerate(TRIPLES)
-    ]
+    assert [(offset, stamp) for offset, stamp, _, _ in texts] == [(40 + n, t[0]) for n, t in enumerate(TRIPLES)]
     assert visible([batch], 41, []) == [[41, *TRIPLES[1]], [42, *TRIPLES[2]]]
 
 
@@ -68,9 +66,7 @@ def test_aborted_transactions_are_hidden_and_committed_ones_are_not() -> None:
     def sent(base: int, producer: int) -> bytes:
         return placed(encode(((0, "k", str(base)),), "none", producer, 0, 0, True), base)
 
-    data = (
-        sent(0, 1) + sent(1, 2) + marker(2, 1, False) + sent(3, 1) + marker(4, 2, True) + marker(5, 1, True)
-    )
+    data = sent(0, 1) + sent(1, 2) + marker(2, 1, False) + sent(3, 1) + marker(4, 2, True) + marker(5, 1, True)
     batches = list(whole(data, checked=False))
     assert [row[0] for row in visible(batches, 0, [(1, 0)])] == [1, 3]
     assert [row[0] for row in visible(batches, 0, [])] == [0, 1, 3]

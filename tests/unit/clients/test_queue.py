@@ -337,9 +337,7 @@ def test_an_abortable_commit_is_aborted_and_fails() -> None:
     assert driver.library.log.read(1, 0, 9, "read_committed")[0] == []
 
 
-@pytest.mark.parametrize(
-    "error", [FENCED, ClientError("UNKNOWN", "?"), ClientError("_FENCED", "done", "fatal")]
-)
+@pytest.mark.parametrize("error", [FENCED, ClientError("UNKNOWN", "?"), ClientError("_FENCED", "done", "fatal")])
 def test_any_other_trouble_with_a_commit_is_info(error: ClientError) -> None:
     driver = Driver(txn=True)
     driver.library.errors["commit"] = [error]

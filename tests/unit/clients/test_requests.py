@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clients import confluent_changes, requests
 from harness.clients.api import ClientError
+from harness.clients.confluent import changes
+from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import settings
-from harness.clients.storm import Storm
+from harness.protocol import admin_requests
 from tests.unit.clients.fake import FakeLibrary
 
 # As the tables of the protocol guide spell it out: header, timeout, one topic of one partition, two replicas.
@@ -31,12 +32,12 @@ def answer(code: int, said: str, partitions: bytes = b"\x01") -> bytes:
 
 
 def test_requests_are_those_of_the_protocol_guide() -> None:
-    assert requests.reassign_request({("t", 5): (2, 1)}, 1.0) == REASSIGN
-    assert requests.unregister_request(4) == UNREGISTER
+    assert admin_requests.reassign_request({("t", 5): (2, 1)}, 1.0) == REASSIGN
+    assert admin_requests.unregister_request(4) == UNREGISTER
 
 
 def test_partitions_stand_under_their_topics() -> None:
-    many = requests.reassign_request({("a", 0): (1,), ("b", 0): (1,), ("a", 1): (2,)}, 1.0)
+    many = admin_requests.reassign_request({("a", 0): (1,), ("b", 0): (1,), ("a", 1): (2,)}, 1.0)
     tail = many[len(REASSIGN) - len(bytes.fromhex("02 02 74 02 00000005 03 00000002 00000001 00 00 00")) :]
     one, two = (bytes.fromhex(f"0000000{n}") for n in (1, 2))
     zero = bytes(4)
@@ -48,20 +49,20 @@ def test_partitions_stand_under_their_topics() -> None:
 
 @pytest.mark.parametrize(("number", "coded"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02")])
 def test_varints(number: int, coded: str) -> None:
-    assert requests.varint(number) == bytes.fromhex(coded)
+    assert admin_requests.varint(number) == bytes.fromhex(coded)
 
 
 def test_errors_of_answers() -> None:
-    assert requests.reassign_answer(answer(0, "")) == (0, "")
-    assert requests.reassign_answer(answer(41, "not me")) == (41, "not me")
+    assert admin_requests.reassign_answer(answer(0, "")) == (0, "")
+    assert admin_requests.reassign_answer(answer(41, "not me")) == (41, "not me")
     partition = b"\x02\x02t\x02" + struct.pack(">ih", 5, 39) + b"\x03no" + b"\0\0"
-    assert requests.reassign_answer(answer(0, "", partition)) == (39, "t-5: no")
-    assert requests.unregister_answer(answer(102, "gone")) == (102, "gone")
+    assert admin_requests.reassign_answer(answer(0, "", partition)) == (39, "t-5: no")
+    assert admin_requests.unregister_answer(answer(102, "gone")) == (102, "gone")
     for cut in (answer(0, "", partition)[:-6], b"", answer(3, "cut")[:13]):
         with pytest.raises(ValueError, match="cut short"):
-            requests.reassign_answer(cut)
+            admin_requests.reassign_answer(cut)
     with pytest.raises(ValueError, match="cut short"):
-        requests.unregister_answer(b"\0\0")
+        admin_requests.unregister_answer(b"\0\0")
 
 
 class Broker:
@@ -88,7 +89,7 @@ def test_the_wrong_controller_is_asked_again() -> None:
     def cluster(timeout_s: float) -> dict[str, object]:
         return {"controller": 1, "brokers": {1: broker.address}}
 
-    confluent_changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
+    changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
     assert len(broker.taken) == 2
     assert broker.taken[0][:2] == REASSIGN[:2]
 
@@ -100,9 +101,9 @@ def test_a_refusal_is_told_by_its_name() -> None:
         return {"controller": None, "brokers": {1: broker.address}}
 
     with pytest.raises(ClientError, match="INVALID_REPLICA_ASSIGNMENT: no such broker"):
-        confluent_changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
+        changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
     with pytest.raises(ClientError, match="no broker is known"):
-        confluent_changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
+        changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
 
 
 def _until(what: Callable[[], bool]) -> None:

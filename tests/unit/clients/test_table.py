@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness.clients.api import ClientError
-from harness.clients.bounded import bounded
+from harness.clients.call_timeout import bounded
 from harness.clients.queue import open_client
 from harness.clients.table import ADMINS, CLIENTS, admin_opener, library_of, opener
 from harness.model.errors import BadInput

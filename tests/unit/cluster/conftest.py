@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cluster import namespaces
+from harness.cluster.local import namespaces
 from tests.conftest import absent
 
 

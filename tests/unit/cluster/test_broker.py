@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import broker, layout, storage, zookeeper
-from harness.cluster.broker import Node
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
+from harness.cluster.distribution import broker_config, zookeeper
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.local import layout, storage_format
 from harness.model.errors import BadInput
 
 
@@ -23,12 +24,12 @@ def parsed(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("count", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 5)])
 def test_an_odd_number_of_nodes_votes(count: int, voters: int) -> None:
-    assert len(broker.controllers(nodes(count))) == voters
+    assert len(broker_config.controllers(nodes(count))) == voters
 
 
 def test_three_nodes_are_brokers_and_controllers() -> None:
     three = nodes(3)
-    told = parsed(broker.properties(three[1], three, "4.1.1", "/d", {}))
+    told = parsed(broker_config.properties(three[1], three, "4.1.1", "/d", {}))
     assert told["process.roles"] == "broker,controller"
     assert told["node.id"] == "2"
     assert told["controller.quorum.voters"] == "1@10.64.1.1:9093,2@10.64.1.2:9093,3@10.64.1.3:9093"
@@ -43,29 +44,27 @@ def test_three_nodes_are_brokers_and_controllers() -> None:
 
 def test_a_fourth_node_is_a_broker_only() -> None:
     four = nodes(4)
-    told = parsed(broker.properties(four[3], four, "4.1.1", "/d", {}))
+    told = parsed(broker_config.properties(four[3], four, "4.1.1", "/d", {}))
     assert told["process.roles"] == "broker"
     assert "CONTROLLER://" not in told["listeners"]
     assert "4@" not in told["controller.quorum.voters"]
 
 
 def test_one_node_replicates_to_itself_only() -> None:
-    told = parsed(broker.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {}))
-    assert {value for key, value in told.items() if "replication.factor" in key or key.endswith("isr")} == {
-        "1"
-    }
+    told = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {}))
+    assert {value for key, value in told.items() if "replication.factor" in key or key.endswith("isr")} == {"1"}
     assert told["min.insync.replicas"] == "1"
 
 
 def test_a_second_listener_is_advertised_outside() -> None:
     node = Node("n1", 1, "10.64.1.1", 9092, 9093, outside_port=4711, forward_port=9094)
-    told = parsed(broker.properties(node, [node], "4.1.1", "/d", {}))
+    told = parsed(broker_config.properties(node, [node], "4.1.1", "/d", {}))
     assert told["listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://10.64.1.1:9094,CONTROLLER://10.64.1.1:9093"
     assert told["advertised.listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://127.0.0.1:4711"
 
 
 def test_overrides_win() -> None:
-    told = parsed(broker.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {"min.insync.replicas": "7"}))
+    told = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {"min.insync.replicas": "7"}))
     assert told["min.insync.replicas"] == "7"
 
 
@@ -83,30 +82,27 @@ def test_overrides_win() -> None:
 )
 def test_overrides_that_would_break_the_cluster_are_refused(key: str, value: str) -> None:
     with pytest.raises(BadInput, match="--broker-config"):
-        broker.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {key: value})
+        broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {key: value})
 
 
 def test_share_groups_are_for_version_4_on() -> None:
-    old, new = (broker.properties(nodes(1)[0], nodes(1), version, "/d", {}) for version in ("3.9.1", "4.1.1"))
+    old, new = (broker_config.properties(nodes(1)[0], nodes(1), version, "/d", {}) for version in ("3.9.1", "4.1.1"))
     assert "share." not in old and "share." in new
 
 
 def test_with_zookeeper_a_broker_knows_nothing_of_a_quorum() -> None:
     places = layout.isolated(3, 0, "zookeeper")
     connect = zookeeper.connect(places.zookeepers)
-    told = parsed(broker.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
+    told = parsed(broker_config.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
     assert told["zookeeper.connect"] == "10.64.1.201:2181,10.64.1.202:2181,10.64.1.203:2181"
     assert (told["broker.id"], told["zookeeper.session.timeout.ms"]) == ("2", "3000")
     assert told["listeners"] == "INSIDE://10.64.1.2:9092"
-    assert (
-        not {"process.roles", "node.id", "controller.quorum.voters", "broker.session.timeout.ms"}
-        & told.keys()
-    )
+    assert not {"process.roles", "node.id", "controller.quorum.voters", "broker.session.timeout.ms"} & told.keys()
 
 
 def test_a_node_that_only_controls_advertises_nothing() -> None:
     places = layout.isolated(3, 3, "kraft")
-    told = parsed(broker.properties(places.controllers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    told = parsed(broker_config.properties(places.controllers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
     assert (told["process.roles"], told["node.id"]) == ("controller", "4")
     assert told["controller.quorum.voters"] == "4@10.64.1.101:9093,5@10.64.1.102:9093,6@10.64.1.103:9093"
     assert told["listeners"] == "CONTROLLER://10.64.1.101:9093"
@@ -116,32 +112,32 @@ def test_a_node_that_only_controls_advertises_nothing() -> None:
 
 def test_a_broker_beside_controllers_does_not_vote() -> None:
     places = layout.isolated(3, 1, "kraft")
-    told = parsed(broker.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    told = parsed(broker_config.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
     assert (told["process.roles"], told["controller.quorum.voters"]) == ("broker", "4@10.64.1.101:9093")
     assert told["listeners"] == "INSIDE://10.64.1.1:9092"
 
 
 def test_a_version_without_kraft_is_refused_without_zookeepers() -> None:
     with pytest.raises(BadInput, match=r"ready from 3\.3\.1 on; use --metadata zookeeper"):
-        broker.properties(nodes(1)[0], nodes(1), "2.8.2", "/d", {})
+        broker_config.properties(nodes(1)[0], nodes(1), "2.8.2", "/d", {})
 
 
 def test_logging_follows_the_version() -> None:
-    assert broker.log_config("4.1.1", "/l")[0] == "log4j2.properties"
-    assert broker.log_config("3.9.1", "/l")[0] == "log4j.properties"
+    assert broker_config.log_config("4.1.1", "/l")[0] == "log4j2.properties"
+    assert broker_config.log_config("3.9.1", "/l")[0] == "log4j.properties"
     jars, java = Jars("3.9.1", Path("/j"), ("a.jar",)), Java("/bin/java", 17, "/", "17")
-    assert "-Dlog4j.configuration=file:/x/log4j.properties" in broker.java_argv(
+    assert "-Dlog4j.configuration=file:/x/log4j.properties" in broker_config.java_argv(
         java, jars, "/x/log4j.properties", "kafka.Kafka", []
     )
-    argv = broker.java_argv(java, jars, "/x/log4j2.properties", "kafka.Kafka", ["p"])
+    argv = broker_config.java_argv(java, jars, "/x/log4j2.properties", "kafka.Kafka", ["p"])
     assert "-Dlog4j2.configurationFile=file:/x/log4j2.properties" in argv
     assert argv[-4:] == ["-cp", "/j/a.jar", "kafka.Kafka", "p"]
 
 
 def test_storage_is_named_after_its_node(tmp_path: Path) -> None:
-    made = storage.Template({"version": "1", "cluster.id": "x", "node.id": "1", "directory.id": "y"}, b"seed")
-    storage.write(made, tmp_path / "n2", "cluster", 2)
-    storage.write(made, tmp_path / "n3", "cluster", 3)
+    made = storage_format.Template({"version": "1", "cluster.id": "x", "node.id": "1", "directory.id": "y"}, b"seed")
+    storage_format.write(made, tmp_path / "n2", "cluster", 2)
+    storage_format.write(made, tmp_path / "n3", "cluster", 3)
     two, three = (parsed((tmp_path / name / "meta.properties").read_text()) for name in ("n2", "n3"))
     assert (two["cluster.id"], two["node.id"], three["node.id"]) == ("cluster", "2", "3")
     assert two["directory.id"] != three["directory.id"]
@@ -149,12 +145,12 @@ def test_storage_is_named_after_its_node(tmp_path: Path) -> None:
 
 
 def test_old_storage_has_no_directory_id_and_no_checkpoint(tmp_path: Path) -> None:
-    storage.write(storage.Template({"version": "1", "node.id": "1"}, None), tmp_path / "n2", "cluster", 2)
+    storage_format.write(storage_format.Template({"version": "1", "node.id": "1"}, None), tmp_path / "n2", "cluster", 2)
     assert "directory.id" not in (tmp_path / "n2" / "meta.properties").read_text()
     assert not (tmp_path / "n2" / "bootstrap.checkpoint").exists()
 
 
 def test_ids_are_kafka_uuids() -> None:
     for _ in range(200):
-        text = storage.random_id()
+        text = storage_format.random_id()
         assert len(text) == 22 and not text.startswith("-")

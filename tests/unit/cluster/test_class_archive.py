@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import class_archive, java
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
+from harness.cluster.distribution import cds_archive, java
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
 from harness.model.errors import Missing
 
 JARS, JAVA = Jars("4.1.1", Path("/j"), ("a.jar",)), Java("/bin/java", 17, "/", "17.0.1")
@@ -35,9 +35,9 @@ def test_it_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(argv[-1])
         return writes(argv, env)
 
-    monkeypatch.setattr(class_archive, "_run", run)
+    monkeypatch.setattr(cds_archive, "_run", run)
     said: list[str] = []
-    flags = [class_archive.of_kafka(JAVA, JARS, said.append) for _ in range(2)]
+    flags = [cds_archive.of_kafka(JAVA, JARS, said.append) for _ in range(2)]
     (archive,) = cache.glob("*.jsa")
     assert made == ["4.1.1"] and len(said) == 1 and "once" in said[0]
     assert flags[0] == flags[1] and flags[0][0] == f"-XX:SharedArchiveFile={archive}"
@@ -46,18 +46,16 @@ def test_it_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_that_cannot_be_made_is_tried_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr(
-        class_archive, "_run", lambda argv, env: (made.append(argv) or "no such option", True)
-    )
-    assert [class_archive.of_kafka(JAVA, JARS, print) for _ in range(2)] == [(), ()]
+    monkeypatch.setattr(cds_archive, "_run", lambda argv, env: (made.append(argv) or "no such option", True))
+    assert [cds_archive.of_kafka(JAVA, JARS, print) for _ in range(2)] == [(), ()]
     assert len(made) == 1
     (failed,) = cache.glob("*.failed")
     assert failed.read_text() == "no such option"
 
 
 def test_one_that_took_too_long_may_be_half_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "_run", lambda argv, env: (writes(argv, env)[0], False))
-    assert class_archive.of_kafka(JAVA, JARS, print) == ()
+    monkeypatch.setattr(cds_archive, "_run", lambda argv, env: (writes(argv, env)[0], False))
+    assert cds_archive.of_kafka(JAVA, JARS, print) == ()
     assert not list(cache.glob("*.jsa"))
 
 
@@ -66,14 +64,14 @@ def test_a_cache_that_is_none_does_not_keep_spark_from_starting(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
-    assert class_archive.of_spark(JAVA) == ()
+    assert cds_archive.of_spark(JAVA) == ()
 
 
 def test_each_java_and_class_path_has_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "_run", writes)
+    monkeypatch.setattr(cds_archive, "_run", writes)
     newer, other = Java("/bin/java", 17, "/", "17.0.2"), Jars("4.1.1", Path("/k"), ("a.jar",))
     for found, fetched in ((JAVA, JARS), (newer, JARS), (JAVA, other)):
-        class_archive.of_kafka(found, fetched, print)
+        cds_archive.of_kafka(found, fetched, print)
     assert len(list(cache.glob("*.jsa"))) == 3
 
 
@@ -82,17 +80,15 @@ def test_of_spark_the_last_three_stay(cache: Path, monkeypatch: pytest.MonkeyPat
     for age in range(1, 6):
         (cache / f"spark-old-{age}.jsa").write_text("")
         os.utime(cache / f"spark-old-{age}.jsa", (1000 - age, 1000 - age))
-    monkeypatch.setattr(class_archive, "_run", writes)
-    assert class_archive.of_spark(JAVA) == ()
-    class_archive.make_spark(JAVA, print)
-    assert class_archive.of_spark(JAVA)
+    monkeypatch.setattr(cds_archive, "_run", writes)
+    assert cds_archive.of_spark(JAVA) == ()
+    cds_archive.make_spark(JAVA, print)
+    assert cds_archive.of_spark(JAVA)
     kept = {path.name for path in cache.glob("spark-*.jsa")}
     assert len(kept) == 3 and {"spark-old-1.jsa", "spark-old-2.jsa"} < kept
 
 
-def test_a_jvm_maps_what_another_wrote_and_bears_what_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_jvm_maps_what_another_wrote_and_bears_what_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         found = java.find()
     except Missing as error:
@@ -101,23 +97,23 @@ def test_a_jvm_maps_what_another_wrote_and_bears_what_is_none(
         absent(str(error))
     to = tmp_path / "some.jsa"
     monkeypatch.setenv("HARNESS_CLASSES_TO", str(to))
-    _java(found, *class_archive.of_spark(found))
+    _java(found, *cds_archive.of_spark(found))
     assert to.stat().st_size > 100_000
-    using = class_archive._using(to)
+    using = cds_archive._using(to)
     assert "shared objects file (top)" in _java(found, "-Xlog:class+load=info", *using)
     assert _java(found, *using) == _java(found) and "version" in _java(found)
     other = tmp_path / "other.jsa"
     other.write_text("no archive")
-    assert _java(found, *class_archive._using(other)) == _java(found)
+    assert _java(found, *cds_archive._using(other)) == _java(found)
 
 
 def test_one_that_is_cut_short_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "_run", writes)
-    class_archive.make_spark(JAVA, print)
-    assert class_archive.of_spark(JAVA)
+    monkeypatch.setattr(cds_archive, "_run", writes)
+    cds_archive.make_spark(JAVA, print)
+    assert cds_archive.of_spark(JAVA)
     (archive,) = cache.glob("*.jsa")
     archive.write_text("clas")
-    assert class_archive.of_spark(JAVA) == ()
+    assert cds_archive.of_spark(JAVA) == ()
 
 
 def _java(found: Java, *flags: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import clockshim
-from harness.cluster.clocks import Clocks
+from harness.cluster.local import clock_library
+from harness.cluster.local.clocks import Clocks
 from tests.conftest import absent
 
 READ = """
@@ -22,7 +22,7 @@ for line in iter(input, "end"):
 
 @pytest.fixture
 def clocks(tmp_path: Path) -> Clocks:
-    if why := clockshim.why_not():
+    if why := clock_library.why_not():
         absent(why)
     return Clocks(lambda name: tmp_path, lambda name: None)
 
@@ -96,7 +96,7 @@ def test_the_log_says_what_time_the_server_has(tmp_path: Path) -> None:
 
 
 def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cluster.clocks._SAYS_WITHIN_S", 0.05)
+    monkeypatch.setattr("harness.cluster.local.clocks._SAYS_WITHIN_S", 0.05)
 
     def refused(name: str) -> None:
         raise ConnectionRefusedError
@@ -106,4 +106,4 @@ def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pyt
 
 def test_another_machine_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert "riscv64" in clockshim.why_not()
+    assert "riscv64" in clock_library.why_not()

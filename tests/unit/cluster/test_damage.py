@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import batches, damage
+from harness.cluster.local import file_damage, segment_batches
 
 BATCH = 100  # bytes
 
@@ -47,7 +47,7 @@ def test_only_what_is_named_is_touched(
     data: Path, kind: str, touched: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = _files(data)
-    assert damage.main([kind, str(data), "r-", "7"]) == 0
+    assert file_damage.main([kind, str(data), "r-", "7"]) == 0
     now = _files(data)
     assert {name for name in before if now.get(name) != before[name]} == touched
     assert json.loads(capsys.readouterr().out)
@@ -56,41 +56,41 @@ def test_only_what_is_named_is_touched(
 @pytest.mark.parametrize("seed", range(20))
 def test_every_flip_is_one_bit_that_a_checksum_covers(data: Path, seed: int) -> None:
     before = (data / "r-0-1/0.log").read_bytes()
-    done = damage.flip_bits(data, "r-", random.Random(seed))
+    done = file_damage.flip_bits(data, "r-", random.Random(seed))
     changed = [old ^ new for old, new in zip(before, (data / "r-0-1/0.log").read_bytes(), strict=True)]
     assert [place for place, byte in enumerate(changed) if byte] == done["flipped"]
-    assert all(place % BATCH >= batches.COVERED_AT for place in done["flipped"])
+    assert all(place % BATCH >= segment_batches.COVERED_AT for place in done["flipped"])
     assert all(byte.bit_count() == 1 for byte in changed if byte)
 
 
 def test_what_is_covered_ends_where_batches_do() -> None:
-    assert batches.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
-    assert batches.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
-    assert batches.covered(_batches(100) + bytes(200)) == [range(21, 100)]
-    assert batches.covered(b"") == []
+    assert segment_batches.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
+    assert segment_batches.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
+    assert segment_batches.covered(_batches(100) + bytes(200)) == [range(21, 100)]
+    assert segment_batches.covered(b"") == []
 
 
-@pytest.mark.parametrize("kind", damage.KINDS)
+@pytest.mark.parametrize("kind", file_damage.KINDS)
 def test_where_there_is_nothing_nothing_is_done(tmp_path: Path, kind: str) -> None:
-    assert damage.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
+    assert file_damage.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
 
 
 def test_what_is_erased_is_as_empty_as_after_formatting(data: Path) -> None:
-    for name in damage.FORMATTED[:2]:
+    for name in file_damage.FORMATTED[:2]:
         (data / name).write_text("kept")
     (data / "lost+found").mkdir()
     count = len(list(data.iterdir()))
-    assert damage.erase(data, "r-", random.Random(1)) == {"erased": count - 3}
-    assert {path.name for path in data.iterdir()} == set(damage.FORMATTED)
+    assert file_damage.erase(data, "r-", random.Random(1)) == {"erased": count - 3}
+    assert {path.name for path in data.iterdir()} == set(file_damage.FORMATTED)
 
 
 @pytest.mark.parametrize("kind", ["format", "format-unsynced"])
 def test_formatting_anew_brings_back_what_was_lost_of_the_first_time(data: Path, kind: str) -> None:
-    file = data / damage.BOOTSTRAP
+    file = data / file_damage.BOOTSTRAP
     file.write_bytes(b"levels")
-    done = damage.KINDS[kind](data, "r-", random.Random(1))
+    done = file_damage.KINDS[kind](data, "r-", random.Random(1))
     assert done["synced"] == (kind == "format")
-    assert {path.name for path in data.iterdir()} <= set(damage.FORMATTED)
+    assert {path.name for path in data.iterdir()} <= set(file_damage.FORMATTED)
     file.write_bytes(b"")
-    damage.KINDS[kind](data, "r-", random.Random(1))
+    file_damage.KINDS[kind](data, "r-", random.Random(1))
     assert file.read_bytes() == b"levels"

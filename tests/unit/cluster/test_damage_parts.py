@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import damage_parts, logfolders
-from harness.cluster.batches import covered
+from harness.cluster.local import file_damage_kinds, log_folders
+from harness.cluster.local.segment_batches import covered
 
 BATCH = 300
 
@@ -44,7 +44,7 @@ def _files(data: Path) -> dict[str, bytes]:
 def _hurt(data: Path, kind: str, seed: int = 1) -> set[str]:
     """The files that are not as they were."""
     before = _files(data)
-    assert damage_parts.KINDS[kind](data, "r-", random.Random(seed))
+    assert file_damage_kinds.KINDS[kind](data, "r-", random.Random(seed))
     now = _files(data)
     return {name for name in before if now.get(name) != before[name]}
 
@@ -81,7 +81,7 @@ def test_only_the_part_is_touched(data: Path, kind: str, touched: set[str]) -> N
 def test_every_kind_is_tested() -> None:
     marks = test_only_the_part_is_touched.pytestmark  # type: ignore[attr-defined]
     folders = {"folder-fails", "folder-back"}
-    assert {row[0] for row in marks[0].args[1]} == set(damage_parts.KINDS) - folders
+    assert {row[0] for row in marks[0].args[1]} == set(file_damage_kinds.KINDS) - folders
 
 
 def test_a_folder_that_fails_and_comes_back(data: Path) -> None:
@@ -89,16 +89,16 @@ def test_a_folder_that_fails_and_comes_back(data: Path) -> None:
     second = data / "data2"
     (second / "r-0-1").mkdir(parents=True)
     own.mkdir()
-    assert damage_parts.KINDS["folder-fails"](own, "r-", random.Random(1))
-    assert second.is_file() and logfolders.look(own, "r-")["logs"] == {}
-    assert damage_parts.KINDS["folder-fails"](own, "r-", random.Random(1)) == {}
-    assert damage_parts.KINDS["folder-back"](own, "r-", random.Random(1))
-    assert list(logfolders.look(own, "r-")["logs"]) == ["r-0-1"]
+    assert file_damage_kinds.KINDS["folder-fails"](own, "r-", random.Random(1))
+    assert second.is_file() and log_folders.look(own, "r-")["logs"] == {}
+    assert file_damage_kinds.KINDS["folder-fails"](own, "r-", random.Random(1)) == {}
+    assert file_damage_kinds.KINDS["folder-back"](own, "r-", random.Random(1))
+    assert list(log_folders.look(own, "r-")["logs"]) == ["r-0-1"]
 
 
-@pytest.mark.parametrize("kind", damage_parts.KINDS)
+@pytest.mark.parametrize("kind", file_damage_kinds.KINDS)
 def test_without_such_a_part_nothing_was_done(tmp_path: Path, kind: str) -> None:
-    assert damage_parts.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
+    assert file_damage_kinds.KINDS[kind](tmp_path, "r-", random.Random(1)) == {}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -119,7 +119,7 @@ def test_a_torn_tail_ends_within_the_last_batch(data: Path, seed: int) -> None:
 
 
 def test_what_is_on_disk_is_told_in_figures(data: Path) -> None:
-    found = logfolders.look(data, "r-")
+    found = log_folders.look(data, "r-")
     assert found == {
         "clean": True,
         "logs": {
@@ -133,4 +133,4 @@ def test_what_is_on_disk_is_told_in_figures(data: Path) -> None:
         },
     }
     _hurt(data, "point-bad")
-    assert logfolders.look(data, "r-")["logs"]["r-0-0"]["point"] is None
+    assert log_folders.look(data, "r-")["logs"]["r-0-0"]["point"] is None

@@ -15,21 +15,21 @@ from typing import Any
 import docker
 import pytest
 
-from harness.cluster import (
-    broker,
-    docker_clean,
-    docker_cluster,
-    docker_compose,
-    docker_engine,
-    docker_net,
-    docker_parts,
-    docker_redpanda,
-    docker_redpanda_cluster,
+from harness.cluster.distribution import broker_config
+from harness.cluster.docker import (
+    cleanup,
+    cluster,
+    compose,
+    engine,
     image,
+    network,
+    parts,
+    redpanda,
+    redpanda_cluster,
 )
-from harness.cluster.docker_compose import Port
+from harness.cluster.docker.compose import Port
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-from harness.roles import Coordinated, ViewRoles
+from harness.run.roles import Coordinated, ViewRoles
 
 COMPOSE = """
 x-common: &common
@@ -56,11 +56,11 @@ services:
     ],
 )
 def test_variables_are_resolved_as_compose_does(text: str, expected: str) -> None:
-    assert docker_compose.interpolate(text, {"A": "1", "E": ""}, "f") == expected
+    assert compose.interpolate(text, {"A": "1", "E": ""}, "f") == expected
 
 
 def test_services_are_read() -> None:
-    (n1,) = docker_compose.parse(COMPOSE.replace("${INNER:-no}", "no}"), {"PORT": "7", "EMPTY": ""}, "f")
+    (n1,) = compose.parse(COMPOSE.replace("${INNER:-no}", "no}"), {"PORT": "7", "EMPTY": ""}, "f")
     assert (n1.name, n1.hostname, n1.image) == ("n1", "n1", "img:latest")
     assert n1.ports == (Port("127.0.0.1", 7, 9094),)
     assert n1.environment == {"A": "one", "B": "$x  no"}
@@ -80,23 +80,23 @@ def test_services_are_read() -> None:
 )
 def test_what_is_wrong_is_told(text: str, said: str) -> None:
     with pytest.raises(BadInput, match=said.replace("[", r"\[").replace("?", r"\?")):
-        docker_compose.parse(text, {}, "f")
+        compose.parse(text, {}, "f")
 
 
 def test_no_compose_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="run from a checkout"):
-        docker_compose.load({}, tmp_path / "docker-compose.yml")
+        compose.load({}, tmp_path / "docker-compose.yml")
 
 
 def test_ours_says_what_the_local_cluster_is_told() -> None:
-    services = docker_compose.load({})
+    services = compose.load({})
     for service in services:
-        for key, value in broker.defaults(len(services)).items():
-            assert service.environment[docker_parts.variable(key)] == value, key
+        for key, value in broker_config.defaults(len(services)).items():
+            assert service.environment[parts.variable(key)] == value, key
 
 
 def test_ours_runs_as_it_stands() -> None:
-    services = docker_compose.load({})
+    services = compose.load({})
     assert [service.name for service in services] == ["n1", "n2", "n3"]
     assert {service.image for service in services} == {"apache/kafka:4.1.1"}
     assert len({port.outer for service in services for port in service.ports}) == 3
@@ -104,14 +104,13 @@ def test_ours_runs_as_it_stands() -> None:
 
 def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
     one, two = (
-        docker_parts.kafka("r", tmp_path, "i:1", {"log.retention.ms": "5", "min.insync.replicas": "1"})
-        for _ in range(2)
+        parts.kafka("r", tmp_path, "i:1", {"log.retention.ms": "5", "min.insync.replicas": "1"}) for _ in range(2)
     )
     assert one.run != two.run
     for service in one.services:
         assert service.environment["KAFKA_LOG_RETENTION_MS"] == "5"
         assert service.environment["KAFKA_MIN_INSYNC_REPLICAS"] == "1"
-        outer = one.port(service.name, docker_parts.KAFKA_PORT)
+        outer = one.port(service.name, parts.KAFKA_PORT)
         assert service.environment["KAFKA_ADVERTISED_LISTENERS"].endswith(f"OUTSIDE://127.0.0.1:{outer}")
     ids = {service.environment["CLUSTER_ID"] for spec in (one, two) for service in spec.services}
     assert len(ids) == 2
@@ -119,9 +118,9 @@ def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the harness sets this one itself"):
-        docker_parts.kafka("r", tmp_path, "i:1", {"listeners": "x"})
+        parts.kafka("r", tmp_path, "i:1", {"listeners": "x"})
     with pytest.raises(BadInput, match="small letters"):
-        docker_parts.kafka("r", tmp_path, "i:1", {"Retention": "x"})
+        parts.kafka("r", tmp_path, "i:1", {"Retention": "x"})
 
 
 # --- the image's entry --------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java.chmod(0o755)
     script = image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
-    env = {docker_parts.variable(key): value for key, value in settings.items()}
+    env = {parts.variable(key): value for key, value in settings.items()}
     env |= {
         "CLUSTER_ID": "abc", "KAFKA_HEAP_OPTS": "-Xmx1m", "KAFKA_OPTS": "-Dq", "OTHER": "no\nKAFKA_X=1",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
@@ -204,7 +203,7 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
 
 def test_redpanda_is_told_who_it_is() -> None:
     ports = {"n1": (1, 2), "n2": (3, 4), "n3": (5, 6)}
-    made = docker_redpanda.services(("n1", "n2", "n3"), "rp:1", ports, {"log_segment_size": "1048576"})
+    made = redpanda.services(("n1", "n2", "n3"), "rp:1", ports, {"log_segment_size": "1048576"})
     second = made[1]
     assert second.image == "rp:1"
     assert second.ports == (Port("127.0.0.1", 3, 9094), Port("127.0.0.1", 4, 9644))
@@ -218,20 +217,20 @@ def test_redpanda_is_told_who_it_is() -> None:
 @pytest.mark.parametrize("key", ["node_id", "log.segment.bytes"])
 def test_properties_that_redpanda_cannot_be_given_are_refused(key: str) -> None:
     with pytest.raises(BadInput, match=f"--broker-config {key}"):
-        docker_redpanda.services(("n1",), "rp:1", {"n1": (1, 2)}, {key: "1"})
+        redpanda.services(("n1",), "rp:1", {"n1": (1, 2)}, {key: "1"})
 
 
 def test_redpanda_says_who_holds_a_role() -> None:
-    assert docker_redpanda.controller(b'{"is_healthy": true, "controller_id": 3}') == 3
+    assert redpanda.controller(b'{"is_healthy": true, "controller_id": 3}') == 3
     for answer in (b'{"controller_id": -1}', b"{}", b"[]", b"nonsense"):
-        assert docker_redpanda.controller(answer) is None
+        assert redpanda.controller(answer) is None
     found = struct.pack(">iihhih", 1, 0, 0, -1, 2, 2) + b"n2" + struct.pack(">i", 9092)
-    assert docker_redpanda.coordinator(found) == 2
+    assert redpanda.coordinator(found) == 2
     told = struct.pack(">iihh", 1, 0, 15, 2) + b"no" + struct.pack(">ihi", -1, 0, -1)
-    assert docker_redpanda.coordinator(told) is None
+    assert redpanda.coordinator(told) is None
     with pytest.raises(ValueError, match="cut short"):
-        docker_redpanda.coordinator(found[:10])
-    request = docker_redpanda.coordinator_request("txn-coordinator", "r-1")
+        redpanda.coordinator(found[:10])
+    request = redpanda.coordinator_request("txn-coordinator", "r-1")
     assert request == struct.pack(">hhih", 10, 1, 1, 7) + b"harness" + b"\0\3r-1\1"
 
 
@@ -248,8 +247,8 @@ def test_roles_ask_redpanda_rather_than_its_topics() -> None:
         def coordinator(self, role: str, name: str) -> int | None:
             return {"r-0": 2, "r-1": None, "group": 3}[name]
 
-    assert issubclass(docker_redpanda_cluster.RedpandaCluster, Coordinated)
-    assert not issubclass(docker_cluster.DockerCluster, Coordinated)
+    assert issubclass(redpanda_cluster.RedpandaCluster, Coordinated)
+    assert not issubclass(cluster.DockerCluster, Coordinated)
     roles = ViewRoles(Cluster(), "r", "group", 2, 3)
     assert list(roles.holders("txn-coordinator")) == ["n2"]
     assert list(roles.holders("group-coordinator")) == ["n3"]
@@ -278,71 +277,67 @@ class Engine:
 @pytest.mark.parametrize("start", ["kafka", "redpanda", "image"])
 def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
-    with pytest.raises(
-        Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file"
-    ) as told:
+    with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as told:
         if start == "kafka":
-            docker_cluster.make("", "4.1.1", "r", tmp_path, {})
+            cluster.make("", "4.1.1", "r", tmp_path, {})
         elif start == "redpanda":
-            docker_redpanda_cluster.make("", "r", tmp_path, {})
+            redpanda_cluster.make("", "r", tmp_path, {})
         else:
-            docker_clean.leftovers()
+            cleanup.leftovers()
     assert "make system-deps" in str(told.value) and "\n" not in str(told.value)
 
 
 def test_something_else_at_the_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "nonsense://x")
     with pytest.raises(Missing, match="no Docker engine answers at nonsense://x"):
-        docker_engine.connect()
+        engine.connect()
 
 
 def test_the_image_is_chosen_of_those_that_are_there() -> None:
     official, own = "apache/kafka:4.1.1", "kafka-log-harness:4.1.1"
-    assert docker_engine.image(Engine(official, own), "", "4.1.1") == official
-    assert docker_engine.image(Engine(own), "", "4.1.1") == own
-    assert docker_engine.image(Engine(own, "mine:1"), "mine:1", "4.1.1") == "mine:1"
-    with pytest.raises(
-        Missing, match=f"no image {official} or {own}: .*harness image build --kafka-version 4.1.1"
-    ):
-        docker_engine.image(Engine(), "", "4.1.1")
+    assert engine.image(Engine(official, own), "", "4.1.1") == official
+    assert engine.image(Engine(own), "", "4.1.1") == own
+    assert engine.image(Engine(own, "mine:1"), "mine:1", "4.1.1") == "mine:1"
+    with pytest.raises(Missing, match=f"no image {official} or {own}: .*harness image build --kafka-version 4.1.1"):
+        engine.image(Engine(), "", "4.1.1")
     with pytest.raises(Missing, match=r"no image mine:1: .*--tag mine:1"):
-        docker_engine.image(Engine(own), "mine:1", "4.1.1")
+        engine.image(Engine(own), "mine:1", "4.1.1")
     with pytest.raises(Missing, match="docker pull rp:1"):
-        docker_engine.fetched(Engine(own), "rp:1")
+        engine.fetched(Engine(own), "rp:1")
 
 
 def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    docker_engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir="/nowhere"), 3)
+    engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir="/nowhere"), 3)
     with pytest.raises(Missing, match="1024 MiB of memory, and 3 brokers take 1536 MiB"):
-        docker_engine.check_room(Engine(MemTotal=1 << 30), 3)
+        engine.check_room(Engine(MemTotal=1 << 30), 3)
     full = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda path: full)
     with pytest.raises(Missing, match=f"only 0 MiB are free in {tmp_path}"):
-        docker_engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir=str(tmp_path)), 3)
+        engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir=str(tmp_path)), 3)
 
 
 def test_the_librarys_errors_become_ours() -> None:
     with (
         pytest.raises(ClusterTrouble, match="starting n1: no such container"),
-        docker_engine.trouble("starting n1"),
+        engine.trouble("starting n1"),
     ):
         raise docker.errors.APIError("500", explanation="no such container")
 
 
 def test_network_faults_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
-    assert "another machine" in docker_net.why_not()
+    assert "another machine" in network.why_not()
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run as root" in docker_net.why_not()
+    assert "run as root" in network.why_not()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert docker_net.why_not() == ""
+    assert network.why_not() == ""
 
 
 def test_what_a_living_process_owns_is_no_leftover() -> None:
-    ours = docker_clean.labels("r")
-    assert docker_clean.in_use(ours[docker_clean.OWNER])
-    boot, pid, started = ours[docker_clean.OWNER].split("/")
+    ours = cleanup.labels("r")
+    assert cleanup.in_use(ours[cleanup.OWNER])
+    boot, pid, started = ours[cleanup.OWNER].split("/")
     for other in (f"{boot}/{pid}/{int(started) + 1}", f"other/{pid}/{started}", f"{boot}/0/1", "", "x"):
-        assert not docker_clean.in_use(other)
+        assert not cleanup.in_use(other)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import doctor, namespaces
+from harness.cluster import doctor
+from harness.cluster.local import namespaces
 
 
 def test_every_check_says_what_it_found(tmp_path: Path) -> None:

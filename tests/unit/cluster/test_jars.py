@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import jars
-from harness.cluster.java import Java
+from harness.cluster.distribution import jars
+from harness.cluster.distribution.java import Java
 from harness.model.errors import BadInput, Missing
 
 JAVA = Java("/bin/false", 17, "/", "17")
@@ -60,9 +60,7 @@ def test_a_damaged_file_is_fetched_again(fetches: list[str], damage: str) -> Non
     assert fetches == ["9.9.9"] * 2
 
 
-def test_a_failed_download_leaves_nothing(
-    fetches: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_failed_download_leaves_nothing(fetches: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(version: str, java: Java, target: Path, progress: object) -> None:
         target.mkdir()
         (target / "half.jar").write_bytes(b"")
@@ -74,9 +72,7 @@ def test_a_failed_download_leaves_nothing(
     assert [path.name for path in (tmp_path / "cache" / "kafka").iterdir()] == ["9.9.9.lock"]
 
 
-def test_a_file_that_is_not_the_pinned_one_is_refused(
-    fetches: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_the_pinned_one_is_refused(fetches: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pins = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
     monkeypatch.setattr(jars, "pinned", lambda version: {**pins, "b.jar": "0" * 64})
     with pytest.raises(Missing, match=r"pinned SHA-256, first b\.jar"):
@@ -125,7 +121,7 @@ def test_each_generation_of_brokers_gets_its_logging() -> None:
 
 def test_ivy_without_a_network_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real Ivy, behind a proxy that is not there."""
-    from harness.cluster import java
+    from harness.cluster.distribution import java
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")

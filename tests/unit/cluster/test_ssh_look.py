@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster import ssh_clean, ssh_filters, ssh_logs, ssh_look
-from harness.cluster.ssh_hosts import Host
-from harness.cluster.ssh_look import Look, Ready
+from harness.cluster.ssh import cleanup, logs, preflight
+from harness.cluster.ssh import filters as ssh_filters
+from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.preflight import Look, Ready
 from harness.model.errors import ClusterTrouble
 
 HOST = Host(address="10.0.0.1", name="n1", user="kafka")
@@ -48,7 +49,7 @@ yes
 == connection
 10.0.0.9 40000 10.0.0.1 22
 """
-LOOK = ssh_look.read(ANSWER)
+LOOK = preflight.read(ANSWER)
 
 
 def test_an_answer_is_read() -> None:
@@ -60,9 +61,7 @@ def test_an_answer_is_read() -> None:
 
 
 def test_an_answer_that_is_none_will_not_do() -> None:
-    assert (
-        "runs nobody knows what" in ssh_look.problems(HOST, ssh_look.read("welcome!\n"), "10.0.0.1", False)[0]
-    )
+    assert "runs nobody knows what" in preflight.problems(HOST, preflight.read("welcome!\n"), "10.0.0.1", False)[0]
 
 
 @pytest.mark.parametrize(
@@ -81,19 +80,19 @@ def test_an_answer_that_is_none_will_not_do() -> None:
 )
 def test_what_will_not_do_is_told_with_what_to_do(change: dict[str, Any], says: str) -> None:
     fine = replace(LOOK, listening=frozenset({22}))
-    assert ssh_look.problems(HOST, fine, "10.0.0.1", True) == []
-    (told,) = ssh_look.problems(HOST, replace(fine, **change), "10.0.0.1", True)
+    assert preflight.problems(HOST, fine, "10.0.0.1", True) == []
+    (told,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
     assert told.startswith("n1 (kafka@10.0.0.1:22)") and says in told
 
 
 def test_filters_matter_only_where_faults_need_them() -> None:
     without = replace(LOOK, listening=frozenset(), filters=("", "none"))
-    assert ssh_look.problems(HOST, without, "10.0.0.1", False) == []
+    assert preflight.problems(HOST, without, "10.0.0.1", False) == []
 
 
 def test_a_java_that_is_too_old_is_told() -> None:
     old = ANSWER.replace("version = 17\n", "version = 11\n").replace("17.0.15", "11.0.2")
-    assert ssh_look.read(old).java == ("", "its Java /usr/bin/java will not do (version 11.0.2 is too old)")
+    assert preflight.read(old).java == ("", "its Java /usr/bin/java will not do (version 11.0.2 is too old)")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_java_that_is_too_old_is_told() -> None:
 )
 def test_why_there_are_no_filters(root: str, tools: str, says: str) -> None:
     text = ANSWER.replace("== root\nyes\n== filter nft\nyes\n", f"== root\n{root}{tools}")
-    tool, why = ssh_look.read(text).filters
+    tool, why = preflight.read(text).filters
     assert tool == "" and why.startswith(says)
 
 
@@ -131,9 +130,7 @@ HOSTS = {
         ("w0", ["w1"], {}),
     ],
 )
-def test_who_does_not_hear_whom_as_rules(
-    at: str, sources: list[str], rules: dict[str, list[tuple[str, str]]]
-) -> None:
+def test_who_does_not_hear_whom_as_rules(at: str, sources: list[str], rules: dict[str, list[tuple[str, str]]]) -> None:
     assert ssh_filters.wanted(HOSTS, at, sources) == rules
 
 
@@ -147,7 +144,7 @@ def test_dropped_packets_are_counted() -> None:
 
 
 def test_what_runs_have_left_is_read() -> None:
-    runs, filters = ssh_clean.read(
+    runs, filters = cleanup.read(
         "/root/.kafka-log-harness\n"
         "run yes no 12 nft harness_ssh_ab 2026-01-01T00:00:00Z /root/.kafka-log-harness/r one-ab-n1\n"
         "table nft harness_ssh_ab\ntable iptables harness_ssh_cd\n"
@@ -157,7 +154,7 @@ def test_what_runs_have_left_is_read() -> None:
     ]
     assert filters == ["nft harness_ssh_ab", "iptables harness_ssh_cd"]
     with pytest.raises(ClusterTrouble, match="cannot be understood: Welcome"):
-        ssh_clean.read("/root\nWelcome to this host\n")
+        cleanup.read("/root\nWelcome to this host\n")
 
 
 def test_names_in_a_stream_of_files_lead_nowhere_else(tmp_path: Path) -> None:
@@ -173,5 +170,5 @@ def test_names_in_a_stream_of_files_lead_nowhere_else(tmp_path: Path) -> None:
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    ssh_logs.unpack(packed, tmp_path / "in")
+    logs.unpack(packed, tmp_path / "in")
     assert [path.name for path in tmp_path.rglob("*")] == ["in", "server.log"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import disks, namespaces, stall
+from harness.cluster.local import disk_stall, disks, namespaces
 from tests.conftest import absent
 
 # A supervisor with a disk that is held for a minute, and a process that waits to write to it.
@@ -18,8 +18,8 @@ HARNESS = """
 import sys, time
 from pathlib import Path
 from harness.cluster import control, disks, namespaces, remote
-from harness.cluster.nodefiles import NodeFiles
-from harness.cluster.stalls import Stalls
+from harness.cluster.local.node_files import NodeFiles
+from harness.cluster.local.disk_stalls import Stalls
 folder = Path(sys.argv[1])
 (folder / "n1" / "data").mkdir(parents=True)
 c = control.Control(True, folder / "supervisor.log")
@@ -81,9 +81,9 @@ def test_ext4_mounts_are_found_by_their_names(tmp_path: Path) -> None:
         r"31 29 7:0 / /tmp/a\040b rw - ext4 /dev/loop0 rw" + "\n"
     )
     with info.open() as file:
-        assert stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
-        assert stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
+        assert disk_stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
+        assert disk_stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
 
 
 def test_what_is_not_frozen_is_left_alone(tmp_path: Path) -> None:
-    stall.thaw_all([str(tmp_path), "/no/such/place"])
+    disk_stall.thaw_all([str(tmp_path), "/no/such/place"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import control, namespaces, remote
-from harness.cluster.control import Control
+from harness.cluster.local import namespaces, remote_process, supervisor_client
+from harness.cluster.local.supervisor_client import Control
 from harness.model.errors import ClusterTrouble
 
 
@@ -67,7 +67,7 @@ def test_a_child_has_its_descriptors_output_and_code(supervisor: Control, tmp_pa
     log = tmp_path / "sub" / "child.log"
     read, write = os.pipe()
     script = "echo $GREETING; echo warn >&2; echo three >&3; ls /proc/self/fd | wc -l >&3; exit 7"
-    child = remote.spawn(supervisor, "h", ["sh", "-c", script], {"GREETING": "hello"}, [write], str(log))
+    child = remote_process.spawn(supervisor, "h", ["sh", "-c", script], {"GREETING": "hello"}, [write], str(log))
     os.close(write)
     assert child.wait(10) == 7
     assert child.poll() == 7
@@ -81,7 +81,7 @@ def test_many_descriptors_keep_their_order(supervisor: Control, tmp_path: Path) 
     pipes = [os.pipe() for _ in range(20)]
     script = "".join(f"import os; os.write({3 + i}, b'{i}');" for i in range(20))
     argv = [sys.executable, "-c", script]
-    child = remote.spawn(supervisor, "h", argv, {}, [write for _, write in pipes], str(tmp_path / "log"))
+    child = remote_process.spawn(supervisor, "h", argv, {}, [write for _, write in pipes], str(tmp_path / "log"))
     assert child.wait(10) == 0
     for number, (read, write) in enumerate(pipes):
         os.close(write)
@@ -91,9 +91,7 @@ def test_many_descriptors_keep_their_order(supervisor: Control, tmp_path: Path) 
 
 def test_a_child_is_stopped_continued_and_killed(supervisor: Control, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    child = remote.spawn(
-        supervisor, "h", ["sh", "-c", "while :; do echo; sleep 0.02; done"], {}, [], str(log)
-    )
+    child = remote_process.spawn(supervisor, "h", ["sh", "-c", "while :; do echo; sleep 0.02; done"], {}, [], str(log))
     assert child.poll() is None
     child.signal(signal.SIGSTOP)
     time.sleep(0.1)
@@ -108,22 +106,22 @@ def test_a_child_is_stopped_continued_and_killed(supervisor: Control, tmp_path: 
 
 def test_what_cannot_start_says_why(supervisor: Control, tmp_path: Path) -> None:
     with pytest.raises(ClusterTrouble, match="/no/such: No such file"):
-        remote.spawn(supervisor, "h", ["/no/such"], {}, [], str(tmp_path / "log"))
+        remote_process.spawn(supervisor, "h", ["/no/such"], {}, [], str(tmp_path / "log"))
     with pytest.raises(ClusterTrouble, match="unknown verb"):
         supervisor.ask("dance", {})
 
 
 def test_a_command_has_output_and_a_time_limit(supervisor: Control) -> None:
-    done = remote.run(supervisor, "h", ["sh", "-c", "echo out; echo err >&2; exit 3"], 10)
+    done = remote_process.run(supervisor, "h", ["sh", "-c", "echo out; echo err >&2; exit 3"], 10)
     assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
     with pytest.raises(ClusterTrouble, match="did not end"):
-        remote.run(supervisor, "h", ["sleep", "60"], 0.2)
+        remote_process.run(supervisor, "h", ["sleep", "60"], 0.2)
 
 
 def test_closing_kills_also_those_that_left_their_session(supervisor: Control, tmp_path: Path) -> None:
     marker = f"61{os.getpid() % 1000:03d}.5"
     script = f"setsid nohup sleep {marker} & sleep {marker}"
-    child = remote.spawn(supervisor, "h", ["sh", "-c", script], {}, [], str(tmp_path / "log"))
+    child = remote_process.spawn(supervisor, "h", ["sh", "-c", script], {}, [], str(tmp_path / "log"))
     assert eventually(lambda: len(alive(f"sleep\0{marker}")) == 2)
     supervisor.close()
     assert alive(f"sleep\0{marker}") == []
@@ -146,9 +144,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("mode", ["loopback", "namespaces", "namespaces-stopped"])
-def test_kill_9_of_the_harness_leaves_no_process(
-    mode: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_kill_9_of_the_harness_leaves_no_process(mode: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """In the last case PID 1 is stopped, and cannot notice: its guard does."""
     if mode != "loopback":
         request.getfixturevalue("need_namespaces")
@@ -170,7 +166,7 @@ def test_kill_9_of_the_harness_leaves_no_process(
 def test_a_dead_supervisor_is_noticed(need_namespaces: None, tmp_path: Path) -> None:
     supervisor = Control(True, tmp_path / "log")
     supervisor.ask("host", {"name": "h", "address": "10.64.9.1"})
-    child = remote.spawn(supervisor, "h", ["sleep", "60"], {}, [], str(tmp_path / "log"))
+    child = remote_process.spawn(supervisor, "h", ["sleep", "60"], {}, [], str(tmp_path / "log"))
     os.kill(supervisor.pid, signal.SIGKILL)
     assert child.wait(10) == -signal.SIGKILL
     with pytest.raises(ClusterTrouble, match="has ended"):
@@ -180,7 +176,7 @@ def test_a_dead_supervisor_is_noticed(need_namespaces: None, tmp_path: Path) -> 
 
 
 def test_the_supervisor_is_first_in_its_namespaces(isolated: Control) -> None:
-    listing = remote.run(isolated, "a", ["sh", "-c", "ls -d /proc/[0-9]* | wc -l; id -u"], 10).out.split()
+    listing = remote_process.run(isolated, "a", ["sh", "-c", "ls -d /proc/[0-9]* | wc -l; id -u"], 10).out.split()
     assert int(listing[0]) < 10
     assert listing[1] == "0"
     assert Path(f"/proc/{isolated.pid}/ns/net").stat().st_ino != Path("/proc/self/ns/net").stat().st_ino
@@ -209,13 +205,13 @@ except OSError as error:
 
 def echo(isolated: Control, host: str, address: str, log: Path) -> None:
     """Answer every packet that reaches `host`."""
-    remote.spawn(isolated, host, [sys.executable, "-c", ECHO, address], {}, [], str(log))
+    remote_process.spawn(isolated, host, [sys.executable, "-c", ECHO, address], {}, [], str(log))
     assert eventually(lambda: log.exists() and "up" in log.read_text())
 
 
 def ask(isolated: Control, host: str, address: str, wait_s: float = 5) -> str:
     """`wait_s` is short where silence is expected; an answer may take its time on a busy machine."""
-    return remote.run(isolated, host, [sys.executable, "-c", ASK, address, str(wait_s)], 10).out.strip()
+    return remote_process.run(isolated, host, [sys.executable, "-c", ASK, address, str(wait_s)], 10).out.strip()
 
 
 def packets(isolated: Control, host: str) -> int:
@@ -255,10 +251,10 @@ def test_drops_add_up(isolated: Control, tmp_path: Path) -> None:
 
 def test_a_socket_of_the_inner_network_is_used_from_outside(isolated: Control, tmp_path: Path) -> None:
     script = "import socket; s = socket.create_server(('10.64.9.2', 80)); s.accept()[0].sendall(b'inner')"
-    remote.spawn(isolated, "b", [sys.executable, "-c", script], {}, [], str(tmp_path / "log"))
+    remote_process.spawn(isolated, "b", [sys.executable, "-c", script], {}, [], str(tmp_path / "log"))
 
     def answer() -> bytes:
-        with remote.new_socket(isolated) as connection:
+        with remote_process.new_socket(isolated) as connection:
             connection.settimeout(5)
             connection.connect(("10.64.9.2", 80))
             return connection.recv(100)
@@ -282,13 +278,13 @@ def test_loopback_has_no_network_to_change(tmp_path: Path) -> None:
 def test_a_refusal_reaches_the_harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A Python that finds no C library call to make: what a system that refuses namespaces looks like."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import errno, harness.cluster.namespaces as n\n"
+        "import errno, harness.cluster.local.namespaces as n\n"
         "def refuse(name, *args):\n"
         "    raise OSError(errno.EPERM, 'Operation not permitted')\n"
         "n._call = refuse\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{namespaces.python_path()}:{tmp_path}")
-    with pytest.raises(control.Refused, match="user namespace: Operation not permitted"):
+    with pytest.raises(supervisor_client.Refused, match="user namespace: Operation not permitted"):
         Control(True, tmp_path / "log")
     allowed, reason = namespaces.available()
     assert not allowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cluster import versions
+from harness.cluster.distribution import versions
 from harness.model.errors import BadInput
 
 

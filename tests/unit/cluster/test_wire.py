@@ -9,40 +9,41 @@ import threading
 
 import pytest
 
-from harness.cluster import views, wire
+from harness.cluster.local import supervisor_messages
+from harness.protocol import metadata
 
 
 def test_descriptors_travel_with_their_message() -> None:
-    here, there = wire.pair()
+    here, there = supervisor_messages.pair()
     with here, there:
         read, write = os.pipe()
-        wire.send(here, {"n": 1}, [write])
-        wire.send(here, {"n": 2})
+        supervisor_messages.send(here, {"n": 1}, [write])
+        supervisor_messages.send(here, {"n": 2})
         os.close(write)
-        message, fds = wire.receive(there)
+        message, fds = supervisor_messages.receive(there)
         assert message == {"n": 1} and len(fds) == 1
         assert not os.get_inheritable(fds[0])
         os.write(fds[0], b"through")
         os.close(fds[0])
         assert os.read(read, 100) == b"through"
         os.close(read)
-        assert wire.receive(there) == ({"n": 2}, [])
+        assert supervisor_messages.receive(there) == ({"n": 2}, [])
 
 
 def test_the_end_is_an_error_of_its_own() -> None:
-    here, there = wire.pair()
+    here, there = supervisor_messages.pair()
     with there:
         here.close()
-        with pytest.raises(wire.Closed):
-            wire.receive(there)
-        with pytest.raises(wire.Closed):
-            wire.send(there, {})
+        with pytest.raises(supervisor_messages.Closed):
+            supervisor_messages.receive(there)
+        with pytest.raises(supervisor_messages.Closed):
+            supervisor_messages.send(there, {})
 
 
 def test_a_message_that_is_too_large_is_refused() -> None:
-    here, there = wire.pair()
+    here, there = supervisor_messages.pair()
     with here, there, pytest.raises(ValueError, match="too large"):
-        wire.send(here, {"x": "x" * wire.MAX_BYTES})
+        supervisor_messages.send(here, {"x": "x" * supervisor_messages.MAX_BYTES})
 
 
 def broker(node: int, host: bytes, rack: bytes | None = None) -> bytes:
@@ -56,12 +57,12 @@ ANSWER += struct.pack(">hii", -1, 1, 0)
 
 
 def test_registered_brokers_are_read_from_metadata() -> None:
-    assert views.parse(ANSWER).brokers == {1, 2, 3}
+    assert metadata.parse(ANSWER).brokers == {1, 2, 3}
 
 
 def test_metadata_that_is_cut_short_is_an_error() -> None:
     with pytest.raises(ValueError, match="cut short"):
-        views.parse(ANSWER[:30])
+        metadata.parse(ANSWER[:30])
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
@@ -71,7 +72,7 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     def serve() -> None:
         with server, server.accept()[0] as connection:
             request = connection.recv(4096)
-            assert struct.unpack(">ihh", request[:8]) == (len(views.REQUEST), 3, 7)
+            assert struct.unpack(">ihh", request[:8]) == (len(metadata.REQUEST), 3, 7)
             framed = struct.pack(">i", len(ANSWER)) + ANSWER
             for at in range(0, len(framed), pieces):
                 connection.sendall(framed[at : at + pieces])
@@ -79,10 +80,10 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     address, port = server.getsockname()
-    assert views.ask(socket.socket(), address, port, 5.0).brokers == {1, 2, 3}
+    assert metadata.ask(socket.socket(), address, port, 5.0).brokers == {1, 2, 3}
     thread.join(5)
 
 
 def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(OSError):
-        views.ask(socket.socket(), *silent.getsockname(), 0.2)
+        metadata.ask(socket.socket(), *silent.getsockname(), 0.2)

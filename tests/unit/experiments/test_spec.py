@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import existing
-from harness import plan as plans
 from harness.experiments import spec
 from harness.model.errors import BadInput
+from harness.plan import test_plan as plans
+from harness.run import attached
 
 HEAD = "title: t\nwhy: w\nsource: s\n"
 
@@ -80,7 +80,7 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
 
 
 def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(existing, "plan_of", lambda name: plans.make({"kafka_version": "3.9", "seed": 1}))
+    monkeypatch.setattr(attached, "plan_of", lambda name: plans.make({"kafka_version": "3.9", "seed": 1}))
     on = spec.named("acks-1", None).cases[0].on("local:warm").plan
     assert on["cluster"] == "local:warm"
     assert on["kafka_version"] == plans.make({"kafka_version": "3.9", "seed": 1}).kafka_version

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from harness import catalogue, cli
-from harness.cluster import disks, namespaces
+from harness.cli import app, fault_support
+from harness.cluster.local import disks, namespaces
 from nemesis import table
 
 
 def test_every_verb_once() -> None:
-    found = catalogue.rows()
+    found = fault_support.rows()
     assert [row.verb for row in found] == list(table.VERBS)
-    assert all(set(row.refused) == set(catalogue.CLUSTERS) for row in found)
+    assert all(set(row.refused) == set(fault_support.CLUSTERS) for row in found)
     by_verb = {row.verb: row for row in found}
     assert by_verb["isolate"].refused["local --network loopback"] == "it has no Network"
     assert by_verb["kill"].refused["mock"] == "it has no Processes; clients can be hit"
@@ -26,16 +26,16 @@ def test_every_verb_once() -> None:
 def test_what_the_machine_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "why_not", lambda: "mounting a disk takes root: run as root")
     monkeypatch.setattr(namespaces, "available", lambda: (False, "not today"))
-    by_verb = {row.verb: row for row in catalogue.rows()}
+    by_verb = {row.verb: row for row in fault_support.rows()}
     assert "takes root" in by_verb["power-loss"].refused["local"]
     assert "not today" in by_verb["ring"].refused["local"]
-    text = catalogue.text(list(by_verb.values()))
+    text = fault_support.text(list(by_verb.values()))
     assert "not on local: namespaces are refused: not today" in text
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["nemesis", "list", "--json"]) == 0
+    assert app.invoke(["nemesis", "list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {"verb", "summary", "targets", "aliases", "needs", "refused"} == set(rows[0])
-    assert cli.invoke(["nemesis", "list"]) == 0
+    assert app.invoke(["nemesis", "list"]) == 0
     assert "power-loss" in capsys.readouterr().out

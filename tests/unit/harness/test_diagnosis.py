@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from harness import catalogue, cli, diagnosis
-from harness.cluster import disks
+from harness.cli import app, doctor, fault_support
 from harness.cluster.doctor import Check
+from harness.cluster.local import disks
 from nemesis import table
 
 
 def test_every_cluster_and_every_fault_on_each(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["doctor", "--json"]) == 0
+    assert app.invoke(["doctor", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in rows if row["kind"] == "cluster"] == list(catalogue.CLUSTERS)
+    assert [row["name"] for row in rows if row["kind"] == "cluster"] == list(fault_support.CLUSTERS)
     on = {(row["name"], row["cluster"]) for row in rows if row["kind"] == "fault"}
-    assert on == {(verb, cluster) for verb in table.VERBS for cluster in catalogue.CLUSTERS}
+    assert on == {(verb, cluster) for verb in table.VERBS for cluster in fault_support.CLUSTERS}
     assert all(row["why"] for row in rows)
     external = {row["name"]: row for row in rows if row["cluster"] == "external"}
     assert not external["restart"]["ok"] and not external["isolate"]["ok"]
@@ -27,11 +27,11 @@ def test_every_cluster_and_every_fault_on_each(capsys: pytest.CaptureFixture[str
 
 def test_a_refused_fault_names_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "why_not", lambda: "mounting a disk takes root: run as root")
-    kinds = {name: diagnosis.Finding("cluster", name, True, "") for name in catalogue.CLUSTERS}
-    found = diagnosis.faults(catalogue.rows(), kinds)
+    kinds = {name: doctor.Finding("cluster", name, True, "") for name in fault_support.CLUSTERS}
+    found = doctor.faults(fault_support.rows(), kinds)
     (local,) = [one for one in found if one.name == "power-loss" and one.cluster == "local"]
     assert not local.ok and local.why == "mounting a disk takes root" and local.fix == "run as root"
-    text = diagnosis.text(found)
+    text = doctor.text(found)
     assert "no   power-loss               nowhere here\n       local: mounting a disk" in text
 
 
@@ -41,15 +41,15 @@ def test_without_what_runs_need_no_cluster_is_a_yes(monkeypatch: pytest.MonkeyPa
         Check("network faults", True, "fine", required=False),
         Check("docker cluster", True, "fine", required=False),
     ]
-    kinds = diagnosis.clusters(machine)
+    kinds = doctor.clusters(machine)
     assert not any(one.ok for one in kinds) and all(one.fix == "install it" for one in kinds)
-    found = diagnosis.faults(catalogue.rows(), {one.name: one for one in kinds})
+    found = doctor.faults(fault_support.rows(), {one.name: one for one in kinds})
     assert not any(one.ok for one in found)
 
 
 def test_a_key_for_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    assert not diagnosis.ssh(tmp_path).ok
+    assert not doctor.ssh(tmp_path).ok
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "id_ed25519").touch()
-    assert diagnosis.ssh(tmp_path).ok
+    assert doctor.ssh(tmp_path).ok

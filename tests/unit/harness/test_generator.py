@@ -61,9 +61,7 @@ def test_rate_catches_up_after_a_stall_but_only_a_little() -> None:
 
 
 def test_time_limit_counts_from_the_first_question() -> None:
-    events = simulate(
-        Clients(Then((Limit(numbered("a"), 30), TimeLimit(numbered("b"), SECOND)))), concurrency=1
-    )
+    events = simulate(Clients(Then((Limit(numbered("a"), 30), TimeLimit(numbered("b"), SECOND)))), concurrency=1)
     later = [event.time_ns for event in invoked(events) if event.f == "b"]
     assert max(later) - min(later) < SECOND <= max(later) - min(later) + 20_000_000
 
@@ -78,9 +76,7 @@ def test_barrier_waits_for_open_ops() -> None:
 def test_nemesis_ops_go_to_the_nemesis_only() -> None:
     faults = ForNemesis(sequence([op("break"), op("mend")]))
     events = simulate(any_(faults, Clients(Limit(numbered(), 4))))
-    assert [event.f for event in events if event.process == NEMESIS and event.time_ns < SECOND][:1] == [
-        "break"
-    ]
+    assert [event.f for event in events if event.process == NEMESIS and event.time_ns < SECOND][:1] == ["break"]
     assert all(event.type != INVOKE for event in events if event.process == NEMESIS and event.f == INFO)
     assert {event.process for event in events if event.f == "a"} <= {0, 1, 2}
 

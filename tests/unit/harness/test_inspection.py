@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from harness import plan as plans
-from harness.cli import invoke
+from harness.cli.app import invoke
 from harness.clients import payload
 from harness.model import codec
 from harness.model.op import Op
+from harness.plan import test_plan as plans
 from tests.unit.checker.disk.real import VERSIONS, unpacked
 
 RUN = "r"

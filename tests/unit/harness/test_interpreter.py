@@ -14,17 +14,30 @@ import pytest
 
 from harness import store
 from harness.cluster.sim import SimCluster
-from harness.crew import AdminLink, Crew
-from harness.generator import Barrier, Clients, Fn, ForNemesis, Limit, Once, Rate, Then, TimeLimit, any_, op
-from harness.interpreter import Interpreter, Limits
+from harness.generator import (
+    Barrier,
+    Clients,
+    Fn,
+    ForNemesis,
+    Limit,
+    Once,
+    Rate,
+    Then,
+    TimeLimit,
+    any_,
+    op,
+)
 from harness.model import codec
 from harness.model.errors import ClusterTrouble
 from harness.model.history import history
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import Generator
-from nemesis import rhythm, table
-from nemesis.entries import LOG, Entry, Trigger
-from nemesis.schedule import Timing
+from harness.run.interpreter import Interpreter, Limits
+from harness.run.worker_pool import AdminLink, Crew
+from nemesis import table
+from nemesis.schedule import rounds
+from nemesis.schedule.entry import LOG, Entry, Trigger
+from nemesis.schedule.timing import Timing
 
 CONCURRENCY = 4
 SECOND = 1_000_000_000
@@ -42,9 +55,7 @@ def cluster(tmp_path: Path) -> Iterator[SimCluster]:
 class Run:
     """One interpreted generator, its workers, and the history that it wrote."""
 
-    def __init__(
-        self, cluster: SimCluster, folder: Path, per_process: int = 1, library: str = "noop"
-    ) -> None:
+    def __init__(self, cluster: SimCluster, folder: Path, per_process: int = 1, library: str = "noop") -> None:
         client = {"libraries": [library], "concurrency": CONCURRENCY, "inline": per_process > 1}
         self.crew = Crew(cluster, client, CONCURRENCY, per_process, folder, dict(os.environ))
         self.folder = folder
@@ -136,9 +147,7 @@ def test_a_hung_client_does_not_hang_the_run(run: Run) -> None:
         assert run.crew.signal("w2", signal.SIGSTOP)
         return fault
 
-    generator = any_(
-        ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 4 * SECOND))
-    )
+    generator = any_(ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 4 * SECOND)))
     began = time.monotonic()
     events = run(generator, pause, Limits(op_timeout_s=2))  # a new worker's first op takes time, too
     assert time.monotonic() - began < 15
@@ -155,9 +164,7 @@ def test_a_hung_client_among_others_in_one_process(cluster: SimCluster, tmp_path
         threading.Timer(1.0, run.crew.signal, ("w0", signal.SIGCONT)).start()
         return fault
 
-    generator = any_(
-        ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 3 * SECOND))
-    )
+    generator = any_(ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 3 * SECOND)))
     events = run(generator, pause, Limits(op_timeout_s=0.5))
     assert any(event.error == "op deadline exceeded" for event in events)
     assert events[-1].type in (OK, INFO)
@@ -218,10 +225,10 @@ def test_a_notice_reaches_the_generator_and_not_the_history(run: Run) -> None:
         while len(run.events) < 20:
             time.sleep(0.01)
         assert run.interpreter is not None
-        run.interpreter.notice(rhythm.notice(trigger, "n1 logged: x"))
+        run.interpreter.notice(rounds.notice(trigger, "n1 logged: x"))
 
     threading.Thread(target=tell, daemon=True).start()
-    load = TimeLimit(any_(rhythm.Rhythm(entry, fault, 0), Clients(Rate(SENDS, SECOND // 100))), 3 * SECOND)
+    load = TimeLimit(any_(rounds.Rhythm(entry, fault, 0), Clients(Rate(SENDS, SECOND // 100))), 3 * SECOND)
     events = run(load)
     faults = [event for event in events if event.process == NEMESIS]
     assert [event.f for event in faults] == ["kill", "kill", "restart", "restart"]

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import leftovers, store
-from harness.cli import invoke
-from harness.cluster import disks, named, owners, room
-from harness.cluster.named import State
+from harness import store
+from harness.cli.app import invoke
+from harness.cluster.local import capacity, disks, process_owner
+from harness.cluster.persistent import client
+from harness.cluster.persistent.client import State
 from harness.model.errors import BadInput, Missing
+from harness.persistent import cleanup
 from tests.conftest import absent
 
 
@@ -24,8 +26,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cluster(name: str, owner: str) -> None:
-    named.folder(name).mkdir(parents=True)
-    named.write(State(name, "local", owner, "2026-01-01T00:00:00Z"))
+    client.folder(name).mkdir(parents=True)
+    client.write(State(name, "local", owner, "2026-01-01T00:00:00Z"))
 
 
 def run(runs: Path, name: str, owner: str | None) -> Path:
@@ -38,20 +40,20 @@ def run(runs: Path, name: str, owner: str | None) -> Path:
 
 
 def test_only_what_nobody_owns_is_listed_and_removed(tmp_path: Path) -> None:
-    me, gone = owners.owner(os.getpid()), "boot/1/1"
+    me, gone = process_owner.owner(os.getpid()), "boot/1/1"
     cluster("mine", me)
     cluster("gone", gone)
-    named.folder("half").mkdir()
+    client.folder("half").mkdir()
     runs = tmp_path / "runs"
     alive, dead, old = run(runs, "a", me), run(runs, "b", gone), run(runs, "c", None)
-    found = leftovers.find("local", runs)
+    found = cleanup.find("local", runs)
     assert {(one.kind, one.name) for one in found} == {
         ("cluster", "gone"), ("cluster", "half"), ("data", str(dead)), ("data", str(old)),
     }  # fmt: skip
-    assert leftovers.remove(found, print) == 0
-    assert alive.exists() and named.folder("mine").exists()
+    assert cleanup.remove(found, print) == 0
+    assert alive.exists() and client.folder("mine").exists()
     assert not dead.exists() and not old.exists() and dead.parent.exists()
-    assert leftovers.find("local", runs) == []
+    assert cleanup.find("local", runs) == []
 
 
 def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,15 +74,15 @@ def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_finding_a_cluster_by_name_or_none() -> None:
     with pytest.raises(BadInput, match="start it: harness cluster up x"):
-        named.find("x")
-    me = owners.owner(os.getpid())
+        client.find("x")
+    me = process_owner.owner(os.getpid())
     cluster("a", me)
-    assert named.find().name == "a" and named.find("a", "local").pid == os.getpid()
+    assert client.find().name == "a" and client.find("a", "local").pid == os.getpid()
     cluster("b", me)
     with pytest.raises(BadInput, match=r"several clusters are up \(local:a, local:b\)"):
-        named.find()
+        client.find()
     with pytest.raises(BadInput, match="no docker cluster a is up"):
-        named.find("a", "docker")
+        client.find("a", "docker")
 
 
 @pytest.mark.parametrize(
@@ -98,19 +100,17 @@ def test_finding_a_cluster_by_name_or_none() -> None:
 def test_bad_input_is_one_message(command: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["cluster", *command]) == 254
     assert says in capsys.readouterr().err
-    assert not named.names()
+    assert not client.names()
 
 
-def test_not_enough_room_is_told_before_anything_is_started(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    room.require(1, tmp_path / "not" / "there" / "yet")
-    monkeypatch.setattr(room, "free_bytes", lambda folder: 100 << 20)
+def test_not_enough_room_is_told_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    capacity.require(1, tmp_path / "not" / "there" / "yet")
+    monkeypatch.setattr(capacity, "free_bytes", lambda folder: 100 << 20)
     with pytest.raises(Missing, match="100 MB are free"):
-        room.require(1, tmp_path)
-    monkeypatch.setattr(room, "available_bytes", lambda: 900 << 20)
+        capacity.require(1, tmp_path)
+    monkeypatch.setattr(capacity, "available_bytes", lambda: 900 << 20)
     with pytest.raises(Missing, match=r"3 servers take 1005 MB, and 900 MB are available"):
-        room.require(3, tmp_path)
+        capacity.require(3, tmp_path)
 
 
 def test_a_loop_device_of_a_run_that_is_gone(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_loop_device_of_a_run_that_is_gone(tmp_path: Path) -> None:
     losetup = ["losetup", "--find", "--show", str(image)]
     device = subprocess.run(losetup, check=True, capture_output=True, text=True).stdout.strip()
     try:
-        found = leftovers.find("local", runs)
+        found = cleanup.find("local", runs)
         assert ("loop", device) in {(one.kind, one.name) for one in found}
-        assert leftovers.remove(found, print) == 0
+        assert cleanup.remove(found, print) == 0
         assert not Path(f"/sys/block/{Path(device).name}/loop/backing_file").exists()
-        assert leftovers.find("local", runs) == []
+        assert cleanup.find("local", runs) == []
     finally:
         subprocess.run(["losetup", "-d", device], check=False, capture_output=True)

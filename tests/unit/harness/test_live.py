@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.live import Live
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op
-from harness.panel import Figures, panel
+from harness.run.progress_display import Live
+from harness.run.progress_panel import Figures, panel
 from nemesis import table as nemeses
-from nemesis.ahead import Ahead
-from nemesis.entries import LOG, Entry, Trigger
-from nemesis.schedule import Timing
+from nemesis.schedule.entry import LOG, Entry, Trigger
+from nemesis.schedule.timing import Timing
+from nemesis.schedule.upcoming import Ahead
 from tests.terminal import Terminal
 
 S = 1_000_000_000
@@ -27,7 +27,7 @@ SIZED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 # Shows five acknowledged records that nobody reads; a line of input ends it, or the end of input.
 SHOWN = """
 import sys, time
-from harness.live import Live
+from harness.run.progress_display import Live
 from harness.model.op import Op
 live = Live(60.0, time.monotonic_ns(), "a-run")
 with live.showing():

@@ -10,7 +10,7 @@ import pytest
 import harness
 from harness.model.errors import BadInput, Missing
 from harness.model.op import Op
-from harness.sim.run import simulate
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded
 
 

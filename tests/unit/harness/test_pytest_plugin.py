@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness import assemble, keeping, kept
 from harness.model.errors import BadInput
+from harness.persistent import commands, lifecycle
+from harness.run import test
 
 pytest_plugins = ["pytester"]
 
@@ -52,10 +53,10 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
             raise BadInput("no local cluster gone is up (none is): start it: harness cluster up gone")
         return [{"outside_bootstrap": "127.0.0.1:9"}]
 
-    monkeypatch.setattr(keeping, "start", lambda name, plan, say: held.started.append((name, plan)))
-    monkeypatch.setattr(keeping, "stop", lambda name, force, say: held.stopped.append(name))
-    monkeypatch.setattr(kept, "status", status)
-    monkeypatch.setattr(assemble, "run", run)
+    monkeypatch.setattr(lifecycle, "start", lambda name, plan, say: held.started.append((name, plan)))
+    monkeypatch.setattr(lifecycle, "stop", lambda name, force, say: held.stopped.append(name))
+    monkeypatch.setattr(commands, "status", status)
+    monkeypatch.setattr(test, "run", run)
     return held
 
 
@@ -75,9 +76,7 @@ def test_a_cluster_of_the_session_is_started_once_and_stopped(
 
 
 @pytest.mark.parametrize("kind", ["local", "docker"])
-def test_a_cluster_that_is_up_is_used_and_left_alone(
-    pytester: pytest.Pytester, calls: Calls, kind: str
-) -> None:
+def test_a_cluster_that_is_up_is_used_and_left_alone(pytester: pytest.Pytester, calls: Calls, kind: str) -> None:
     _run(pytester, "--harness-cluster", f"{kind}:mine", "--harness-seed", "5").assert_outcomes(passed=2)
     assert (calls.started, calls.stopped, calls.looked) == ([], [], [("mine", kind)])
     assert [(one.cluster, one.cluster_name, one.acks, one.seed) for one in calls.plans] == [
@@ -104,9 +103,7 @@ def test_a_cluster_that_is_not_up_is_said(pytester: pytest.Pytester, calls: Call
 
 
 @pytest.mark.parametrize("chosen", ["ssh", "ssh:lab", "mock:x", "local:"])
-def test_what_cannot_be_used_is_refused_with_what_can(
-    pytester: pytest.Pytester, calls: Calls, chosen: str
-) -> None:
+def test_what_cannot_be_used_is_refused_with_what_can(pytester: pytest.Pytester, calls: Calls, chosen: str) -> None:
     ended = _run(pytester, "--harness-cluster", chosen)
     said = ended.stdout.str() + ended.stderr.str()
     assert f"--harness-cluster {chosen}: " in said and "or local:NAME or docker:NAME" in said

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import recovery
+from harness.experiments import recovery
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.result import AnomalyFound, Result, Verdict, to_data
-from harness.plan import TestPlan, dump, make
-from workloads.recovery_table import SCENARIOS
+from harness.plan.test_plan import TestPlan, dump, make
+from workloads.recovery.scenarios import SCENARIOS
 
 
 def _result(valid: Verdict, *names: str, promised: bool | None = False) -> Result:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.cluster import quorum
-from harness.cluster.views import PartitionView, View, newest, parse
 from harness.generator import op
 from harness.model.errors import ClusterTrouble
-from harness.roles import AHEAD, GROUP_TOPIC, TXN_TOPIC, Topics, ViewRoles, coordinating
+from harness.protocol import quorum
+from harness.protocol.metadata import PartitionView, View, newest, parse
+from harness.run.roles import AHEAD, GROUP_TOPIC, TXN_TOPIC, Topics, ViewRoles, coordinating
 
 NODES = ("n1", "n2", "n3")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import orjson
 
-from checker import pieces
 from checker.check import check_plain
+from checker.tables import segment_tables
 from harness import store
 from harness.model.options import CheckOptions
-from harness.rolling import Roller
+from harness.run.table_writer import Roller
 from tests.bench import histories
 from tests.bench.histories import Shape
 
@@ -33,7 +33,7 @@ def test_segments_are_rolled(tmp_path: Path) -> None:
     ):
         for data in histories.ops_of(histories.make(Shape(700, 5))):
             log.append(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE))
-        _wait_for(tmp_path / "tables" / pieces.FOLDER / "00001" / pieces.RECORD)
+        _wait_for(tmp_path / "tables" / segment_tables.FOLDER / "00001" / segment_tables.RECORD)
     assert len(list((tmp_path / "history").iterdir())) > 2
     first = tmp_path / "tables" / "ops" / "00000-00000.parquet"
     made = first.stat().st_mtime_ns
@@ -55,4 +55,4 @@ def test_what_cannot_be_converted_is_left(tmp_path: Path) -> None:
     with Roller(tmp_path / "tables") as roller:
         roller.add(segment)
     assert time.monotonic() - began < DEADLINE_S
-    assert not (tmp_path / "tables" / pieces.FOLDER).exists()
+    assert not (tmp_path / "tables" / segment_tables.FOLDER).exists()

@@ -15,11 +15,7 @@ from harness.model.op import Op
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    return [
-        orjson.loads(line)
-        for path in sorted(folder.glob("*.jsonl"))
-        for line in path.read_bytes().splitlines()
-    ]
+    return [orjson.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
 
 
 def test_every_line_is_there_before_close_and_segments_roll(tmp_path: Path) -> None:
@@ -67,9 +63,7 @@ def test_require_run(tmp_path: Path) -> None:
 
 
 def test_codec_round_trip_and_garbage() -> None:
-    op = Op(
-        3, 4, 5, "info", "txn", [["send", 1, [None, 2]], ["poll", [[1, [[0, 1]]]]]], "why", {"final": True}
-    )
+    op = Op(3, 4, 5, "info", "txn", [["send", 1, [None, 2]], ["poll", [[1, [[0, 1]]]]]], "why", {"final": True})
     assert codec.decode(codec.encode(op)) == op
     for garbage in (
         b"{",

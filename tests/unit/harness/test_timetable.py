@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import plan as plans
-from harness import sources, timetable
-from harness.cli import invoke
+from harness.cli.app import invoke
 from harness.model.errors import BadInput
-from nemesis.entries import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
+from harness.plan import load, schedule
+from harness.plan import test_plan as plans
+from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 
 NODES = ("n1", "n2", "n3")
 
@@ -28,8 +28,8 @@ WHOLE = """
 def gathered(tmp_path: Path, text: str, **options: object) -> tuple[Entry, ...]:
     path = tmp_path / "s.yaml"
     path.write_text(text)
-    plan, where = sources.gather({"time_limit_s": 300.0, **options}, None, path)
-    return timetable.entries(timetable.checked(plan, NODES, plan.nemesis, where))
+    plan, where = load.gather({"time_limit_s": 300.0, **options}, None, path)
+    return schedule.entries(schedule.checked(plan, NODES, plan.nemesis, where))
 
 
 def test_what_entries_mean(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_what_entries_mean(tmp_path: Path) -> None:
 def test_in_a_plan_it_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(WHOLE)
-    plan, _ = sources.gather({"txn": True}, None, path)
+    plan, _ = load.gather({"txn": True}, None, path)
     (tmp_path / "plan.yaml").write_text(plans.dump(plan))
     again = plans.load(tmp_path / "plan.yaml")
     assert again == plan
@@ -117,20 +117,18 @@ def test_in_a_plan_file_the_place_is_that_file(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("acks: all\nschedule:\n  - fault: kill:leader\n    at: 5s\n    fro: 1s\nrate_hz: -2\n")
     with pytest.raises(BadInput) as caught:
-        sources.gather({}, path, None)
+        load.gather({}, path, None)
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"{path}:6:10: rate_hz -2: ")
     assert second == f"{path}:5:5: fro: no such key; did you mean for?"
     with pytest.raises(BadInput, match=r"^--rate -1.0: .*\n.*p.yaml:5:5: fro"):
-        sources.gather({"rate_hz": -1.0}, path, None)
+        load.gather({"rate_hz": -1.0}, path, None)
 
 
 def test_without_files_it_is_told_by_number() -> None:
     plan = plans.make({"schedule": [{"fault": "kill:leader", "at": 1}, {"fault": "kill:leadr", "at": 1}]})
-    with pytest.raises(
-        BadInput, match=r"^schedule, entry 2: kill:leadr: kill has no target 'leadr'; did you"
-    ):
-        timetable.checked(plan, NODES)
+    with pytest.raises(BadInput, match=r"^schedule, entry 2: kill:leadr: kill has no target 'leadr'; did you"):
+        schedule.checked(plan, NODES)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.cli_matrix import parts, seconds
+from harness.cli.matrix import parts, seconds
 from harness.experiments.expect import ANY, Expectation
+from harness.experiments.matrix import report, spec
+from harness.experiments.matrix import run as running
+from harness.experiments.matrix.run import Done
+from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt
 from harness.experiments.spec import Case
-from harness.matrix import report, spec
-from harness.matrix import run as running
-from harness.matrix.run import Done
-from harness.matrix.spec import Cell
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 NIGHTLY = Path(__file__).parents[3] / "nightly.yaml"
@@ -26,9 +26,7 @@ def cell(name: str, seed: int = 1) -> Cell:
 
 
 def done(name: str, valid: str, met: bool, seed: int = 1) -> Done:
-    return Done(
-        cell(name, seed), Attempt(seed, valid, [met], 3.0, "runs/x", {} if met else {"lost-write": 2})
-    )
+    return Done(cell(name, seed), Attempt(seed, valid, [met], 3.0, "runs/x", {} if met else {"lost-write": 2}))
 
 
 def test_the_nightly_can_be_planned() -> None:

@@ -12,11 +12,13 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.options import Settings
 from harness.model.protocols import Env
-from nemesis import cuts, elect, elect_unclean, reassign, remove_broker, table
-from nemesis.config_change import begun_later
-from nemesis.placement import Placed, chosen
-from nemesis.schedule import Timing
+from nemesis import table
+from nemesis.schedule.timing import Timing
+from nemesis.shared import partition_shapes
+from nemesis.shared.placement import Placed, chosen
 from nemesis.targets import EVERY_NODE
+from nemesis.verbs import elect, elect_unclean, reassign, remove_broker
+from nemesis.verbs.config_change import begun_later
 from tests.unit.nemesis.test_faults import NODES, FakeCluster, env_of
 
 DRAW = Draw.of(1, "test", 0)
@@ -128,9 +130,7 @@ def test_an_election_of_nobody_has_no_effect() -> None:
         ((1,), (1,), (1,)),
     ],
 )
-def test_where_partitions_are_moved(
-    replicas: tuple[int, ...], brokers: tuple[int, ...], new: tuple[int, ...]
-) -> None:
+def test_where_partitions_are_moved(replicas: tuple[int, ...], brokers: tuple[int, ...], new: tuple[int, ...]) -> None:
     row = Placed("t", 0, 1, replicas, frozenset(replicas))
     assert reassign.elsewhere(row, brokers, DRAW) == new
 
@@ -165,8 +165,8 @@ def test_topics_grow_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = FakeBrokers()
     started, _ = invoke("add-partitions:all", env_with(brokers), "add-partitions")
     assert started == {"nodes": [], "took_effect": True, "partitions": {"t": 3}}
-    monkeypatch.setattr("nemesis.add_partitions.MOST", 2)
-    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("nemesis.verbs.add_partitions.MOST", 2)
+    monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
     started, _ = invoke("add-partitions:all", env_with(brokers), "add-partitions")
     assert not started["took_effect"]
 
@@ -180,7 +180,7 @@ def test_settings_are_changed_and_taken_back() -> None:
 
 
 def test_a_setting_that_no_broker_confirms_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
     brokers = FakeBrokers()
     monkeypatch.setattr(brokers, "change_configs", lambda topics, changes: None)
     started, _ = invoke("config-change:min-isr-up", env_with(brokers), "config-change", "config-back")
@@ -188,7 +188,7 @@ def test_a_setting_that_no_broker_confirms_has_no_effect(monkeypatch: pytest.Mon
 
 
 def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.config_change.SETTLED_S", 0.0)
+    monkeypatch.setattr("nemesis.verbs.config_change.SETTLED_S", 0.0)
     brokers = FakeBrokers()
     started, ended = invoke("config-change:retention", env_with(brokers), "config-change", "config-back")
     assert started["took_effect"]
@@ -198,7 +198,7 @@ def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("visits", "took"), [(2, True), (1, False)])
 def test_one_visit_is_no_storm(monkeypatch: pytest.MonkeyPatch, visits: int, took: bool) -> None:
-    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
     started, ended = invoke("rebalance:group", env_with(FakeBrokers(visits=visits)), "rebalance", "calm")
     assert started["took_effect"] == ended["took_effect"] == took
 
@@ -238,14 +238,12 @@ class Falling(FakeBrokers):
         assert unclean
         for topic, number in partitions:
             row = self.rows[topic, number]
-            row["leader"] = next(
-                broker for broker in row["replicas"] if NODES[broker - 1] in self.cluster.up_nodes
-            )
+            row["leader"] = next(broker for broker in row["replicas"] if NODES[broker - 1] in self.cluster.up_nodes)
         return []
 
 
 def test_one_that_was_behind_leads_after_the_others_were_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.elect_unclean.BEHIND_S", 0.0)
+    monkeypatch.setattr("nemesis.verbs.elect_unclean.BEHIND_S", 0.0)
     monkeypatch.setattr("nemesis.targets._busiest", lambda nodes, facts, draw: ["n1"])
     brokers, cluster = Falling(), FakeCluster()
     brokers.cluster = cluster
@@ -263,9 +261,7 @@ def test_one_that_was_behind_leads_after_the_others_were_killed(monkeypatch: pyt
     ("replicas", "brokers", "new"),
     [((1, 2, 3), [1, 2], (1, 2)), ((1, 3), [1, 2, 4], (1, 2)), ((3,), [], (3,))],
 )
-def test_replicas_without_a_broker(
-    replicas: tuple[int, ...], brokers: list[int], new: tuple[int, ...]
-) -> None:
+def test_replicas_without_a_broker(replicas: tuple[int, ...], brokers: list[int], new: tuple[int, ...]) -> None:
     assert remove_broker.without(Placed("t", 0, 3, replicas, frozenset(replicas)), 3, brokers) == new
 
 
@@ -283,9 +279,9 @@ def test_a_broker_is_drained_stopped_erased_and_filled_again() -> None:
 
 
 def test_a_server_is_cut_off_from_the_controller_alone() -> None:
-    assert cuts.from_controller(NODES, ["n2"], ["n3"]) == [("n2", ["n3"]), ("n3", ["n2"])]
-    assert cuts.from_controller(NODES, ["n3"], ["n3"]) == [("n1", ["n3"]), ("n3", ["n1"])]
-    assert cuts.from_controller(NODES, ["n2"], []) == []
+    assert partition_shapes.from_controller(NODES, ["n2"], ["n3"]) == [("n2", ["n3"]), ("n3", ["n2"])]
+    assert partition_shapes.from_controller(NODES, ["n3"], ["n3"]) == [("n1", ["n3"]), ("n3", ["n1"])]
+    assert partition_shapes.from_controller(NODES, ["n2"], []) == []
 
 
 def test_half_of_the_partitions() -> None:

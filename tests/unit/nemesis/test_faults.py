@@ -15,8 +15,10 @@ from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import Env
-from nemesis import cuts, effects, schedule, table, targets
-from nemesis.schedule import Timing
+from nemesis import table, targets
+from nemesis.schedule import timing
+from nemesis.schedule.timing import Timing
+from nemesis.shared import effects, partition_shapes
 from tests.unit.harness.simulated_time import simulate
 
 NODES = ("n1", "n2", "n3")
@@ -220,9 +222,7 @@ def test_what_could_not_be_mended_is_mended_by_the_next_healing(monkeypatch: pyt
 
 
 def test_faults_on_nodes_take_turns_and_those_on_clients_go_on_beside_them() -> None:
-    chosen = table.faults(
-        ["kill:leader", "pause:leader", "kill:client"], Timing(first_s=5.0, interval_s=10.0)
-    )
+    chosen = table.faults(["kill:leader", "pause:leader", "kill:client"], Timing(first_s=5.0, interval_s=10.0))
     under_load = table.under_load(chosen)
     assert under_load is not None
     load = TimeLimit(any_(under_load, Clients(Fn(lambda ctx, n: op("a")))), 30 * SECOND)
@@ -234,7 +234,7 @@ def test_faults_on_nodes_take_turns_and_those_on_clients_go_on_beside_them() -> 
 
 
 def test_a_kill_that_moves_no_leader_did_not_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.effects.EFFECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
     cluster = FakeCluster()
     monkeypatch.setattr(cluster, "kill", lambda node: None)
     (fault,) = table.faults(["kill:leader"], Timing())
@@ -276,7 +276,7 @@ def test_schedule_starts_stops_and_always_heals() -> None:
 
 
 def test_heal_says_what_is_still_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.effects.HEALTHY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("nemesis.shared.effects.HEALTHY_TIMEOUT_S", 0.1)
     cluster = FakeCluster(cut={"n1"})
     healed: Op = table.invoke((), env_of(cluster), op("heal"))
     assert healed.error == "somebody is missing"
@@ -298,7 +298,7 @@ def test_mending_one_partition_leaves_the_other_one_that_is_on() -> None:
     stop = chosen[0].rounds.stop
     assert stop is not None
     cluster.done.clear()
-    table.invoke(chosen, env_of(cluster), schedule.patient(stop, healthy_s=0))
+    table.invoke(chosen, env_of(cluster), timing.patient(stop, healthy_s=0))
     assert cluster.done == [("heal",), ("drop", "n3", "n1", "n2")]
     table.invoke(chosen, env_of(cluster), chosen[0].rounds.start)
     cluster.done.clear()
@@ -333,7 +333,7 @@ def test_minority_and_majority_hold_the_leader() -> None:
 
 
 def _cuts(name: str, nodes: Sequence[str], hit: Sequence[str]) -> dict[str, set[str]]:
-    return {at: set(silent) for at, silent in cuts.ALL[name](nodes, hit, ("w0", "w1"))}
+    return {at: set(silent) for at, silent in partition_shapes.ALL[name](nodes, hit, ("w0", "w1"))}
 
 
 def test_shapes_of_partitions() -> None:
@@ -421,5 +421,5 @@ def test_waits_end_with_the_time_that_is_left() -> None:
     env = replace(env_of(FakeCluster()), until_s=time.monotonic() - 1)
     assert effects.health_s(env) == 0.0
     assert effects.stop_s(env) == effects.STOP_LEAST_S
-    patient = schedule.patience(env, schedule.patient(op("heal"), healthy_s=12.0))
+    patient = timing.patience(env, timing.patient(op("heal"), healthy_s=12.0))
     assert effects.health_s(patient) == 12.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.recovery_lines import SAYINGS, read
+from nemesis.recovery.log_lines import SAYINGS, read
 
 LINES = [
-    "[10:00:00,000] INFO Recovering 3 logs from /d/data since no clean shutdown file was found "
-    "(kafka.log.LogManager)",
+    "[10:00:00,000] INFO Recovering 3 logs from /d/data since no clean shutdown file was found (kafka.log.LogManager)",
     "[10:00:00,001] INFO [LogLoader partition=r-0-0, dir=/d/data] Recovering unflushed segment 156. "
     "0 recovered for r-0-0. (o.a.k.s.i.log.LogLoader)",
     "[10:00:00,002] INFO [LogLoader partition=r-0-0, dir=/d/data] Recovering unflushed segment 208. "
@@ -20,8 +19,7 @@ LINES = [
     "[10:00:00,004] INFO Completed load of Log(dir=/d/data/r-0-0, topic=r-0, partition=0, "
     "highWatermark=0, lastStableOffset=0, logStartOffset=0, logEndOffset=211) with 5 segments, "
     "local-log-start-offset 0 and log-end-offset 211 in 54ms (1/3 completed in /d/data) (k.l.LogManager)",
-    "[10:00:00,005] INFO Loaded 3 logs in 87ms (unclean log dirs = ArrayBuffer(/d/data)) "
-    "(kafka.log.LogManager)",
+    "[10:00:00,005] INFO Loaded 3 logs in 87ms (unclean log dirs = ArrayBuffer(/d/data)) (kafka.log.LogManager)",
     "[10:00:00,006] INFO [KafkaRaftServer nodeId=3] Kafka Server started (kafka.server.KafkaRaftServer)",
 ]
 

@@ -11,9 +11,11 @@ import pytest
 from harness.generator import Clients, Fn, TimeLimit, any_, op
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import PENDING, Context, Fault, Generator
-from nemesis import entries, rhythm, table
-from nemesis.entries import Entry, Trigger
-from nemesis.schedule import Timing
+from nemesis import table
+from nemesis.schedule import entry as entries
+from nemesis.schedule import rounds
+from nemesis.schedule.entry import Entry, Trigger
+from nemesis.schedule.timing import Timing
 from tests.unit.harness.simulated_time import simulate
 
 SECOND = 1_000_000_000
@@ -29,9 +31,7 @@ def told(schedule: Sequence[Entry], limit_s: int = 60, latency_s: float = 0.1, s
     generator = table.under_load(chosen(schedule), schedule)
     assert generator is not None
     load = any_(generator, Clients(Fn(lambda ctx, n: op("a"))))
-    events = simulate(
-        TimeLimit(load, limit_s * SECOND), concurrency=1, seed=seed, latency_ns=int(latency_s * SECOND)
-    )
+    events = simulate(TimeLimit(load, limit_s * SECOND), concurrency=1, seed=seed, latency_ns=int(latency_s * SECOND))
     return [event for event in events if event.process == NEMESIS and event.extra["phase"] == "invoke"]
 
 
@@ -91,9 +91,9 @@ def context(at_s: float, busy: frozenset[str] = frozenset()) -> Context:
     return Context(int(at_s * SECOND), (0,), (0,), not busy, 1, busy)
 
 
-def rhythm_of(entry: Entry) -> rhythm.Rhythm:
+def rhythm_of(entry: Entry) -> rounds.Rhythm:
     (fault,) = table.faults([entry.fault], Timing())
-    return rhythm.Rhythm(entry, fault, 0)
+    return rounds.Rhythm(entry, fault, 0)
 
 
 def asked(generator: Generator, at_s: float) -> Op | None:
@@ -111,16 +111,16 @@ def after(generator: Generator, at_s: float) -> Generator:
 def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
     waiting = rhythm_of(Entry("kill:leader", at_s=2, for_s=3, when=LINE))
     assert waiting.op(context(5)) == (PENDING, waiting)
-    early = waiting.update(context(1), rhythm.notice(LINE, "n1: elected"))
+    early = waiting.update(context(1), rounds.notice(LINE, "n1: elected"))
     assert asked(early, 5) is None
-    other = waiting.update(context(5), rhythm.notice(replace(LINE, node="n2"), "n2: elected"))
+    other = waiting.update(context(5), rounds.notice(replace(LINE, node="n2"), "n2: elected"))
     assert asked(other, 5) is None
-    fired = waiting.update(context(5), rhythm.notice(LINE, "n1: elected"))
+    fired = waiting.update(context(5), rounds.notice(LINE, "n1: elected"))
     start = asked(fired, 5)
     assert start is not None
     assert start.value == {"target": "leader", "trigger": "n1: elected"}
     on = after(fired, 5)
-    assert asked(on.update(context(6), rhythm.notice(LINE, "again")), 7.9) is None
+    assert asked(on.update(context(6), rounds.notice(LINE, "again")), 7.9) is None
     stop = asked(on, 8)
     assert stop is not None and stop.f == "restart"
     assert after(on, 8).op(context(9)) is None
@@ -128,9 +128,9 @@ def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
 
 def test_between_rounds_it_rests() -> None:
     entry = Entry("kill:client", when=LINE, times=2, rest_s=10)
-    once = after(rhythm_of(entry).update(context(1), rhythm.notice(LINE, "a")), 1)
-    assert asked(once.update(context(10), rhythm.notice(LINE, "b")), 12) is None
-    assert asked(once.update(context(11), rhythm.notice(LINE, "c")), 12) is not None
+    once = after(rhythm_of(entry).update(context(1), rounds.notice(LINE, "a")), 1)
+    assert asked(once.update(context(10), rounds.notice(LINE, "b")), 12) is None
+    assert asked(once.update(context(11), rounds.notice(LINE, "c")), 12) is not None
 
 
 def test_an_open_transaction_sets_it_off() -> None:

@@ -12,7 +12,7 @@ from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.protocols import Env
-from nemesis.steps import Steps, fault, roles
+from nemesis.recovery.steps import Steps, fault, roles
 from nemesis.targets import Facts
 
 CAME_UP = (
@@ -114,9 +114,7 @@ def test_a_kill_damage_and_a_start() -> None:
     cluster, steps = Servers(), Steps()
     assert _do(steps, cluster, do="kill", who="leader")["took_effect"]
     assert cluster.done == [("pause", "n2"), ("kill", "n2")]
-    assert _do(steps, cluster, do="damage", who="leader", kind="flip-last")["damage"] == {
-        "n2": {"changed": 1}
-    }
+    assert _do(steps, cluster, do="damage", who="leader", kind="flip-last")["damage"] == {"n2": {"changed": 1}}
     told = _do(steps, cluster, do="start", who="leader", expect={"recovers": "point"})
     assert told["nodes"] == ["n2"] and told["took_effect"] and told["expect"] == {"recovers": "point"}
     assert told["log"]["n2"]["segments"] == {"r-0-0": [52]} and told["log"]["n2"]["all_ms"] == 12
@@ -138,9 +136,7 @@ def test_killed_at_a_line() -> None:
     _do(steps, cluster, do="stop", who="leader")
     told = _do(steps, cluster, do="start-kill", who="leader", kind="Recovering unflushed")
     assert told["took_effect"] and "unflushed segment 52" in told["at"] and not cluster.running("n2")
-    never = _do(
-        steps, Servers(up_={"n1", "n3"}, comes_up=False), do="start-kill", who="leader", kind="no such line"
-    )
+    never = _do(steps, Servers(up_={"n1", "n3"}, comes_up=False), do="start-kill", who="leader", kind="no such line")
     assert not never["took_effect"]
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import logtail
+from harness.cluster.local import log_tail
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.op import Op
-from nemesis import entries, triggers
-from nemesis.entries import Entry, Trigger
+from nemesis.schedule import entry, triggers
+from nemesis.schedule.entry import Entry, Trigger
 from tests.unit.nemesis.test_faults import NODES, FakeCluster, FakeRoles
 
-ANY = Trigger(entries.LOG, r"elected \w+")
-ON_N2 = Trigger(entries.LOG, "elected", node="n2")
-ROLL = Trigger(entries.SEGMENT_ROLL)
+ANY = Trigger(entry.LOG, r"elected \w+")
+ON_N2 = Trigger(entry.LOG, "elected", node="n2")
+ROLL = Trigger(entry.SEGMENT_ROLL)
 
 
 class Logged(FakeCluster):
@@ -28,7 +28,7 @@ class Logged(FakeCluster):
     folder: Path
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        return logtail.tail(self.folder / node, offset)
+        return log_tail.tail(self.folder / node, offset)
 
     def log(self, node: str, text: str) -> None:
         with (self.folder / node).open("a") as file:
@@ -45,7 +45,7 @@ def cluster(tmp_path: Path) -> Logged:
 def test_only_new_and_whole_lines_count(cluster: Logged) -> None:
     cluster.log("n1", "elected before\n")
     watch = triggers.LogWatch(cluster, NODES, "r-")
-    wanted = watch.patterns([ANY, ON_N2, ROLL, Trigger(entries.LEADER_CHANGE)])
+    wanted = watch.patterns([ANY, ON_N2, ROLL, Trigger(entry.LEADER_CHANGE)])
     assert list(wanted) == [ANY, ON_N2, ROLL]
     assert watch.look(wanted) == []
     cluster.log("n1", "elected n")
@@ -99,7 +99,7 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
                 known.set()
             return super().leaders()
 
-    change = Trigger(entries.LEADER_CHANGE)
+    change = Trigger(entry.LEADER_CHANGE)
     schedule = [Entry("kill:leader", when=ANY), Entry("pause:leader", when=change), Entry("kill:n1")]
     watch = triggers.Watch(schedule, cluster, Roles(cluster), heard.put)
     watch.start()
@@ -118,9 +118,7 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
 
 
 def test_triggers_of_logs_need_logs() -> None:
-    with pytest.raises(
-        BadInput, match="kill:leader waits for log: that needs ServerLogs, which is not there"
-    ):
+    with pytest.raises(BadInput, match="kill:leader waits for log: that needs ServerLogs, which is not there"):
         triggers.refuse_unsupported([Entry("kill:leader", when=ANY)], FakeCluster(), "is not there")
-    triggers.refuse_unsupported([Entry("kill:leader"), Entry("kill:n1", when=Trigger(entries.LEADER_CHANGE))],
+    triggers.refuse_unsupported([Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))],
                                 FakeCluster(), "")  # fmt: skip

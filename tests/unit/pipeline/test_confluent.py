@@ -9,12 +9,12 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients import confluent_source
-from harness.clients.confluent_source import ConfluentSource, anonymous
+from harness.clients.confluent import source as confluent_source
+from harness.clients.confluent.source import ConfluentSource, anonymous
 from harness.clients.pipeline.config import made
-from harness.model.pipeline.ports import Mark, Partition
-from harness.plan import make
-from harness.staff import client_config
+from harness.pipeline_app.ports import Mark, Partition
+from harness.plan.test_plan import make
+from harness.run.start_workers import client_config
 from workloads.pipeline import workload
 
 
@@ -60,7 +60,7 @@ class Told:
 def told(
     monkeypatch: pytest.MonkeyPatch, folder: Path, assignor: str, *script: tuple[str, int]
 ) -> list[tuple[str, list[int]]]:
-    from harness import pipeline
+    from harness.plan import pipeline
 
     library, on = Library(*script), Told()
     monkeypatch.setattr(confluent_source, "made_with", lambda *_: library)
@@ -73,9 +73,7 @@ def told(
     return on.told
 
 
-def test_an_assignment_without_a_revocation_is_a_loss(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_assignment_without_a_revocation_is_a_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert told(monkeypatch, tmp_path, "range", ("on_assign", 1), ("on_assign", 2)) == [
         ("assigned", [0]),
         ("lost", [0]),

@@ -10,9 +10,9 @@ import orjson
 
 from harness.clients.pipeline import files
 from harness.clients.pipeline.config import Made, made
-from harness.model.pipeline.ports import Mark, Partition, Source
-from harness.plan import make
-from harness.staff import client_config
+from harness.pipeline_app.ports import Mark, Partition, Source
+from harness.plan.test_plan import make
+from harness.run.start_workers import client_config
 from workloads.pipeline import workload
 
 
@@ -31,7 +31,7 @@ class Inner:
 
 
 def config(folder: Path, **options: Any) -> Made:
-    from harness import pipeline
+    from harness.plan import pipeline
 
     plan = make({"workload": "pipeline", "run": "r", **options}).model_copy(update={"run": "r"})
     told = workload(pipeline.options(plan)).client_options

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.ports import Options
 from harness.model.transforms import TRANSFORMS, expected_count
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.ports import Options
 from tests.unit.pipeline.world import World, run
 
 SEEDS = range(5)

@@ -16,7 +16,7 @@ from harness.clients.api import ClientError
 from harness.clients.pipeline import member
 from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.member import Member
-from harness.model.pipeline.ports import Failed, Mark, Partition, Record
+from harness.pipeline_app.ports import Failed, Mark, Partition, Record
 
 A, B = ("r-0", 0), ("r-0", 1)
 LATE = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
@@ -25,9 +25,7 @@ LATE = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
 def settled(tmp_path: Path, **more: Any) -> Made:
     options = {"options": {}, "inputs": 1, "partitions": 2, "work_s": 1.0, "assignor": "range"}
     logic = options | {"static_members": False, "one_poll": False}
-    base = made(
-        {"bootstrap": "b:1", "run": "r", "concurrency": 3, "folder": str(tmp_path), "logic_options": logic}
-    )
+    base = made({"bootstrap": "b:1", "run": "r", "concurrency": 3, "folder": str(tmp_path), "logic_options": logic})
     return replace(base, **more)
 
 
@@ -88,9 +86,7 @@ def test_reading_begins_where_the_group_stands_also_when_it_answers_late(tmp_pat
     assert told.events == [("assigned", [A, B])] and one.started == [{A: 7, B: 7}]
 
 
-def test_a_group_that_does_not_answer_ends_the_member(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_does_not_answer_ends_the_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member, "COMMITTED_S", 0.0)
     one = Listed(settled(tmp_path), lambda it: it.given(A))
     one.marks = [LATE]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import pipeline
 from harness.clients.pipeline.events import Clock
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import Op
-from harness.plan import TestPlan, dump, load, load_data, make
+from harness.plan import pipeline
+from harness.plan.test_plan import TestPlan, dump, load, load_data, make
 
 
 def plan(**options: object) -> TestPlan:

@@ -7,7 +7,7 @@ import pytest
 from harness.clients.api import ClientError, Kind
 from harness.clients.pipeline import transaction
 from harness.clients.pipeline.transaction import step
-from harness.model.pipeline.ports import Failed
+from harness.pipeline_app.ports import Failed
 
 
 def test_retriable_errors_are_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.model.draw import Draw
-from harness.model.pipeline import mistakes
-from harness.model.pipeline.instance import Instance
-from harness.model.pipeline.ports import (
-    Failed,
-    Mark,
-    Options,
-    Output,
-    Partition,
-    Rebalances,
-    Record,
-    Source,
-)
+from harness.pipeline_app import mistakes
+from harness.pipeline_app.instance import Instance
+from harness.pipeline_app.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source
 
 TURN_NS = 50_000_000
 

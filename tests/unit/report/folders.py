@@ -34,9 +34,7 @@ def nemesis(at_s: float, f: str, span: str, phase: str, value: Any, fault: str =
     return Op(-1, int(at_s * S), NEMESIS, INFO, f, value, None, extra)
 
 
-def killed(
-    begin_s: float, end_s: float, node: str, effect: bool = True, fault: str = "kill:leader"
-) -> list[Op]:
+def killed(begin_s: float, end_s: float, node: str, effect: bool = True, fault: str = "kill:leader") -> list[Op]:
     """The four ops of a node killed and started again."""
     hit = {"nodes": [node], "took_effect": effect, "new_leaders": {"t-0": "n3"} if effect else {}}
     return [

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import cli
+from harness.cli import app
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
-from harness.report import around
-from harness.report.around import Place, Seen
+from harness.report.text import nearby_ops
+from harness.report.text.nearby_ops import Place, Seen
 
 
 def op(index: int, process: int, type_: str, f: str, value: Any, error: str | None = None) -> Op:
@@ -48,7 +48,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def found(run: Path, key: Any, offset: int | None = None, value: Any = None, n: int = 3) -> list[Op]:
-    return list(around.find(run, Place(key, offset, value, n), Seen()))
+    return list(nearby_ops.find(run, Place(key, offset, value, n), Seen()))
 
 
 def test_around_an_offset_ops_are_trimmed_to_the_records_within_n(run: Path) -> None:
@@ -57,9 +57,7 @@ def test_around_an_offset_ops_are_trimmed_to_the_records_within_n(run: Path) -> 
         (3, [["send", 7, [11, 101]]]),
         (5, [["poll", [[7, [[8, 98], [9, 99], [10, 100], [11, 101], [12, 102]]]]]]),
     ]
-    assert [(one.index, one.value) for one in found(run, 7, offset=19, n=0)] == [
-        (5, [["poll", [[7, [[19, 109]]]]]])
-    ]
+    assert [(one.index, one.value) for one in found(run, 7, offset=19, n=0)] == [(5, [["poll", [[7, [[19, 109]]]]]])]
 
 
 def test_around_a_value_positions_in_the_polled_list_count(run: Path) -> None:
@@ -74,12 +72,12 @@ def test_sends_of_a_value_are_found_without_their_offset_and_one_that_never_comp
     polled, unsure, never = found(run, 7, value=104, n=0)
     assert (polled.index, unsure.index, never.index) == (5, 8, 6)
     assert never.type == INVOKE and never.value == [["send", 7, 104]]
-    assert " open " in around.text(never, Place(7, None, 104, 0))
+    assert " open " in nearby_ops.text(never, Place(7, None, 104, 0))
 
 
 def test_a_line_says_who_when_and_what_and_marks_the_place(run: Path) -> None:
     place = Place(7, 11, None, 1)
-    lines = [around.text(one, place) for one in around.find(run, place, Seen())]
+    lines = [nearby_ops.text(one, place) for one in nearby_ops.find(run, place, Seen())]
     assert " ".join(lines[1].split()) == "0.003 s op 3 process 1 send fail sent [11:101] (aborted)"
     assert lines[2].endswith("polled 10:100 [11:101] 12:102")
 
@@ -95,8 +93,8 @@ def test_a_history_file_is_read_too(run: Path, tmp_path: Path, packed: bool) -> 
 @pytest.mark.parametrize("key", ["a", "ä", "[1, 7, 2]", '"7"'])
 def test_keys_may_be_of_any_type(tmp_path: Path, key: str) -> None:
     file = tmp_path / "history.jsonl"
-    file.write_bytes(codec.encode(op(0, 0, OK, "send", [["send", around.given(key), [0, "x y"]]])))
-    assert len(found(file, around.given(key), value="x y")) == 1
+    file.write_bytes(codec.encode(op(0, 0, OK, "send", [["send", nearby_ops.given(key), [0, "x y"]]])))
+    assert len(found(file, nearby_ops.given(key), value="x y")) == 1
     assert found(file, 7, value="x y") == []
 
 
@@ -109,29 +107,29 @@ def test_a_bad_line_before_the_end_is_named(run: Path) -> None:
 
 def test_an_unknown_key_is_bad_input_and_an_empty_place_is_said(run: Path) -> None:
     seen, place = Seen(), Place(9, 10, None, 3)
-    assert list(around.find(run, place, seen)) == []
+    assert list(nearby_ops.find(run, place, seen)) == []
     with pytest.raises(BadInput, match="key 9: no operation"):
-        around.require(seen, place, run)
+        nearby_ops.require(seen, place, run)
     seen, place = Seen(), Place(7, 500, None, 3)
-    assert list(around.find(run, place, seen)) == []
-    assert around.require(seen, place, run) == "key 7: nobody sent or polled a record within 3 offsets of 500"
+    assert list(nearby_ops.find(run, place, seen)) == []
+    assert nearby_ops.require(seen, place, run) == "key 7: nobody sent or polled a record within 3 offsets of 500"
 
 
 def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["around", str(run), "--key", "7", "--offset", "10", "-n", "0", "--json"]) == 0
+    assert app.invoke(["around", str(run), "--key", "7", "--offset", "10", "-n", "0", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["index"] for line in lines] == [1, 5]
-    assert cli.invoke(["around", str(run), "--key", "7", "--value", "12345", "--json"]) == 0
+    assert app.invoke(["around", str(run), "--key", "7", "--value", "12345", "--json"]) == 0
     said = capsys.readouterr()
     assert said.out == "" and "nobody sent or polled value 12345" in said.err
-    assert cli.invoke(["around", str(run), "--key", "9", "--offset", "1"]) == 254
+    assert app.invoke(["around", str(run), "--key", "9", "--offset", "1"]) == 254
     assert "key 9: no operation" in capsys.readouterr().err
     for wrong in ([], ["--offset", "1", "--value", "2"]):
-        assert cli.invoke(["around", str(run), "--key", "7", *wrong]) == 254
+        assert app.invoke(["around", str(run), "--key", "7", *wrong]) == 254
         assert "either --offset or --value" in capsys.readouterr().err
 
 
 def test_edn_is_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "history.edn").write_text("{}")
-    assert cli.invoke(["around", str(tmp_path / "history.edn"), "--key", "7", "--offset", "1"]) == 254
+    assert app.invoke(["around", str(tmp_path / "history.edn"), "--key", "7", "--offset", "1"]) == 254
     assert "harness import" in capsys.readouterr().err

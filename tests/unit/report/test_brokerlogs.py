@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import brokerlogs
-from harness.report.brokerlogs import Wanted
+from harness.report.text import broker_logs
+from harness.report.text.broker_logs import Wanted
 
 WALL_NS = 1_767_323_045_000_000_000  # 2026-01-02T03:04:05Z
 S = 1_000_000_000
@@ -27,7 +27,7 @@ def logged(folder: Path, node: str, lines: list[str]) -> None:
 
 def around(logs: Path, *moments: tuple[float, float]) -> list[tuple[float, str, str]]:
     spans = [(int(a * S), int(b * S)) for a, b in moments]
-    found = brokerlogs.around(logs, WALL_NS, 60 * S, Wanted(spans, [PART]))
+    found = broker_logs.around(logs, WALL_NS, 60 * S, Wanted(spans, [PART]))
     return [(one.time_ns / S, one.node, one.text) for one in found]
 
 
@@ -68,17 +68,17 @@ def test_lines_of_several_nodes_come_in_order_of_time_and_are_bounded(tmp_path: 
         told = [line(10 + n / 100 + number / 1000, f"{PART} Truncating to {n}") for n in range(50)]
         logged(tmp_path, f"n{number}", [line(0, "Starting"), *told, line(59, "Bye")])
     found = around(tmp_path, (10, 12))
-    assert len(found) == brokerlogs.SHOWN
+    assert len(found) == broker_logs.SHOWN
     assert [at for at, _, _ in found] == sorted(at for at, _, _ in found)
 
 
 def test_a_large_log_is_not_read_from_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line(n / 100, f"{PART} ISR {'x' * 300}") for n in range(5900)]
     logged(tmp_path, "n1", lines)
-    monkeypatch.setattr(brokerlogs, "SCAN_MAX", 20_000)
+    monkeypatch.setattr(broker_logs, "SCAN_MAX", 20_000)
     found = around(tmp_path, (50, 50.1))
     assert found and all(48.4 <= at <= 49.2 for at, _, _ in found)
-    assert all(len(text) <= brokerlogs.TEXT_MAX for _, _, text in found)
+    assert all(len(text) <= broker_logs.TEXT_MAX for _, _, text in found)
 
 
 def test_control_characters_and_foreign_files_do_no_harm(tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ def test_no_logs_and_no_moments(tmp_path: Path) -> None:
 
 
 def test_partitions_have_the_names_that_the_brokers_use() -> None:
-    assert brokerlogs.partition("run", 9, 4) == "run-2-1"
-    assert brokerlogs.partition("run", "k", 4) is None
+    assert broker_logs.partition("run", 9, 4) == "run-2-1"
+    assert broker_logs.partition("run", "k", 4) is None

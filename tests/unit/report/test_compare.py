@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import invoke
+from harness.cli.app import invoke
 from harness.model.errors import BadInput
-from harness.report.compare import compare, data, text
-from harness.sim.run import simulate
+from harness.report.text.compare import compare, data, text
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded
 
 
@@ -57,9 +57,7 @@ def test_a_run_without_results_and_runs_that_are_none(runs: Path, capsys: pytest
     assert '"lost-write"' in capsys.readouterr().out
 
 
-def test_open_says_where_it_is(
-    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_says_where_it_is(runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import webbrowser
 
     def none(using: str | None = None) -> webbrowser.BaseBrowser:

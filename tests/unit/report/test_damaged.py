@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from checker.pipeline import anomalies as pipelines
-from harness.cli import invoke
-from harness.report import damaged
-from harness.sim.run import simulate
+from harness.cli.app import invoke
+from harness.sim.queue.run import simulate
+from harness.stored import damaged
 from tests.unit.report.folders import judged, killed, recorded, woven
 
 BUGS: Final = frozenset({"lose-acked", "aborted-visible", "dirty-read", "reorder"})
@@ -66,9 +66,7 @@ REFUSED: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_edited_results_are_refused_with_the_file(
-    copy: Path, capsys: pytest.CaptureFixture[str], what: str
-) -> None:
+def test_edited_results_are_refused_with_the_file(copy: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
     _edit(copy, REFUSED[what])
     for command in (["show"], ["show", "--json"], ["explain"], ["compare", str(copy)]):
         code = invoke([*command, str(copy)])

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 import typer
 
-from checker import results, schema
 from checker.anomalies import torn_transaction
 from checker.anomalies.table import ANOMALIES
-from harness import cli
+from checker.tables import schema
+from checker.verdict import results
+from harness.cli import app
 from harness.model import codec, result
 from nemesis import table as nemeses
 
@@ -69,7 +70,7 @@ def commands() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_documented_commands_parse(page: str, line: str) -> None:
     name, *arguments = shlex.split(line)[1:]
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app.app)
     context = group.make_context("harness", [name, *arguments], resilient_parsing=False)
     _, command, rest = group.resolve_command(context, [name, *arguments])  # type: ignore[attr-defined]
     assert command is not None

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import cli
+from harness.cli import app
 from harness.model import codec
 from harness.model import op as ops_
 from harness.model.errors import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report import explain, explained, found, listing
+from harness.report.text import explain, explain_text, witness_lookup
 from harness.store import write_json
+from harness.stored import listing
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.report.test_brokerlogs import WALL_NS, line, logged
@@ -63,27 +64,22 @@ def lost(tmp_path: Path) -> Path:
 
 def told(run: Path, what: str) -> str:
     result = listing.require_result(run)
-    return explained.text(explain.explain(run, result, found.asked(what)))
+    return explain_text.text(explain.explain(run, result, witness_lookup.asked(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
     text = told(lost, "lost-write")
     assert text.splitlines()[0].startswith("lost-write#1 of 1; ")
     assert "Key 6, value 8: sent by process 0 at 6.000 s" in flat(text)
-    assert (
-        "op 4: process 0, txn ok, 6.000-6.250 s sent 8 to key 6 at offset 1 polled 1 record of key 6"
-        in flat(text)
-    )
+    assert "op 4: process 0, txn ok, 6.000-6.250 s sent 8 to key 6 at offset 1 polled 1 record of key 6" in flat(text)
     assert "and 1 micro-op on other keys" in text
     assert "kill:leader n2, 5.000 s to 15.000 s: during op 4" in text
-    assert "16.000 s n2 INFO [UnifiedLog partition=20260102T030405-kill-1-2] Truncating to offset 1" in flat(
-        text
-    )
+    assert "16.000 s n2 INFO [UnifiedLog partition=20260102T030405-kill-1-2] Truncating to offset 1" in flat(text)
     assert f"harness around {lost} --key 6 --offset 1" in text
 
 
 def test_everything_that_was_found(lost: Path) -> None:
-    text = explained.overview(lost, listing.require_result(lost))
+    text = explain_text.overview(lost, listing.require_result(lost))
     assert text.splitlines()[0] == "run 20260102T030405-kill: INVALID"
     for name in ("lost-write", "unseen"):
         assert f"{name}: 1" in text and f"in full: harness explain {lost} {name}" in text
@@ -104,8 +100,8 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     for held in result.anomalies:
-        what = explain.explain(tmp_path, result, found.asked(held.name))
-        text = explained.text(what)
+        what = explain.explain(tmp_path, result, witness_lookup.asked(held.name))
+        text = explain_text.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
         for op in what.ops:
@@ -118,9 +114,7 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
 def stored_witnesses(run: Path, name: str, held: list[dict[str, Any]]) -> None:
     folder = run / "results" / "witnesses"
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        pa.table({"witness": [orjson.dumps(one).decode() for one in held]}), folder / f"{name}.parquet"
-    )
+    pq.write_table(pa.table({"witness": [orjson.dumps(one).decode() for one in held]}), folder / f"{name}.parquet")
 
 
 def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp_path: Path) -> None:
@@ -128,12 +122,12 @@ def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp
     shown = (held[9_000], held[5])
     anomaly = AnomalyFound("duplicate", "Twice.", len(held), True, True, shown)
     stored_witnesses(tmp_path, "duplicate", held)
-    numbers = [one["value"] for one in found.numbered(tmp_path, anomaly)]
+    numbers = [one["value"] for one in witness_lookup.numbered(tmp_path, anomaly)]
     assert numbers[:4] == [9_000, 5, 0, 1]
     assert sorted(numbers) == list(range(10_000))
-    assert found.one(tmp_path, anomaly, 10_000)["value"] == 9_999
+    assert witness_lookup.one(tmp_path, anomaly, 10_000)["value"] == 9_999
     with pytest.raises(BadInput, match="a number from 1 to 10,000"):
-        found.one(tmp_path, anomaly, 10_001)
+        witness_lookup.one(tmp_path, anomaly, 10_001)
 
 
 @pytest.mark.parametrize(
@@ -141,59 +135,55 @@ def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp
 )
 def test_what_is_no_number_is_refused(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        found.asked(text)
+        witness_lookup.asked(text)
 
 
 def test_names_are_found_in_any_case_and_unknown_ones_are_refused_with_those_there_are() -> None:
     result = Result("invalid", None, (), (AnomalyFound("G1a", "Aborted.", 1, True, True),))
-    assert found.anomaly(result, "g1A").name == "G1a"
+    assert witness_lookup.anomaly(result, "g1A").name == "G1a"
     with pytest.raises(BadInput, match=r"G0: not among what was found \(G1a\)"):
-        found.anomaly(result, "G0")
+        witness_lookup.anomaly(result, "G0")
     with pytest.raises(BadInput, match="nothing was"):
-        found.anomaly(Result("valid"), "G0")
+        witness_lookup.anomaly(Result("valid"), "G0")
 
 
 def test_the_command(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = ["--runs", str(tmp_path)]
-    assert cli.invoke(["explain", "2026", *runs]) == 0
+    assert app.invoke(["explain", "2026", *runs]) == 0
     assert "lost-write: 1" in capsys.readouterr().out
-    assert cli.invoke(["explain", "2026", "lost-write#1", "--json", *runs]) == 0
+    assert app.invoke(["explain", "2026", "lost-write#1", "--json", *runs]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["witness"]["value"] == 8 and data["faults"][0]["fault"] == "kill:leader"
     assert data["logs"][0]["node"] == "n2"
-    assert cli.invoke(["explain", "2026", "lost-write#2", *runs]) == 254
+    assert app.invoke(["explain", "2026", "lost-write#2", *runs]) == 254
     assert "from 1 to 1" in capsys.readouterr().err
-    assert cli.invoke(["explain", str(lost / "history" / "00000.jsonl")]) == 254
+    assert app.invoke(["explain", str(lost / "history" / "00000.jsonl")]) == 254
     assert "harness import" in capsys.readouterr().err
     (lost / "results.json").unlink()
-    assert cli.invoke(["explain", "2026", *runs]) == 254
+    assert app.invoke(["explain", "2026", *runs]) == 254
     assert "harness check" in capsys.readouterr().err
 
 
 def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
     folder = recorded(tmp_path, "20260102T030405-fine", [])
     write_json(folder / "results.json", to_data(Result("valid")))
-    assert "nothing to explain" in explained.overview(folder, listing.require_result(folder))
+    assert "nothing to explain" in explain_text.overview(folder, listing.require_result(folder))
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
-    held = AnomalyFound(
-        "G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},)
-    )
+    held = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
     result = Result("invalid", True, (), (held,))
     for text in (
-        explained.overview(lost, result),
-        explained.text(explain.explain(lost, result, found.asked("G1a"))),
+        explain_text.overview(lost, result),
+        explain_text.text(explain.explain(lost, result, witness_lookup.asked("G1a"))),
     ):
         assert "\x1b" not in text and "\\x1b[2J" in text
 
 
 def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
-    result = Result(
-        "unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),)
-    )
+    result = Result("unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),))
     with pytest.raises(BadInput, match="no witness"):
-        explain.explain(lost, result, found.asked("empty-transaction-graph"))
+        explain.explain(lost, result, witness_lookup.asked("empty-transaction-graph"))
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -216,11 +206,9 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["G1a", "G1c", "unseen", "torn-transaction", "poll-skip"])
-def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(
-    lost: Path, name: str, witness: dict[str, Any]
-) -> None:
+def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
-    assert name in explained.overview(lost, result)
-    told = explain.explain(lost, result, found.asked(name))
-    assert explained.text(told).startswith(f"{name}#1")
+    assert name in explain_text.overview(lost, result)
+    told = explain.explain(lost, result, witness_lookup.asked(name))
+    assert explain_text.text(told).startswith(f"{name}#1")
     assert json.dumps(explain.data(told), default=str)

@@ -9,8 +9,8 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report import listing
 from harness.store import write_json
+from harness.stored import listing
 from tests.unit.report.folders import recorded
 
 BAD = Result("invalid", True, (), (AnomalyFound("lost-write", "", 1234, True, True),), {"ops": 3})

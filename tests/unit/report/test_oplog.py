@@ -9,8 +9,8 @@ import pytest
 
 from harness.model import codec, op
 from harness.model.op import Op
-from harness.report import lines
-from harness.report.oplog import OpLog, each, index_of
+from harness.stored import line_search
+from harness.stored.op_log import OpLog, each, index_of
 
 
 def sent(index: int, size: int = 1) -> Op:
@@ -50,10 +50,10 @@ def test_finding_an_op_reads_little_of_a_large_segment() -> None:
     size = len(file.getvalue())
     for wanted in (0, 1, 20_000, 39_999):
         file.read_bytes = 0
-        assert lines.seek(file, index_of, wanted)
+        assert line_search.seek(file, index_of, wanted)
         assert index_of(file.readline()) == wanted
-        assert file.read_bytes < 4 * lines.NEAR < size / 20
-    assert not lines.seek(file, index_of, 40_000)
+        assert file.read_bytes < 4 * line_search.NEAR < size / 20
+    assert not line_search.seek(file, index_of, 40_000)
 
 
 def test_gaps_in_indices_and_damaged_lines_have_no_answer(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ import pytest
 from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result
-from harness.report import lookup
-from harness.report.order import draw, folder, layout, marks, records
+from harness.report import order_paths
+from harness.report.order import draw, layout, marks, records
 from harness.report.order.layout import Line
 from harness.report.order.markup import element
-from harness.sim.bugs import BUGS
-from harness.sim.run import simulate
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.run import simulate
+from harness.stored import facts as lookup
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import judged, killed, recorded, woven
 
@@ -95,13 +96,11 @@ def test_every_anomaly_has_a_page_with_its_places_marked(tmp_path: Path, case: C
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     index, *pages = draw.draw(tmp_path, result)
-    assert index == folder.index(tmp_path) and sorted(pages) == folder.pages(tmp_path)
+    assert index == order_paths.index(tmp_path) and sorted(pages) == order_paths.pages(tmp_path)
     texts = [whole(page) for page in pages]
     whole(index)
     for held in marks.shown(result):
-        assert any(
-            f'id="w-{held.name}-1"' in text and f'href="#w-{held.name}-1"' in text for text in texts
-        ), held.name
+        assert any(f'id="w-{held.name}-1"' in text and f'href="#w-{held.name}-1"' in text for text in texts), held.name
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
@@ -183,9 +182,9 @@ def test_nothing_of_a_history_becomes_markup(tmp_path: Path) -> None:
 
 def test_a_second_check_without_anomalies_leaves_no_pages(tmp_path: Path) -> None:
     run, result = run_of(tmp_path, woven(sends(1, [1, 2], [0, 1]), polls(1, [[1, 2], [0, 1]])))
-    assert draw.draw(run, result) and folder.pages(run)
+    assert draw.draw(run, result) and order_paths.pages(run)
     assert draw.draw(run, Result("valid")) == []
-    assert folder.pages(run) == [] and not folder.index(run).exists()
+    assert order_paths.pages(run) == [] and not order_paths.index(run).exists()
 
 
 def test_damaged_or_missing_tables_make_no_pages(tmp_path: Path) -> None:
@@ -231,15 +230,14 @@ def test_windows_are_joined_bounded_and_begin_with_the_worst() -> None:
 
 def test_file_names_of_keys_are_safe_and_differ() -> None:
     keys = [7, "7", -7, "a", "A b", "../../x", "é", None, [1], "x" * 300]
-    names = [folder.file_name(key) for key in keys]
+    names = [order_paths.file_name(key) for key in keys]
     assert names[:1] == ["key-7.html"] and len(set(names)) == len(keys)
     assert all(re.fullmatch(r"key-[-\w]+\.html", name, re.ASCII) for name in names)
 
 
 def test_elements_escape_their_text_and_attributes() -> None:
     assert (
-        element("a", "<b>&\x01", href='"x"', class_="y")
-        == '<a href="&quot;x&quot;" class="y">&lt;b&gt;&amp;\\x01</a>'
+        element("a", "<b>&\x01", href='"x"', class_="y") == '<a href="&quot;x&quot;" class="y">&lt;b&gt;&amp;\\x01</a>'
     )
 
 
@@ -252,8 +250,7 @@ def test_an_offset_with_two_values_has_two_lines_and_what_is_read_again_begins_a
     assert facts is not None
     held = layout.section(records.read(facts, 1, [(0, 50)]), (0, 50), frozenset())
     told = [
-        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end)
-        for one in held.lines
+        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end) for one in held.lines
     ]
     assert told == [(0, 1, 1), (1, 2, 0), (1, 3, 2), (2, 6), (7, 9, 1)]
     assert [[row.offset for row in one.polls] for one in held.passes] == [[0, 1], [1, 7]]

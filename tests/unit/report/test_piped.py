@@ -11,9 +11,17 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions
-from harness.report import around, explain, explained, found, listing, onward, piped
 from harness.report.page import draw
-from harness.shrinking import folder as shrinking
+from harness.report.text import (
+    explain,
+    explain_text,
+    nearby_ops,
+    next_steps,
+    pipeline_moments,
+    witness_lookup,
+)
+from harness.shrinking import shrink_run as shrinking
+from harness.stored import listing
 from tests.unit.report.piped_run import GAP, LOG, MISSING, NAME, RECORD
 from tests.unit.report.piped_run import piped as piped_run
 from tests.unit.report.test_prose import flat
@@ -25,15 +33,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(run: Path, asked: str) -> explain.Explanation:
-    return explain.explain(run, listing.require_result(run), found.asked(asked))
+    return explain.explain(run, listing.require_result(run), witness_lookup.asked(asked))
 
 
 def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
-    assert piped.log_of(run, MISSING) == LOG
-    assert piped.log_of(run, {**RECORD, "topic": f"{NAME}-0"}) == LOG - 1
+    assert pipeline_moments.log_of(run, MISSING) == LOG
+    assert pipeline_moments.log_of(run, {**RECORD, "topic": f"{NAME}-0"}) == LOG - 1
     for odd in ({"topic": f"{NAME}-2"}, {"topic": None}, {"partition": None}, {"partition": "2"}):
-        assert piped.log_of(run, {**RECORD, **odd}) is None
-    assert piped.log_of(run / "nowhere", MISSING) is None
+        assert pipeline_moments.log_of(run, {**RECORD, **odd}) is None
+    assert pipeline_moments.log_of(run / "nowhere", MISSING) is None
 
 
 def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(run: Path) -> None:
@@ -43,13 +51,13 @@ def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(r
     assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
     assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
     assert [span.label for span in one.spans] == ["kill:leader n2"]
-    said = flat(explained.text(one))
+    said = flat(explain_text.text(one))
     assert "sent 43 to key 5 at offset 1" in said
     assert "kill:leader n2, 5.000 s to 15.000 s: during it" in said
-    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explained.text(one))
+    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explain_text.text(one))
     assert command and command.groups() == (str(LOG), "1")
-    seen = around.Seen()
-    assert list(around.find(run, around.Place(LOG, 1, None, 1), seen)) and seen.key
+    seen = nearby_ops.Seen()
+    assert list(nearby_ops.find(run, nearby_ops.Place(LOG, 1, None, 1), seen)) and seen.key
 
 
 def test_a_range_of_offsets_has_its_places(run: Path) -> None:
@@ -63,8 +71,8 @@ def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
     later = 1_800_000_000_000_000_000  # a time of day is none of the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
     one = explain.about(run, held, 1, bare)
-    assert not one.moments and "not known: nothing says when this was" in explained.text(one)
-    assert "none" not in explained.text(one).partition("faults that were on")[2]
+    assert not one.moments and "not known: nothing says when this was" in explain_text.text(one)
+    assert "none" not in explain_text.text(one).partition("faults that were on")[2]
 
 
 def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
@@ -87,4 +95,4 @@ def test_shrink_refuses_and_points_to_the_plan(run: Path) -> None:
     result = listing.require_result(run)
     with pytest.raises(BadInput, match=r"is of a pipeline.*--anomaly missing-output --schedule"):
         shrinking.of_run(run, result, None, CheckOptions())
-    assert not any(" shrink " in command for command, _ in onward.steps(run, result))
+    assert not any(" shrink " in command for command, _ in next_steps.steps(run, result))

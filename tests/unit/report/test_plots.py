@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 
-from checker.schema import OPS
-from harness.report import bands, lag, plots, readings, spans, unseen
-from harness.sim.run import simulate
+from checker.tables.schema import OPS
+from harness.report.plots import fault_bands, lag, plots, readings, unseen
+from harness.sim.queue.run import simulate
+from harness.stored import fault_spans
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
 NAMES = ("latency-points", "latency-quantiles", "rate", "unseen", "lag", "lag-by-process", "lag-by-key")
@@ -107,9 +108,7 @@ def test_ops_that_never_completed_are_drawn_as_such(tmp_path: Path) -> None:
 
 
 def test_an_f_whose_ops_never_completed_has_no_quantiles(tmp_path: Path) -> None:
-    ops_table(
-        tmp_path, np.array([1.0, 2.0]), np.array([0.5, 0.5]), complete_ns=[None, None], type=["info", "info"]
-    )
+    ops_table(tmp_path, np.array([1.0, 2.0]), np.array([0.5, 0.5]), complete_ns=[None, None], type=["info", "info"])
     plots.draw(tmp_path)
     assert "none completed" in texts(tmp_path / "plots" / "latency-quantiles.svg")
 
@@ -169,12 +168,12 @@ def test_lag_has_gaps_where_nothing_was_polled() -> None:
 
 def test_many_faults_are_no_more_than_a_screen_shows() -> None:
     extents = [(n * 0.01, 0.005) for n in range(100_000)]
-    assert len(bands.merged(extents, 1000 / bands.PIXELS)) == 1
-    assert bands.merged([(0, 1), (5, 1), (5.5, 3)], 0.1) == [(0, 1), (5, 3.5)]
+    assert len(fault_bands.merged(extents, 1000 / fault_bands.PIXELS)) == 1
+    assert fault_bands.merged([(0, 1), (5, 1), (5.5, 3)], 0.1) == [(0, 1), (5, 3.5)]
 
 
 def test_lanes_are_few() -> None:
-    found = [spans.Span(f"fault:{n}", (), n, n + 1) for n in range(9)]
-    held = bands.lanes(found)
-    assert len(held) == bands.LANES_MAX
+    found = [fault_spans.Span(f"fault:{n}", (), n, n + 1) for n in range(9)]
+    held = fault_bands.lanes(found)
+    assert len(held) == fault_bands.LANES_MAX
     assert sum(map(len, held.values())) == 9

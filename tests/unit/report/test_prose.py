@@ -15,8 +15,9 @@ from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result
-from harness.report import listing, onward, prose, witnesses
-from harness.report.lookup import of_run
+from harness.report.text import next_steps, summary, witness_text
+from harness.stored import listing
+from harness.stored.facts import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
@@ -53,16 +54,13 @@ def lost_run(runs: Path, **plan: Any) -> tuple[Path, Result]:
 
 
 def test_the_verdict_comes_first_and_says_whether_it_was_promised(tmp_path: Path) -> None:
-    text = prose.summary(*lost_run(tmp_path))
+    text = summary.summary(*lost_run(tmp_path))
     first = flat(text.split("\nrun ", 1)[0])
-    assert (
-        first
-        == "INVALID: lost-write (1), unseen (1). The settings (acks=all) promise that this does not happen."
-    )
+    assert first == "INVALID: lost-write (1), unseen (1). The settings (acks=all) promise that this does not happen."
 
 
 def test_a_lost_write_names_its_writer_its_place_and_the_fault(tmp_path: Path) -> None:
-    text = flat(prose.summary(*lost_run(tmp_path)))
+    text = flat(summary.summary(*lost_run(tmp_path)))
     assert (
         "Key 1, value 8: sent by process 0 at 6.000 s (op 4), while kill:leader n2 was on, acknowledged "
         "after 250.0 ms at offset 1. Nobody read it. In the end the log of the key ended at offset 1, before "
@@ -72,7 +70,7 @@ def test_a_lost_write_names_its_writer_its_place_and_the_fault(tmp_path: Path) -
 
 def test_the_faults_the_counts_and_the_paths_are_there(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
-    text = flat(prose.summary(folder, result))
+    text = flat(summary.summary(folder, result))
     assert "kill:leader: 1 time, 1 took effect 5.0-15.0 s n2: 1 partition got a new leader (n3)" in text
     assert "records: 2 sent, 2 acknowledged (100%), 1 seen (50.0%), 1 lost (50.0%), 0 duplicated" in text
     assert "queue, nemesis kill:leader, acks=all, 30 s of load, Kafka 4.1.1" in text
@@ -80,9 +78,9 @@ def test_the_faults_the_counts_and_the_paths_are_there(tmp_path: Path) -> None:
 
 
 def test_a_summary_fits_a_screen(tmp_path: Path) -> None:
-    lines = prose.summary(*lost_run(tmp_path)).splitlines()
+    lines = summary.summary(*lost_run(tmp_path)).splitlines()
     assert len(lines) <= 40
-    assert max(len(line) for line in lines if str(tmp_path) not in line) <= prose.WIDTH
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= summary.WIDTH
 
 
 def test_the_end_of_a_run_fits_a_screen_whatever_was_found(tmp_path: Path) -> None:
@@ -91,41 +89,39 @@ def test_the_end_of_a_run_fits_a_screen_whatever_was_found(tmp_path: Path) -> No
     many = [replace(held, name=f"bad-{n}") for n in range(9)]
     fine = [replace(held, name=f"fine-{n}", bad=False) for n in range(9)]
     full = replace(result, anomalies=(*many, *fine))
-    text = prose.summary(folder, full, brief=True)
+    text = summary.summary(folder, full, brief=True)
     assert text.startswith("INVALID") and len(text.splitlines()) <= 60
     assert all(f"bad-{n} " in flat(text) and f"fine-{n} " in flat(text) for n in range(9))
     assert re.findall(r"^bad-\d$", text, re.M) == ["bad-0", "bad-1", "bad-2"]
     assert "harness explain" not in text
-    assert len(text) < len(prose.summary(folder, full))
+    assert len(text) < len(summary.summary(folder, full))
 
 
 def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
-    text = onward.text(folder, result)
+    text = next_steps.text(folder, result)
     assert text.startswith(f"next: harness show {folder} ")
     (folder / listing.PAGE).write_text("")
-    lines = onward.text(folder, result).splitlines()
+    lines = next_steps.text(folder, result).splitlines()
     assert [line.split()[1 if n else 2] for n, line in enumerate(lines)] == [
         "open", "explain", "replay", "shrink",
     ]  # fmt: skip
     assert f"harness explain {folder} lost-write" in lines[1]
-    valid = onward.text(folder, Result("valid", None, (), (), {}))
-    unknown = onward.text(folder, Result("unknown", None, ("why",), (), {}))
+    valid = next_steps.text(folder, Result("valid", None, (), (), {}))
+    unknown = next_steps.text(folder, Result("unknown", None, ("why",), (), {}))
     assert f"--plan {folder / 'plan.yaml'} --seed N" in valid and "--time-limit" in unknown
     assert "shrink" not in valid + unknown
 
 
 def test_a_fault_that_was_over_is_not_blamed(tmp_path: Path) -> None:
     folder, _ = lost_run(tmp_path)
-    known = prose.witness(
-        {"key": 1, "value": 7, "writer": 1, "end": 1, "offset": 0}, "lost-write", of_run(folder)
-    )
+    known = summary.witness({"key": 1, "value": 7, "writer": 1, "end": 1, "offset": 0}, "lost-write", of_run(folder))
     assert "op 1" in known and "kill" not in known
 
 
 def test_a_history_file_has_its_witnesses_by_their_indices(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
-    text = flat(prose.summary(folder / "history" / "00000.jsonl", result))
+    text = flat(summary.summary(folder / "history" / "00000.jsonl", result))
     assert "INVALID: lost-write (1)" in text
     assert "Key 1, value 8: sent by op 4" in text
     assert "plots" not in text and "faults" not in text
@@ -134,26 +130,26 @@ def test_a_history_file_has_its_witnesses_by_their_indices(tmp_path: Path) -> No
 def test_tables_that_are_gone_or_damaged_cost_details_only(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
     (folder / "tables" / "nemesis.parquet").write_bytes(b"PAR1 not really")
-    assert "sent by op 4" in flat(prose.summary(folder, result))
+    assert "sent by op 4" in flat(summary.summary(folder, result))
     shutil.rmtree(folder / "tables")
-    assert "sent by op 4" in flat(prose.summary(folder, result))
+    assert "sent by op 4" in flat(summary.summary(folder, result))
 
 
 def test_no_witnesses_if_none_are_asked_for(tmp_path: Path) -> None:
-    assert "Key 1, value 8" not in prose.summary(*lost_run(tmp_path), witnesses=0)
+    assert "Key 1, value 8" not in summary.summary(*lost_run(tmp_path), witnesses=0)
 
 
 def test_unknown_says_why(tmp_path: Path) -> None:
     one = Result("unknown", None, ("the fault kill:leader never took effect",), (), {"ops": 1})
     two = Result("unknown", None, ("first reason", "second reason"), (), {})
-    assert prose.summary(tmp_path, one).splitlines()[0] == "UNKNOWN: the fault kill:leader never took effect"
-    assert prose.summary(tmp_path, two).splitlines()[0] == "UNKNOWN: first reason (and 1 more reason)"
-    assert "- second reason" in prose.summary(tmp_path, two)
+    assert summary.summary(tmp_path, one).splitlines()[0] == "UNKNOWN: the fault kill:leader never took effect"
+    assert summary.summary(tmp_path, two).splitlines()[0] == "UNKNOWN: first reason (and 1 more reason)"
+    assert "- second reason" in summary.summary(tmp_path, two)
 
 
 def test_valid_says_how_much_was_looked_at(tmp_path: Path) -> None:
     fine = AnomalyFound("int-send-skip", "Others are between.", 3, False, False)
-    text = prose.summary(tmp_path, Result("valid", None, (), (fine,), {"ops": 12345}))
+    text = summary.summary(tmp_path, Result("valid", None, (), (fine,), {"ops": 12345}))
     assert text.splitlines()[0] == "VALID: nothing wrong in 12,345 operations"
     assert "not counted against the verdict" in text
 
@@ -161,7 +157,7 @@ def test_valid_says_how_much_was_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize("promised", [True, False, None])
 def test_each_promise_has_its_sentence(tmp_path: Path, promised: bool | None) -> None:
     found = AnomalyFound("duplicate", "Twice.", 2, True, promised)
-    text = prose.summary(tmp_path, Result("invalid", promised, (), (found,)))
+    text = summary.summary(tmp_path, Result("invalid", promised, (), (found,)))
     assert {True: "promise that", False: "do not promise", None: "is not known"}[promised] in flat(text)
 
 
@@ -170,7 +166,7 @@ def test_a_mixed_promise_is_said_of_each_anomaly(tmp_path: Path) -> None:
         AnomalyFound("duplicate", "Twice.", 2, True, False),
         AnomalyFound("G1a", "Aborted.", 2, True, True),
     )
-    text = prose.summary(tmp_path, Result("invalid", True, (), found))
+    text = summary.summary(tmp_path, Result("invalid", True, (), found))
     assert "Twice. (Not promised.)" in text and "Aborted. (Promised not to happen.)" in text
 
 
@@ -180,7 +176,7 @@ def test_a_mixed_promise_is_said_of_each_anomaly(tmp_path: Path) -> None:
 )
 def test_a_share_is_never_rounded_to_all_or_nothing(tmp_path: Path, part: int, text: str) -> None:
     figures = {"sent": 100_000, "acknowledged": 100_000, "seen": part}
-    assert text in prose.summary(tmp_path, Result("valid", None, (), (), figures))
+    assert text in summary.summary(tmp_path, Result("valid", None, (), (), figures))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -192,7 +188,7 @@ def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Pa
     result = judged(tmp_path, case.options)
     (found,) = (found for found in result.anomalies if found.name == name)
     for held in found.witnesses:
-        told, bare = witnesses.text(name, held, of_run(tmp_path)), witnesses.text(name, held, None)
+        told, bare = witness_text.text(name, held, of_run(tmp_path)), witness_text.text(name, held, None)
         fields = ", ".join(f"{field} {value}" for field, value in held.items())
         assert told != fields and bare != fields
         told, bare = told.lower(), bare.lower()
@@ -212,7 +208,7 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
     shutil.copy(HISTORIES / "duplicate" / "positive.jsonl", tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path)
     (found,) = (found for found in result.anomalies if found.name == "int-nonmonotonic-poll")
-    assert "value 2 at offset 1 and then value 2 at offset 2" in witnesses.text(
+    assert "value 2 at offset 1 and then value 2 at offset 2" in witness_text.text(
         found.name, found.witnesses[0], of_run(tmp_path)
     )
 
@@ -223,12 +219,10 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
 )
 def test_a_payload_that_does_not_verify_is_explained(value: str, says: str) -> None:
     held = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
-    text = witnesses.text("phantom-read", held, None)
+    text = witness_text.text("phantom-read", held, None)
     assert says in text and "the first of 3 such records" in text
 
 
 def test_an_unknown_anomaly_and_a_changed_witness_are_shown_as_fields() -> None:
-    assert witnesses.text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith(
-        "key 1, ops 0, 1, 2"
-    )
-    assert witnesses.text("duplicate", {"other": 5}, None) == "other 5"
+    assert witness_text.text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith("key 1, ops 0, 1, 2")
+    assert witness_text.text("duplicate", {"other": 5}, None) == "other 5"

@@ -15,13 +15,13 @@ from typing import Any
 import orjson
 import pytest
 
-from harness import assemble
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report import listing
 from harness.report.page import document, draw, lanes, series, settings
-from harness.sim.run import simulate
+from harness.run import test
+from harness.sim.queue.run import simulate
 from harness.store import write_json
+from harness.stored import listing
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
 ROOT = Path(__file__).parents[3]
@@ -72,9 +72,7 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
     allowed = policy.group(1).replace("&#39;", "'")
     assert allowed.startswith("default-src 'none';") and "unsafe" not in allowed
     assert digest(script) in allowed and digest(style) in allowed
-    assert not re.search(
-        r'\bon[a-z]+="|\bstyle="|\bsrc="|<link|<img|@import|url\(http', text.replace(script, "")
-    )
+    assert not re.search(r'\bon[a-z]+="|\bstyle="|\bsrc="|<link|<img|@import|url\(http', text.replace(script, ""))
 
     data = embedded(text)
     (fault,) = data["faults"]
@@ -97,7 +95,7 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
 
 def test_the_end_of_a_run_names_the_page(run: Path) -> None:
     said: list[str] = []
-    drawn = assemble.draw(run, said.append)
+    drawn = test.draw(run, said.append)
     assert said[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
     text = drawn[-1].read_text(encoding="utf-8")
     assert text == draw.page(run)

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.report import spans
+from harness.stored import fault_spans
 from tests.unit.report.folders import S, judged, killed, nemesis, recorded, woven
 
 
-def row(
-    at_s: float, span: str, phase: str, value: str = "null", fault: str = "kill:leader"
-) -> dict[str, Any]:
+def row(at_s: float, span: str, phase: str, value: str = "null", fault: str = "kill:leader") -> dict[str, Any]:
     return {"time_ns": int(at_s * S), "f": "x", "value": value, "fault": fault, "span": span, "phase": phase}
 
 
@@ -22,13 +20,13 @@ def test_a_fault_lasts_from_its_invocation_to_the_completion_of_its_end(tmp_path
     ops = woven(killed(5, 15, "n2"), [nemesis(16, "heal", "", "invoke", None, fault="")])
     folder = recorded(tmp_path, "run", ops)
     judged(folder)
-    assert spans.of_run(folder) == [spans.Span("kill:leader", ("n2",), 5 * S, 15 * S, True, {"t-0": "n3"})]
-    assert spans.of_run(folder)[0].label == "kill:leader n2"
+    assert fault_spans.of_run(folder) == [fault_spans.Span("kill:leader", ("n2",), 5 * S, 15 * S, True, {"t-0": "n3"})]
+    assert fault_spans.of_run(folder)[0].label == "kill:leader n2"
 
 
 def test_an_end_that_never_came_and_one_that_ended_nothing() -> None:
     hit = '{"nodes": ["n1"], "took_effect": false}'
-    (span,) = spans.of_rows(
+    (span,) = fault_spans.of_rows(
         [
             row(1, "stop", "invoke"),
             row(2, "stop", "complete"),
@@ -37,12 +35,12 @@ def test_an_end_that_never_came_and_one_that_ended_nothing() -> None:
         ]
     )
     assert (span.begin_ns, span.end_ns, span.took_effect) == (3 * S, None, False)
-    assert spans.during([span], 9 * S, 10 * S) == [span]
-    assert spans.during([span], 0, 2 * S) == []
+    assert fault_spans.during([span], 9 * S, 10 * S) == [span]
+    assert fault_spans.during([span], 0, 2 * S) == []
 
 
 def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
-    (span,) = spans.of_rows(
+    (span,) = fault_spans.of_rows(
         [
             row(1, "", "invoke"),
             row(2, "", "complete", '{"nodes": [], "clients": ["w3"], "took_effect": true}'),
@@ -52,7 +50,7 @@ def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
 
 
 def test_faults_at_the_same_time_are_told_apart() -> None:
-    found = spans.of_rows(
+    found = fault_spans.of_rows(
         [
             row(1, "start", "invoke"), row(2, "start", "invoke", fault="pause:n1"),
             row(3, "stop", "complete"), row(4, "stop", "complete", fault="pause:n1"),
@@ -64,14 +62,14 @@ def test_faults_at_the_same_time_are_told_apart() -> None:
 
 
 def test_a_second_start_ends_the_first_and_foreign_values_do_no_harm() -> None:
-    found = spans.of_rows(
+    found = fault_spans.of_rows(
         [row(1, "start", "invoke"), row(2, "start", "complete", "not json"), row(3, "start", "invoke", "7")]
     )
     assert [(span.begin_ns // S, span.end_ns, span.hit) for span in found] == [(1, 3 * S, ()), (3, None, ())]
 
 
 def test_no_table_no_faults(tmp_path: Path) -> None:
-    assert spans.of_run(tmp_path) == []
+    assert fault_spans.of_run(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -83,10 +81,8 @@ def test_no_table_no_faults(tmp_path: Path) -> None:
         ({"joined": 2}, {"joined": 3, "shared": 3}, "the group took in a stranger 3 times"),
     ],
 )  # fmt: skip
-def test_what_administration_did_is_told(
-    started: dict[str, object], stopped: dict[str, object], said: str
-) -> None:
-    (span,) = spans.of_rows(
+def test_what_administration_did_is_told(started: dict[str, object], stopped: dict[str, object], said: str) -> None:
+    (span,) = fault_spans.of_rows(
         [
             row(1, "start", "invoke"), row(2, "start", "complete", json.dumps(started)),
             row(3, "stop", "complete", json.dumps(stopped)),
@@ -97,5 +93,5 @@ def test_what_administration_did_is_told(
 
 def test_what_set_a_fault_off_is_told() -> None:
     value = '{"nodes": ["n1"], "took_effect": true, "trigger": "n1 logged: rolled"}'
-    (span,) = spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
+    (span,) = fault_spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
     assert span.detail == "when n1 logged: rolled"

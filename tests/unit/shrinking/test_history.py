@@ -13,8 +13,8 @@ from harness.model.errors import BadInput
 from harness.model.op import NEMESIS, Op, polls, sends
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
-from harness.shrinking import folder as shrinking
-from harness.sim.run import simulate
+from harness.shrinking import shrink_run as shrinking
+from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, killed, recorded, woven
 from tests.unit.shrinking.reading import read_plainly
 
@@ -37,9 +37,7 @@ CASES = [
 
 
 def options(txn: bool) -> CheckOptions:
-    return CheckOptions(
-        settings=Settings(txn=txn, isolation_level="read_committed"), require_final_polls=True
-    )
+    return CheckOptions(settings=Settings(txn=txn, isolation_level="read_committed"), require_final_polls=True)
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +67,7 @@ def test_a_few_operations_show_it(runs: Path, bug: str, txn: bool, anomaly: str,
     assert f"{small.title} is shown by {small.shrunk.units} operation" in text
 
     before = small.shrunk
-    assert (
-        shrinking.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops
-    )  # no chance is involved
+    assert shrinking.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops  # no chance is involved
     recorded_ops = {op.index: op for op in _ops(run)}
     for op in before.ops:  # what is left is as it was recorded, but for what was cut away
         whole = recorded_ops[op.index]

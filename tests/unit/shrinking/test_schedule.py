@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import plan as plans
-from harness.cli import invoke
-from harness.plan import TestPlan
-from harness.report.spans import Span
-from harness.shrinking import again, schedule, trial
-from harness.shrinking.again import Repeat
-from harness.shrinking.schedule import Injection, Size
-from harness.sim.run import simulate
+from harness.cli.app import invoke
+from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
+from harness.shrinking import plan_search, replay, shrink_schedule
+from harness.shrinking.plan_search import Injection, Size
+from harness.shrinking.replay import Repeat
+from harness.sim.queue.run import simulate
+from harness.stored.fault_spans import Span
 from tests.unit.report.folders import judged, recorded
 
 S = 1_000_000_000
@@ -33,25 +33,25 @@ def needs(size: Size) -> bool:
 
 
 def test_the_smallest_plan_is_found() -> None:
-    found = schedule.search(FIRST, WRITTEN, needs)
+    found = plan_search.search(FIRST, WRITTEN, needs)
     best = found.best
     assert best is not None and found.whole
     assert best.rhythm == () and [one.fault for one in best.injections] == ["isolate:leader"]
-    assert best.injections[0].at_s == schedule.FIRST_S and best.injections[0].for_s == 5.0
+    assert best.injections[0].at_s == plan_search.FIRST_S and best.injections[0].for_s == 5.0
     assert best.seconds <= 9 and best.clients == 2 and best.rate_hz == 1.0
-    assert not any(needs(smaller) for smaller in schedule.smaller(best))
+    assert not any(needs(smaller) for smaller in plan_search.smaller(best))
     assert found.tried < 60
 
 
 def test_a_plan_that_does_not_show_it_is_no_start_and_a_budget_ends_the_search() -> None:
-    assert schedule.search(FIRST, WRITTEN, lambda size: False).best is None
+    assert plan_search.search(FIRST, WRITTEN, lambda size: False).best is None
     answers = iter([True, False, True, None])
-    found = schedule.search(FIRST, WRITTEN, lambda size: next(answers))
+    found = plan_search.search(FIRST, WRITTEN, lambda size: next(answers))
     assert found.best == Size(("kill:leader",), (), 60.0, 10, 200.0)
     assert not found.whole and found.tried == 4
 
 
-def _trial(told: list[bool], budget_s: float = 1e9) -> tuple[trial.Trial, list[TestPlan]]:
+def _trial(told: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.Trial, list[TestPlan]]:
     made: list[TestPlan] = []
     now = [0.0]
 
@@ -61,7 +61,7 @@ def _trial(told: list[bool], budget_s: float = 1e9) -> tuple[trial.Trial, list[T
         return Repeat("invalid", {"lost-write": 1} if told[len(made) - 1] else {"duplicate": 2})
 
     plan = plans.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
-    return trial.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
+    return shrink_schedule.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
 
 
 def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
@@ -78,9 +78,7 @@ def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
     assert asked.shows(size) is True
     assert asked.shows(FIRST) is None and len(made) == 2  # a third run might not end in time
     asked, _ = _trial([])
-    assert (
-        asked.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False
-    )  # no such plan
+    assert asked.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False  # no such plan
 
 
 def test_a_plan_is_made_of_what_a_run_did() -> None:
@@ -91,22 +89,20 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
         Span("kill:leader", ("n2",), 25 * S, None, True),
         Span("kill:leader", ("n2",), 31 * S, None, True),  # while healing
     ]
-    size = trial.written(plan, on)
+    size = shrink_schedule.written(plan, on)
     assert size is not None
     assert size.injections == (Injection("kill:leader", 5.0, 5.0), Injection("kill:leader", 25.0, 5.0))
-    made = trial.plan_for(plan, size, 2)
+    made = shrink_schedule.plan_for(plan, size, 2)
     assert made.nemesis == () and made.seed == 3 and made.acks == "1"
     assert [(line.fault, line.at, line.for_) for line in made.schedule] == [
         ("kill:leader", 5.0, 5.0), ("kill:leader", 25.0, 5.0)
     ]  # fmt: skip
     assert plans.make(plans.yaml.safe_load(plans.dump(made))) == made
 
-    listed = plans.make(
-        {"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1}
-    )
-    assert trial.written(listed, on) is None
-    fewer = next(schedule.smaller(trial.size_of(listed)))
-    assert [line.fault for line in trial.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
+    listed = plans.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
+    assert shrink_schedule.written(listed, on) is None
+    fewer = next(plan_search.smaller(shrink_schedule.size_of(listed)))
+    assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
 
 
 def test_how_often_it_came_again(tmp_path: Path) -> None:
@@ -115,18 +111,18 @@ def test_how_often_it_came_again(tmp_path: Path) -> None:
         Repeat("invalid", {"lost-write": 5, "unseen": 5}), Repeat("valid"),
         Repeat("unknown", why="did not heal"), Repeat("invalid", {"duplicate": 1}),
     ]  # fmt: skip
-    rows = {row.anomaly: (row.k, row.n, row.before) for row in again.came(before, ran)}
+    rows = {row.anomaly: (row.k, row.n, row.before) for row in replay.came(before, ran)}
     assert rows == {"lost-write": (1, 3, True), "unseen": (1, 3, True), "duplicate": (1, 3, False)}
-    text = again.text(before, ran)
+    text = replay.text(before, ran)
     assert "lost-write came again in 1 of 3 runs (95%: 6% to 79%)" in text
     assert "1 of 4 runs could not be judged" in text
-    assert again.exit_code(before, ran) == 0
-    assert again.exit_code(before, [Repeat("valid")]) == 1
-    assert again.exit_code(before, [Repeat("unknown")]) == 2
-    assert again.exit_code({}, [Repeat("valid")]) == 0
-    assert again.exit_code({}, [Repeat("invalid", {"duplicate": 1})]) == 1
-    assert again.exit_code({}, [Repeat("valid"), Repeat("unknown")]) == 2
-    assert again.data(before, ran)["came"][0]["k"] == 1
+    assert replay.exit_code(before, ran) == 0
+    assert replay.exit_code(before, [Repeat("valid")]) == 1
+    assert replay.exit_code(before, [Repeat("unknown")]) == 2
+    assert replay.exit_code({}, [Repeat("valid")]) == 0
+    assert replay.exit_code({}, [Repeat("invalid", {"duplicate": 1})]) == 1
+    assert replay.exit_code({}, [Repeat("valid"), Repeat("unknown")]) == 2
+    assert replay.data(before, ran)["came"][0]["k"] == 1
 
 
 def test_what_cannot_be_done_again_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

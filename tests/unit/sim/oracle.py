@@ -219,9 +219,7 @@ def _rebalanced(op: Op) -> set[int]:
     return {key for event in op.extra.get("rebalance_log", ()) for key in event["keys"]}
 
 
-def _neighbours(
-    rows: Sequence[tuple[int, int | None, int]], without: set[int]
-) -> Iterable[tuple[int, int, int]]:
+def _neighbours(rows: Sequence[tuple[int, int | None, int]], without: set[int]) -> Iterable[tuple[int, int, int]]:
     last: dict[int, int] = {}
     for k, _, v in rows:
         if k in last and k not in without:

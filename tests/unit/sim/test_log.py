@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sim.group import Group
-from harness.sim.log import SimLog
+from harness.sim.queue.group import Group
+from harness.sim.queue.log import SimLog
 
 RC, RU = "read_committed", "read_uncommitted"
 

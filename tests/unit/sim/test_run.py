@@ -12,10 +12,10 @@ import pytest
 from harness.model.errors import BadInput
 from harness.model.history import history
 from harness.model.op import INVOKE, OK, Op, invoke, polls, sends
-from harness.sim.bugs import BUGS
-from harness.sim.client import open_client
-from harness.sim.run import simulate
-from harness.sim.world import SimSettings, Trouble
+from harness.sim.queue.bugs import BUGS
+from harness.sim.queue.client import open_client
+from harness.sim.queue.run import simulate
+from harness.sim.queue.world import SimSettings, Trouble
 from tests.unit.sim.oracle import anomalies
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sim.actions import Action
-from harness.sim.programs import parse
-from harness.sim.simulated import SimulatedLog
-from workloads.log_session import Session
+from harness.sim.log_model.actions import Action
+from harness.sim.log_model.model import SimulatedLog
+from harness.sim.log_model.programs import parse
+from workloads.log_model.session import Session
 
 
 def done(text: str) -> SimulatedLog:

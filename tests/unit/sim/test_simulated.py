@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.model.errors import BadInput
-from harness.sim.actions import Action, Outcome
-from harness.sim.programs import parse, program
-from harness.sim.records import LogSettings
-from harness.sim.simulated import SimulatedLog
+from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.model import SimulatedLog
+from harness.sim.log_model.programs import parse, program
+from harness.sim.log_model.records import LogSettings
 
 NOW = 1_000_000
 

@@ -46,9 +46,7 @@ def result(number: int) -> Result:
     """Of a run by its number: every fifth is invalid, every eleventh of the others unknown."""
     figures = {"ops": 100 + number, "sent": 50, "acknowledged": 49, "rates": {"lost": number / 1e6}}
     if number % 5 == 0:
-        found = AnomalyFound(
-            BAD[number % len(BAD)], "what it is", number + 1, True, True, ({"key": 1, "op": 2},)
-        )
+        found = AnomalyFound(BAD[number % len(BAD)], "what it is", number + 1, True, True, ({"key": 1, "op": 2},))
         return Result("invalid", True, (), (found,), figures)
     if number % 11 == 0:
         return Result("unknown", None, ("nothing was acknowledged",), (), figures)

@@ -16,13 +16,13 @@ import orjson
 import pytest
 import yaml
 
-from harness import cli
+from harness.cli import app
 from harness.model import codec
 from harness.model.errors import BadInput
 from harness.model.op import OK, Op
 from harness.store import OWNER
-from harness.web import export, live, past, select, zipped
-from harness.web.rows import Catalogue
+from harness.web import export, live, past_results, run_query, zip_archive
+from harness.web.run_rows import Catalogue
 from harness.web.site import Site
 from tests.unit.report.folders import judged, recorded
 from tests.unit.web import many
@@ -90,9 +90,7 @@ def names(text: str) -> list[str]:
     return re.findall(r'name="run" value="([^"]*)"', text)
 
 
-def test_a_thousand_runs_are_listed_and_not_read_again(
-    thousand: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thousand_runs_are_listed_and_not_read_again(thousand: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = Catalogue(thousand)
     opened: list[str] = []
     real = io.open
@@ -178,11 +176,13 @@ def test_experiments_and_matrices_over_time(served: Served, thousand: Path) -> N
     for name, held in broken.items():
         (thousand / "experiments" / name).mkdir()
         (thousand / "experiments" / name / "results.json").write_bytes(orjson.dumps(held))
-    assert len(past.Results(thousand).read().broken) == 3
+    assert len(past_results.Results(thousand).read().broken) == 3
     text = served.get("/experiments.html").text
     assert text.count("Not shown:") == 3 and "newer version (schema 9)" in text
     assert (
-        past.slug("../../x").startswith("-") and past.slug("..").startswith("-") and past.slug("a-1") == "a-1"
+        past_results.slug("../../x").startswith("-")
+        and past_results.slug("..").startswith("-")
+        and past_results.slug("a-1") == "a-1"
     )
 
 
@@ -313,13 +313,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         assert [link for link in every if served.get(f"/{link}").status != 200] == []
         pages = ["/experiments.html", "/matrix.html", f"/runs/{run.name}/index.html"]
         pages += [f"/{link}" for link in every[::10]]
+        pages += [f"/?q={quote(text, errors='replace')}&fault={quote(text, errors='replace')}" for text in texts[::8]]
         pages += [
-            f"/?q={quote(text, errors='replace')}&fault={quote(text, errors='replace')}"
-            for text in texts[::8]
-        ]
-        pages += [
-            f"/compare.html?run={quote(os.fsencode(one))}&run={quote(os.fsencode(texts[0]))}"
-            for one in texts[1::20]
+            f"/compare.html?run={quote(os.fsencode(one))}&run={quote(os.fsencode(texts[0]))}" for one in texts[1::20]
         ]
         pages += [f"/{quote(os.fsencode(text))}" for text in texts[::20]]
         for page in pages:
@@ -349,13 +345,9 @@ def test_a_zip_is_the_run(tmp_path: Path) -> None:
     os.utime(folder / "big.bin", (0, 0))
     os.utime(folder / "plan.yaml", (9e9, 9e9))
     out = io.BytesIO()
-    zipped.write(folder, out)
+    zip_archive.write(folder, out)
     archive = zipfile.ZipFile(out)
-    held = {
-        path.relative_to(tmp_path).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    held = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert {name: archive.read(name) for name in archive.namelist()} == held
 
 
@@ -381,9 +373,7 @@ def test_a_static_site_links_to_its_own_files(tmp_path: Path) -> None:
     assert first.index("run-10") < first.index("run-5") < first.index("run-1/")
 
 
-def test_what_cannot_be_served_or_exported_is_one_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_served_or_exported_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = tmp_path / "runs"
     many.make(runs, "run", 1)
     (tmp_path / "file").write_text("")
@@ -399,7 +389,7 @@ def test_what_cannot_be_served_or_exported_is_one_message(
             f"--runs {runs} --export {tmp_path}/file/x": "name a new folder",
         }
         for arguments, said in cases.items():
-            assert cli.invoke(["serve", *arguments.split()]) == 254, arguments
+            assert app.invoke(["serve", *arguments.split()]) == 254, arguments
             told = capsys.readouterr()
             assert said in told.err and told.err.count("\n") <= 2 and "Traceback" not in told.err, arguments
     for empty in (tmp_path / "nothing", tmp_path / "empty"):
@@ -415,7 +405,7 @@ def test_what_cannot_be_served_or_exported_is_one_message(
 
 
 def test_queries_that_make_no_sense_are_left_out() -> None:
-    query = select.of({"sort": ["x"], "page": ["\u0663"], "q": [" a "], "down": ["yes"], "other": ["z"]})
-    assert query == select.Query(q="a", down=False)
+    query = run_query.of({"sort": ["x"], "page": ["\u0663"], "q": [" a "], "down": ["yes"], "other": ["z"]})
+    assert query == run_query.Query(q="a", down=False)
     assert query.link(page=3) == "?q=a&sort=run&down=0&page=3"
-    assert select.Query().link() == "?"
+    assert run_query.Query().link() == "?"

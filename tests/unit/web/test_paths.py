@@ -10,8 +10,9 @@ from typing import Final
 import pytest
 
 from harness.report.page import draw
-from harness.web import export, places
-from harness.web.rows import Catalogue
+from harness.web import export
+from harness.web import paths as places
+from harness.web.run_rows import Catalogue
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
 
@@ -198,9 +199,7 @@ def test_an_export_has_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
         (folder / name).unlink()
 
 
-@pytest.mark.parametrize(
-    "name", ["plan.yaml", "history", "tables/ops/00000.parquet", "logs/n1", "results.json"]
-)
+@pytest.mark.parametrize("name", ["plan.yaml", "history", "tables/ops/00000.parquet", "logs/n1", "results.json"])
 def test_a_run_whose_own_files_are_elsewhere_is_not_shown(tmp_path: Path, name: str) -> None:
     elsewhere = many.make(tmp_path, "elsewhere", 5)
     (elsewhere / "plan.yaml").write_bytes(b"workload: " + SECRET)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from harness.model.wire import APIS
+from harness.model.wire_rules import APIS
 
 FLEXIBLE = {"Produce": 9, "EndTxn": 3, "InitProducerId": 2, "AddPartitionsToTxn": 3, "TxnOffsetCommit": 3}
 
@@ -27,9 +27,7 @@ def text(value: str | None, compact: bool) -> bytes:
     return (bytes([len(raw) + 1]) if compact else struct.pack(">h", len(raw))) + raw
 
 
-def produce(
-    correlation: int, acks: int = -1, txn: str | None = None, version: int = 9, size: int = 100
-) -> bytes:
+def produce(correlation: int, acks: int = -1, txn: str | None = None, version: int = 9, size: int = 100) -> bytes:
     first = text(txn, version >= 9) if version >= 3 else b""
     return header("Produce", version, correlation) + first + struct.pack(">hi", acks, 1000) + b"r" * size
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.wire import APIS
-from harness.wire import frames
-from harness.wire.splitter import PASS, WHOLE, Splitter
+from harness.cluster.wire_proxy import frames
+from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
+from harness.model.wire_rules import APIS
 from tests.unit.wire.speech import end_txn, framed, header, produce, text
 
 
@@ -54,9 +54,7 @@ def test_nonsense_raises_nothing(data: bytes) -> None:
     whole=st.sets(st.integers(0, 11)),
     cuts=st.lists(st.integers(1, 2500), min_size=1, max_size=30),
 )
-def test_a_stream_in_any_pieces_comes_out_as_it_was(
-    sizes: list[int], whole: set[int], cuts: list[int]
-) -> None:
+def test_a_stream_in_any_pieces_comes_out_as_it_was(sizes: list[int], whole: set[int], cuts: list[int]) -> None:
     bodies = [struct.pack(">i", n) + bytes([65 + n]) * (size - 4) for n, size in enumerate(sizes)]
     stream = b"".join(map(framed, bodies))
     out, heads, taken = bytearray(), [], []

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from harness import plan as plans
-from harness.cluster import broker
-from harness.cluster.broker import Node
-from harness.cluster.loopback import LoopbackCluster
-from harness.clusters import make as make_cluster
+from harness.cluster.distribution import broker_config
+from harness.cluster.distribution.broker_config import Node
+from harness.cluster.local.loopback import LoopbackCluster
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput, ClusterTrouble
+from harness.plan import test_plan as plans
+from harness.run.make_cluster import make as make_cluster
 from nemesis import table
 
 
 def settings(node: Node) -> dict[str, str]:
-    text = broker.properties(node, [node], "4.1.1", "/data", {})
+    text = broker_config.properties(node, [node], "4.1.1", "/data", {})
     return dict(line.split("=", 1) for line in text.splitlines())
 
 

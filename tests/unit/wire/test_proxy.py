@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.model.wire import APIS, CLIENTS, Rule, RuleCounts, Traffic
-from harness.wire.proxy import Proxy
+from harness.cluster.wire_proxy.proxy import Proxy
+from harness.model.wire_rules import APIS, CLIENTS, Rule, RuleCounts, Traffic
 from tests.unit.wire.speech import Broker, correlation, end_txn, exactly, fetch, framed, produce, read
 
 PATIENCE_S = 5.0

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness import timetable
+from harness.cluster.wire_proxy.frames import Request
+from harness.cluster.wire_proxy.rules import Rules, first
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput
-from harness.model.wire import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
-from harness.wire.frames import Request
-from harness.wire.rules import Rules, first
-from nemesis import table, wire
-from nemesis.schedule import Timing
+from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
+from harness.plan import schedule
+from nemesis import table
+from nemesis.schedule.timing import Timing
+from nemesis.verbs import wire
 
 END = Request(26, 1, 1, b"tx", True, True)
 PRODUCE = Request(0, 9, 2, b"tx")
@@ -160,11 +161,11 @@ def test_a_rule_that_is_written_wrongly_is_refused(text: str, said: str) -> None
 
 
 def test_a_schedule_may_hold_a_rule() -> None:
-    line = timetable.Line.model_validate(
+    line = schedule.Line.model_validate(
         {"fault": {"wire": {"action": "delay", "api": ["Fetch"], "for_s": 0.2}}, "at": "5s", "for": "3s"}
     )
     assert line.fault == "wire:action=delay;api=Fetch;for_s=0.2"
     with pytest.raises(ValueError, match="needs an action"):
-        timetable.Line.model_validate({"fault": {"wire": {"api": "Fetch"}}, "at": "5s"})
+        schedule.Line.model_validate({"fault": {"wire": {"api": "Fetch"}}, "at": "5s"})
     with pytest.raises(ValueError, match="write VERB:TARGET"):
-        timetable.Line.model_validate({"fault": {"kill": "leader"}, "at": "5s"})
+        schedule.Line.model_validate({"fault": {"kill": "leader"}, "at": "5s"})

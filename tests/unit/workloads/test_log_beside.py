@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from harness.model.errors import BadInput
-from harness.sim.actions import Action, Outcome
-from harness.sim.partition import View
-from harness.sim.programs import parse, program
-from harness.sim.records import LogSettings
-from harness.sim.simulated import SimulatedLog
-from workloads import log_broker_actions as drawing
-from workloads.log_beside import UNCLEANED, Beside, Remote, Seen, run, tier
-from workloads.log_session import Divergence
-from workloads.log_shrink import shrink
+from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.model import SimulatedLog
+from harness.sim.log_model.partition import View
+from harness.sim.log_model.programs import parse, program
+from harness.sim.log_model.records import LogSettings
+from workloads.log_model import broker_actions as drawing
+from workloads.log_model.against_brokers import UNCLEANED, Beside, Remote, Seen, run, tier
+from workloads.log_model.session import Divergence
+from workloads.log_model.shrink import shrink
 
 AT_ONCE = replace(drawing.BROKERS, deadline_s=0.0, again_s=0.0)
 STEPS = 1500
@@ -25,9 +25,7 @@ WEIGHTS = drawing.WEIGHTS | {"hold": 1}
 class Fake:
     """Satisfies Brokers: high watermark, retention and, if it `cleans`, the cleaner come by themselves."""
 
-    def __init__(
-        self, settings: LogSettings, bugs: frozenset[str] = frozenset(), cleans: bool = True
-    ) -> None:
+    def __init__(self, settings: LogSettings, bugs: frozenset[str] = frozenset(), cleans: bool = True) -> None:
         self._log, self._cleans = SimulatedLog(settings, bugs), cleans
         self._held: set[int] = set()
 
@@ -132,9 +130,7 @@ def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told
     class Wrong(Fake):
         def seen(self) -> list[Seen]:
             return [
-                one._replace(remote=one.remote._replace(**lost))
-                for one in super().seen()
-                if one.remote is not None
+                one._replace(remote=one.remote._replace(**lost)) for one in super().seen() if one.remote is not None
             ]
 
     settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
@@ -235,9 +231,7 @@ def test_a_seed_is_one_list_with_few_restarts() -> None:
 
 
 @pytest.mark.parametrize(("known", "end", "start"), [(False, "", 0), (True, "", 2), (False, "commit", 2)])
-def test_log_start_does_not_go_into_a_batch_that_a_transaction_holds_back(
-    known: bool, end: str, start: int
-) -> None:
+def test_log_start_does_not_go_into_a_batch_that_a_transaction_holds_back(known: bool, end: str, start: int) -> None:
     one = Action("append", {"producer": 2, "txn": True, "records": [["k", "v", 0]]})
     ends = [Action(end, {"producer": 2})] if end else []
     two = Action("append", {"records": [["a", "v", 0], ["b", "v", 0]]})

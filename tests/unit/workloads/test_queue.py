@@ -10,14 +10,7 @@ from harness.generator import Clients, Limit, Then
 from harness.model.op import INFO, INVOKE, OK, Op
 from tests.unit.harness.simulated_time import simulate
 from workloads.final_polls import Drain, FinalPolls
-from workloads.queue import (
-    InterleaveSubscribes,
-    Options,
-    PollUnseen,
-    tagged,
-    txns,
-    workload,
-)
+from workloads.queue import InterleaveSubscribes, Options, PollUnseen, tagged, txns, workload
 
 
 def invoked(events: list[Op]) -> list[Op]:
@@ -96,9 +89,7 @@ def test_poll_unseen_adds_what_nobody_has_polled() -> None:
 
     options = Options(key_count=4, max_writes_per_key=5, sub_p=0.2)
     generator = PollUnseen(InterleaveSubscribes(options, txns(options)))
-    assigns = [
-        op for op in invoked(simulate(Clients(Limit(generator, 600)), complete=complete)) if op.f == "assign"
-    ]
+    assigns = [op for op in invoked(simulate(Clients(Limit(generator, 600)), complete=complete)) if op.f == "assign"]
     assert max(len(op.value) for op in assigns) > 8  # more than the recent keys: old ones nobody polled
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cluster import damage
+from harness.cluster.local import file_damage
 from harness.generator import Barrier, Then
 from harness.model.op import INVOKE, NEMESIS, Op
-from harness.plan import make
+from harness.plan.test_plan import make
 from tests.unit.harness.simulated_time import simulate
-from workloads.recovery import acts, generator
-from workloads.recovery_steps import Act, Read, Scenario, Send
-from workloads.recovery_table import SCENARIOS
+from workloads.recovery.scenarios import SCENARIOS
+from workloads.recovery.steps import Act, Read, Scenario, Send
+from workloads.recovery.workload import acts, generator
 
 
 def _events(steps: tuple[Send | Read | Act, ...]) -> list[Op]:
@@ -58,12 +58,10 @@ def test_every_row_is_a_plan_of_known_acts(name: str) -> None:
     row = SCENARIOS[name]
     plan = make({"workload": "recovery", "scenario": name})
     assert plan.nodes >= row.nodes_min and plan.settings().damaged_copies == row.damaged
-    assert acts(row) == sum(
-        isinstance(step, Act) or getattr(step, "beside", None) is not None for step in row.steps
-    )
+    assert acts(row) == sum(isinstance(step, Act) or getattr(step, "beside", None) is not None for step in row.steps)
     done = [step if isinstance(step, Act) else getattr(step, "beside", None) for step in row.steps]
     for act in filter(None, done):
-        assert act.do != "damage" or act.kind in damage.KINDS
+        assert act.do != "damage" or act.kind in file_damage.KINDS
     disks = any(act.do in ("power-off", "fill", "free") for act in filter(None, done))
     network = any(act.do in ("cut-off", "join") for act in filter(None, done))
     assert row.needs == {*(["disks"] if disks else []), *(["network"] if network else [])}

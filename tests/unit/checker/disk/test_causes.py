@@ -8,7 +8,7 @@ from checker.disk import truncations
 from checker.disk.causes import CAUSES, Finding, Log, Read, Sent, asked, explain
 from checker.disk.contents import ABORTED, COMMITTED, OPEN, Contents, Seen
 from checker.disk.truncations import Truncation
-from checker.schema import FAIL, INFO, OK
+from checker.tables.schema import FAIL, INFO, OK
 
 # offset, value, leader epoch, outcome; 4 is missing, 20 cannot be read.
 ROWS = [(n, 100 + n, 0 if n < 10 else 2, COMMITTED) for n in range(20) if n != 4]
@@ -26,9 +26,7 @@ def log(**changes: object) -> Log:
     return Log(contents=held, **{**known, **changes})  # type: ignore[arg-type]
 
 
-def found(
-    sends: list[Sent], reads: list[Read], at: Log, seen: dict[int, list[Seen]] | None = None
-) -> list[Finding]:
+def found(sends: list[Sent], reads: list[Read], at: Log, seen: dict[int, list[Seen]] | None = None) -> list[Finding]:
     return explain(7, asked(sends, reads, at, True), at, seen or {})
 
 
@@ -64,9 +62,7 @@ ELSEWHERE = {900: [Seen("n3", "r-1-3/00000000000000000000.log", 12, 1, False)]}
         (sent(105, 5, INFO), log(), {}, "on-disk-but-not-served"),
     ],
 )
-def test_acknowledged_and_read_by_nobody(
-    send: Sent, at: Log, seen: dict[int, list[Seen]], cause: str
-) -> None:
+def test_acknowledged_and_read_by_nobody(send: Sent, at: Log, seen: dict[int, list[Seen]], cause: str) -> None:
     (one,) = found([send], [], at, seen)
     assert (one.kind, one.cause, one.key, one.op) == ("lost", cause, 7, send.op)
     assert one.shown and one.cause in CAUSES

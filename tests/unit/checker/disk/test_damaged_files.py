@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.disk import batches, checkpoints, contents, folders, indexes, records, snapshots
-from checker.disk.flaws import Unreadable
+from checker.disk import checkpoints, contents, folders, indexes, snapshots
 from checker.disk.replicas import Comparison, compare
 from checker.disk.survey import survey
+from harness.protocol import record_batch, records
+from harness.protocol.flaws import Unreadable
 from tests.unit.checker.disk.real import NODES, VERSIONS, unpacked
 
 
@@ -106,7 +107,7 @@ def test_a_log_that_went_another_way(data: Path) -> None:
     """Another batch at the end: below the high watermark it counts, above it does not."""
     path = log(data, "txn", -1)
     content = path.read_bytes()
-    last = [batch for batch in batches.read(io.BytesIO(content), "") if isinstance(batch, batches.Batch)][-1]
+    last = [batch for batch in record_batch.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
     record = bytearray(content[: last.at])
     path.write_bytes(record + _rewritten(last.content))
     found = compared(data, "txn")
@@ -145,17 +146,13 @@ def test_garbage_in_what_stands_beside(data: Path, kind: str, said: str) -> None
     changed(path, lambda held: held.__setitem__(slice(2, 10), b"\xa5" * 8))
     found = compared(data, "txn")
     assert found.same
-    assert [(node, flaw.file.endswith(kind), said in flaw.what) for node, flaw in found.flaws] == [
-        ("n1", True, True)
-    ]
+    assert [(node, flaw.file.endswith(kind), said in flaw.what) for node, flaw in found.flaws] == [("n1", True, True)]
 
 
 def test_entries_from_before_a_truncation_are_no_damage(data: Path) -> None:
     """Nothing removes them from the index of a segment that is being written."""
     index = log(data, "codecs", -1, "n3").with_suffix(".index")
-    changed(
-        index, lambda held: held.__setitem__(slice(0, 8), (40).to_bytes(4, "big") + (4192).to_bytes(4, "big"))
-    )
+    changed(index, lambda held: held.__setitem__(slice(0, 8), (40).to_bytes(4, "big") + (4192).to_bytes(4, "big")))
     assert compared(data, "codecs").flaws == ()
     (data / "n3" / checkpoints.CLEAN).touch()
     assert len(compared(data, "codecs").flaws) == 1
@@ -208,8 +205,8 @@ def decoded(name: str, content: bytes) -> None:
     """Decode a file of any kind."""
     kind = Path(name).suffix
     if kind == ".log":
-        for batch in batches.read(io.BytesIO(content), name):
-            if isinstance(batch, batches.Batch):
+        for batch in record_batch.read(io.BytesIO(content), name):
+            if isinstance(batch, record_batch.Batch):
                 with contextlib.suppress(Unreadable):
                     list(records.records(batch))
                 with contextlib.suppress(Unreadable):
@@ -246,12 +243,12 @@ def test_records_behind_a_checksum_that_holds(pristine: Path, changes: list[Chan
         batch
         for name in ("codecs", "txn")
         for file in sorted((pristine / "n1" / f"{name}-0").glob("*.log"))
-        for batch in batches.read(io.BytesIO(file.read_bytes()), "")
-        if isinstance(batch, batches.Batch)
+        for batch in record_batch.read(io.BytesIO(file.read_bytes()), "")
+        if isinstance(batch, record_batch.Batch)
     ]
     chosen = held[start % len(held)]
     body = chosen.content[:21] + damaged(chosen.content[21:], changes)
-    if len(body) < batches.HEAD:
+    if len(body) < record_batch.HEAD:
         return
     content = bytearray(body)
     content[8:12] = (len(content) - 12).to_bytes(4, "big")

@@ -10,17 +10,15 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from checker.disk import batches, codecs, records
-from checker.disk.batches import Batch
-from checker.disk.flaws import Flaw, Unreadable
+from harness.protocol import compression, record_batch, records
+from harness.protocol.flaws import Flaw, Unreadable
+from harness.protocol.record_batch import Batch
 
 BODY = b"a body that compresses well, well, well, well " * 40
 
 
 def snappy_of_java(body: bytes) -> bytes:
-    blocks = [
-        pa.Codec("snappy").compress(body[at : at + 500], asbytes=True) for at in range(0, len(body), 500)
-    ]
+    blocks = [pa.Codec("snappy").compress(body[at : at + 500], asbytes=True) for at in range(0, len(body), 500)]
     head = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
     return head + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
 
@@ -37,19 +35,19 @@ def snappy_of_java(body: bytes) -> bytes:
     ids=["gzip", "snappy", "snappy-java", "lz4", "zstd"],
 )
 def test_compressions(codec: int, compressed: bytes) -> None:
-    assert codecs.plain(codec, compressed) == BODY
+    assert compression.plain(codec, compressed) == BODY
     with pytest.raises(Unreadable):
-        codecs.plain(codec, compressed[: len(compressed) // 2])
+        compression.plain(codec, compressed[: len(compressed) // 2])
 
 
 def test_a_body_that_is_far_too_large() -> None:
-    bomb = gzip.compress(bytes(codecs.PLAIN_MAX + 1), 1)
+    bomb = gzip.compress(bytes(compression.PLAIN_MAX + 1), 1)
     with pytest.raises(Unreadable, match="more than 64 MiB"):
-        codecs.plain(1, bomb)
+        compression.plain(1, bomb)
     with pytest.raises(Unreadable, match="more than 64 MiB"):
-        codecs.plain(2, b"\xff\xff\xff\xff\x0f" + b"x")
+        compression.plain(2, b"\xff\xff\xff\xff\x0f" + b"x")
     with pytest.raises(Unreadable, match="compression 5"):
-        codecs.plain(5, b"")
+        compression.plain(5, b"")
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -62,7 +60,7 @@ def test_formats_before_2(magic: int, codec: int) -> None:
     content = bytearray(builder.build())
     if codec:  # as a broker does: the wrapper's offset is that of its last message
         content[:8] = (106 if magic else 6).to_bytes(8, "big")
-    found = [one for one in batches.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)]
+    found = [one for one in record_batch.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)]
     held = [record for batch in found for record in records.records(batch)]
     first = 100 if magic == 1 and codec else 0
     assert all(batch.sound for batch in found)
@@ -71,16 +69,14 @@ def test_formats_before_2(magic: int, codec: int) -> None:
     assert [len(record.value or b"") for record in held] == [50 * n for n in range(7)]
     assert held[2].timestamp == (1002 if magic else -1) and held[3].key == b"k3" and held[2].key is None
     content[17] ^= 64
-    assert not next(
-        one for one in batches.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)
-    ).sound
+    assert not next(one for one in record_batch.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)).sound
 
 
 def test_a_batch_of_another_library() -> None:
     builder = DefaultRecordBatchBuilder(2, 1, True, 77, 3, 2**31 - 2, 1 << 20)
     for n in range(5):
         builder.append(n, 1000 + n, None, b"v%d" % n, [("h", b"x"), ("i", None)])
-    (batch,) = batches.read(io.BytesIO(bytes(builder.build())), "x")
+    (batch,) = record_batch.read(io.BytesIO(bytes(builder.build())), "x")
     assert isinstance(batch, Batch) and batch.sound and batch.transactional and not batch.control
     assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (77, 3, 2)  # it has gone round
     held = list(records.records(batch))
@@ -96,7 +92,7 @@ def test_numbers() -> None:
 
 
 def test_an_empty_segment_and_one_of_zeros() -> None:
-    assert list(batches.read(io.BytesIO(b""), "x")) == []
-    (flaw,) = batches.read(io.BytesIO(bytes(5000)), "x")
+    assert list(record_batch.read(io.BytesIO(b""), "x")) == []
+    (flaw,) = record_batch.read(io.BytesIO(bytes(5000)), "x")
     assert isinstance(flaw, Flaw) and flaw.at == 0
     assert flaw.what == "5000 bytes: zeros where a batch should begin; nothing readable follows"

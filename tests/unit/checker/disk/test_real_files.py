@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from checker.disk import batches, checkpoints, codecs, contents, folders, indexes, records, snapshots
-from checker.disk.batches import Batch
+from checker.disk import checkpoints, contents, folders, indexes, snapshots
 from checker.disk.replicas import compare
+from harness.protocol import compression, record_batch, records
+from harness.protocol.record_batch import Batch
 from tests.unit.checker.disk.real import NODES, VERSIONS, dumped, unpacked
 
 PARTITIONS = [("codecs", 0), ("compacted", 0), ("short", 0), ("txn", 0)]
@@ -35,7 +36,7 @@ def test_batches_are_those_of_the_dump(version: str, data: Path) -> None:
         if not name.endswith(".log"):
             continue
         with (data / name).open("rb") as file:
-            found = list(batches.read(file, name))
+            found = list(record_batch.read(file, name))
         told = [line for line in lines if "baseOffset" in line]
         assert len(found) == len(told), name
         for batch, line in zip(found, told, strict=True):
@@ -58,10 +59,10 @@ def test_batches_are_those_of_the_dump(version: str, data: Path) -> None:
             } == {key: int(line[key]) for key in line if key in _NUMBERS}
             assert line["isTransactional"] == str(batch.transactional).lower()
             assert line["isControl"] == str(batch.control).lower()
-            assert line["compresscodec"].lower() == codecs.NAMES[batch.codec]
+            assert line["compresscodec"].lower() == compression.NAMES[batch.codec]
             assert len(list(records.records(batch))) == batch.count
-            seen[codecs.NAMES[batch.codec]] += 1
-    assert set(seen) == set(codecs.NAMES)
+            seen[compression.NAMES[batch.codec]] += 1
+    assert set(seen) == set(compression.NAMES)
 
 
 _NUMBERS = {

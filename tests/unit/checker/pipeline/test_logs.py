@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from checker.pipeline import logs
-from checker.pipeline.logs import EventPattern, LogPattern
-from harness import log_pattern
+from checker.pipeline import foreign_logs
+from checker.pipeline.foreign_logs import EventPattern, LogPattern
 from harness.model.errors import BadInput
+from harness.stored import log_pattern
 
 LINES = (
     ("00,000", "a", "Successfully joined group with generation Generation{generationId=5, memberId='a-1'}"),
@@ -32,11 +32,11 @@ JAVA = [
 
 def test_java() -> None:
     pattern = log_pattern.load(Path("java"))
-    rows = logs.parsed(JAVA, ["pod.log"] * len(JAVA), pattern)
+    rows = foreign_logs.parsed(JAVA, ["pod.log"] * len(JAVA), pattern)
     told = [
         (row["instance"], row["event"], row.get("partitions"), row["topic"], row["partition"], row["offset"])
         for row in sorted(
-            (row for row in rows if row["status"] == logs.MATCHED), key=lambda row: row["time_ns"]
+            (row for row in rows if row["status"] == foreign_logs.MATCHED), key=lambda row: row["time_ns"]
         )
     ]
     assert told == [
@@ -48,15 +48,13 @@ def test_java() -> None:
         ("a", "revoked", [["my-in", "0"]], None, None, None),
     ]
     assert [row["generation"] for row in rows if row.get("event") == "generation"] == [5]
-    assert [(row["status"], row["n"]) for row in rows if row["status"] != logs.MATCHED] == [
-        (logs.UNMATCHED, 1)
+    assert [(row["status"], row["n"]) for row in rows if row["status"] != foreign_logs.MATCHED] == [
+        (foreign_logs.UNMATCHED, 1)
     ]
 
 
 def test_what_a_line_lacks_is_counted() -> None:
-    match = (
-        r"(?P<time>\S+) (?P<event>\w+) (?P<topic>\w+)/(?P<partition>\d+) (?P<first>\d+)(?:-(?P<last>\d+))?"
-    )
+    match = r"(?P<time>\S+) (?P<event>\w+) (?P<topic>\w+)/(?P<partition>\d+) (?P<first>\d+)(?:-(?P<last>\d+))?"
     pattern = LogPattern((EventPattern(match),), "epoch-ms")
     lines = [
         "1000 polled t/0 1-5",
@@ -69,25 +67,23 @@ def test_what_a_line_lacks_is_counted() -> None:
         "1000 polled t/0 1-5" + "x" * 5000,
         "",
     ]
-    rows = logs.parsed(lines, ["a.log"] * len(lines), pattern)
-    kept = [row for row in rows if row["status"] == logs.MATCHED]
+    rows = foreign_logs.parsed(lines, ["a.log"] * len(lines), pattern)
+    kept = [row for row in rows if row["status"] == foreign_logs.MATCHED]
     assert [(row["instance"], row["event"], row["first"], row["last"], row["offset"]) for row in kept] == [
         ("a.log", "polled", 1, 5, None),
         ("a.log", "committed", 1, 5, 6),
         ("a.log", "polled", 1, 5, None),
     ]
     assert kept[0]["time_ns"] == 1_000_000_000
-    counts = {row["status"]: row["n"] for row in rows if row["status"] != logs.MATCHED}
-    assert counts == {logs.REJECTED: 5, logs.UNMATCHED: 1, logs.CUT: 1}
+    counts = {row["status"]: row["n"] for row in rows if row["status"] != foreign_logs.MATCHED}
+    assert counts == {foreign_logs.REJECTED: 5, foreign_logs.UNMATCHED: 1, foreign_logs.CUT: 1}
 
 
 def test_no_expression_takes_long() -> None:
     """One that a backtracking matcher would not finish in a lifetime."""
-    pattern = LogPattern(
-        (EventPattern(r"^(?P<topic>(a+)+)$".replace("(a+)", "(?:a+)"), "position"),), "epoch-s"
-    )
-    rows = logs.parsed(["a" * 4000 + "b"] * 100, ["f"] * 100, pattern)
-    assert rows == [{"status": logs.UNMATCHED, "n": 100}]
+    pattern = LogPattern((EventPattern(r"^(?P<topic>(a+)+)$".replace("(a+)", "(?:a+)"), "position"),), "epoch-s")
+    rows = foreign_logs.parsed(["a" * 4000 + "b"] * 100, ["f"] * 100, pattern)
+    assert rows == [{"status": foreign_logs.UNMATCHED, "n": 100}]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checker.pipeline.machine import EVENTS, Event, Finding, findings
+from checker.pipeline.offset_machine import EVENTS, Event, Finding, findings
 
 
 def events(*told: tuple[Any, ...]) -> list[Event]:
@@ -117,10 +117,7 @@ def test_what_is_held_over_a_rebalance_may_be_committed_ahead_of_the_work() -> N
 
 def test_only_what_the_log_tells_is_judged() -> None:
     kinds = frozenset({"polled", "position"})
-    assert (
-        list(findings(events((1, "position", 7), (1, "polled", 7, 9), (2, "polled", 3, 4)), kinds, None))
-        == []
-    )
+    assert list(findings(events((1, "position", 7), (1, "polled", 7, 9), (2, "polled", 3, 4)), kinds, None)) == []
     assert found((1, "assigned"), (1, "position", 7), start=None) == []
     missed = [Event(0, "i", 1, None, "polled", 0, 9, 7, 2)]
     assert [one.anomaly for one in findings(missed, kinds, None)] == ["offset-gap"]

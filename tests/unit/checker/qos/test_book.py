@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from checker.qos import book as books
-from checker.qos.book import END, Book, Seen, Window, heard, settled
+from checker.qos import windows as books
 from checker.qos.settings import Settings
+from checker.qos.windows import END, Book, Seen, Window, heard, settled
 
 SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
 NOW = 1_800_000_000_000  # a multiple of a minute

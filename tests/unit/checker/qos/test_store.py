@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from checker.qos import losses, settings, store
-from checker.qos.book import Book
 from checker.qos.settings import Settings
+from checker.qos.windows import Book
 from harness.model.errors import BadInput
 from harness.model.transforms import TRANSFORMS
 

@@ -1,0 +1,1 @@
+"""Cycles in the dependency graph."""

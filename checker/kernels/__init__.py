@@ -1,0 +1,1 @@
+"""Pure functions over the columns of one bucket of keys."""

@@ -1,0 +1,1 @@
+"""The Spark session, and running a function over many items."""

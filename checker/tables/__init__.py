@@ -1,0 +1,1 @@
+"""From histories to tables, and reading them."""

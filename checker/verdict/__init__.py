@@ -1,0 +1,1 @@
+"""From anomalies to a verdict."""

@@ -1,0 +1,1 @@
+"""Adapter for confluent-kafka (librdkafka)."""

@@ -1,0 +1,1 @@
+"""Adapter for Kafka's own Java client."""

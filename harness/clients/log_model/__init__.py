@@ -1,0 +1,1 @@
+"""The log role: actions of the log model as requests to brokers."""

@@ -1,0 +1,1 @@
+"""Kafka or Redpanda in containers."""

@@ -1,0 +1,1 @@
+"""Kafka on this machine: namespaces, processes, network, disks, clocks."""

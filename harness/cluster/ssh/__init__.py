@@ -1,0 +1,1 @@
+"""Kafka on other hosts, by ssh."""

@@ -1,0 +1,1 @@
+"""EDN, the notation of Jepsen's histories."""

@@ -1,0 +1,1 @@
+"""Sentences about a run: summaries, explanations, witnesses."""

@@ -1,0 +1,1 @@
+"""From a plan to a judged run: cluster, workers, workload, interpreter, history, verdict."""

@@ -1,0 +1,1 @@
+"""The model of a partition's log."""

@@ -1,0 +1,1 @@
+"""A simulated log for the queue workload."""

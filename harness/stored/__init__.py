@@ -1,0 +1,1 @@
+"""Stored runs: finding them, reading their operations, faults, facts and broker data."""

@@ -1,0 +1,1 @@
+"""Steps of recovery scenarios, and what servers log of a recovery."""

@@ -1,0 +1,1 @@
+"""When faults start and stop."""
