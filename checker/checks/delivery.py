@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker.kernels.bucket import Data
+from checker.tables.columns import Data
 from checker.tables.packing import begins, order
 from checker.tables.schema import FAIL, OK
 from checker.tables.source import Part, Source

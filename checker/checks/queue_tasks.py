@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import plain, worst
+from checker.tables import load
 from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
@@ -93,12 +95,28 @@ def kernels(
     return judged, _figures(work.part, bucket, buckets) if work.figures else None
 
 
+READ_COLUMNS: Final = ("index", "process", "type", "f", "invoke_ns")
+LATENCY_COLUMNS: Final = ("type", "f", "invoke_ns", "complete_ns")
+
+
+@lru_cache(maxsize=1)
+def _stored_reads(stamp: tuple[str, int, int]) -> lag.Reads:
+    """As `reads`, once in a worker; `stamp` changes when the tables are made again."""
+    return lag.Reads.of(load.ops_columns(Path(stamp[0]), *READ_COLUMNS))
+
+
+def reads(part: Part) -> lag.Reads:
+    """The `ok` ops that poll, of all buckets."""
+    stamp = part.stamp()
+    return lag.Reads.of(part.ops(*READ_COLUMNS)) if stamp is None else _stored_reads(stamp)
+
+
 def _figures(part: Part, bucket: Bucket, buckets: int) -> Figures:
     return Figures(
         statistics.of_bucket(bucket),
-        part.latencies() if part.number == 0 else {},
+        statistics.latencies(part.ops(*LATENCY_COLUMNS)) if part.number == 0 else {},
         series.unseen(bucket, series.UNSEEN_POINTS // buckets),
-        lag.realtime_lag(bucket, part.reads(), lag.LAG_POINTS // buckets),
+        lag.realtime_lag(bucket, reads(part), lag.LAG_POINTS // buckets),
     )
 
 

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket, Columns
+from checker.kernels.bucket import Bucket
 from checker.kernels.subscriptions import Subscriptions
 from checker.kernels.witness import int_lists, pairs_of, table
+from checker.tables.columns import Columns
 from checker.tables.packing import AnyInts, Bools, Ints, begins, expand, order, tails
 from checker.tables.schema import OK
 

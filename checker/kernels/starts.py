@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.kernels.bucket import Bucket, Columns
+from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import Steps
 from checker.kernels.subscriptions import Subscriptions
+from checker.tables.columns import Columns
 from checker.tables.packing import Bools, Ints, begins, order
 
 

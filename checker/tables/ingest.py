@@ -28,10 +28,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker.kernels.bucket import Small
 from checker.tables import schema
 from checker.tables.builder import Builder
 from checker.tables.coding import Coder
+from checker.tables.columns import Small
 from checker.tables.progress import Counted
 from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
 from harness.model import codec

@@ -1,9 +1,9 @@
 """Tables of a run's log from several segments at once, and from single segments while the run goes on.
 
-The tables are those that `ingest.make` makes in one process, row for row; where a segment cannot be used by
-itself (see checker.tables.segment_tables), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
-a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that
-gave other codes are converted once more, with the whole of it.
+The tables are those that `ingest.make` makes in one process, row for row; where a segment cannot be used by itself
+(see checker.tables.segment_tables), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
+a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that gave
+other codes are converted once more, with the whole of it.
 
     python -m checker.tables.join_segments SEGMENT TABLES      roll one segment, in a process of its own
 """

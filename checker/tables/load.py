@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker.kernels.bucket import Data, Small
 from checker.tables import schema
+from checker.tables.columns import Data, Small
 from checker.tables.ingest import DICTIONARY, META, reading, small_of
 
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,19 +18,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Data, Small, visible_info
-from checker.kernels.lag import Reads
-from checker.kernels.statistics import latencies
 from checker.spark.map import Item, T, spread
 from checker.tables import ingest, load
+from checker.tables.columns import Data, Small, visible_info
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import BUCKETED, INFO, OK
-
-
-@lru_cache(maxsize=1)
-def _reads(folder: str, *stamp: int) -> Reads:
-    """As `Part.reads`; `stamp`: of the tables, so that others in their place are read again."""
-    return Reads.of(load.ops_columns(Path(folder), "index", "process", "type", "f", "invoke_ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +41,16 @@ class Part:
             return Data.of(tables.sends, tables.polls), ingest.small_of(tables.small, tables.meta)
         return load.load(Path(self.folder), self.number, self.meta)
 
-    def reads(self) -> Reads:
-        """The `ok` ops that poll, of all buckets; a worker that is kept reads them once."""
+    def ops(self, *names: str) -> Iterator[pa.Table]:
+        """Some columns of the ops of all buckets, in pieces. Raises DamagedTables."""
         if self.tables is not None:
-            return Reads.of([self.tables.ops])
-        return _reads(*load.stamp(Path(self.folder)))
+            yield self.tables.ops.select(list(names))
+            return
+        yield from load.ops_columns(Path(self.folder), *names)
 
-    def latencies(self) -> dict[str, dict[str, float]]:
-        """How long `ok` ops took, by f, of all buckets."""
-        if self.tables is not None:
-            return latencies([self.tables.ops])
-        return latencies(load.ops_columns(Path(self.folder), "type", "f", "invoke_ns", "complete_ns"))
+    def stamp(self) -> tuple[str, int, int] | None:
+        """What changes when the tables are made again; None for tables in memory."""
+        return None if self.tables is not None else load.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
         """Ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""

@@ -29,9 +29,8 @@ from harness.cli import (
     serve,
     shrink,
 )
-from harness.cli import (
-    runs as cli_look,
-)
+from harness.cli import runs as cli_look
+from harness.cli.options import FAULTS, RunsDir, SparkMaster, given, with_options
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
@@ -43,7 +42,6 @@ from harness.model.errors import (
     HarnessError,
 )
 from harness.model.result import Verdict, worst
-from harness.plan.options import FAULTS, RunsDir, SparkMaster, with_options
 
 app = typer.Typer(
     name="harness",
@@ -60,15 +58,6 @@ VERDICT_EXIT = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UN
 
 def say(text: str) -> None:
     print(text, flush=True)
-
-
-def given(ctx: typer.Context) -> dict[str, Any]:
-    """The options that the user gave, rather than those that have their default."""
-    return {
-        name: value
-        for name, value in ctx.params.items()
-        if getattr(ctx.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT"
-    }
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.options import SparkMaster
 from harness.model.errors import EXIT_VALID
-from harness.plan.options import SparkMaster
 
 app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
 Folder = Annotated[

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.options import SparkMaster
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
-from harness.plan.options import SparkMaster
 
 
 def offsets(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.options import SparkMaster
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
-from harness.plan.options import SparkMaster
 
 if TYPE_CHECKING:
     from checker.qos.query import Live, Until

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli.options import RunsDir
 from harness.model.errors import EXIT_VALID
 from harness.model.result import to_data
-from harness.plan.options import RunsDir
 
 RUN = "Run folder, id, unambiguous prefix, or latest."
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.options import RunsDir
 from harness.model.errors import EXIT_VALID
-from harness.plan.options import RunsDir
 
 
 def serve(

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.options import SparkMaster
 from harness.model.errors import EXIT_VALID
-from harness.plan.options import SparkMaster
 
 Name = Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")]
 RunsFolder = Annotated[Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]

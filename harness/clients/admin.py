@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.clients.api import Admin, ClientError, Library
+from harness.clients.api import Admin, Library
 from harness.clients.log_model.sequences import Sequences
 from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
+from harness.protocol.errors import ClientError
 
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 

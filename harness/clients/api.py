@@ -10,30 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
-TopicPartition = tuple[str, int]
+from harness.protocol.errors import ClientError, TopicPartition
 
 # Logical offsets, as librdkafka numbers them (rdkafka.h, RD_KAFKA_OFFSET_*).
 BEGINNING: Final = -2
 END: Final = -1
 STORED: Final = -1000
-
-# plain: the library says neither of the others.
-Kind = Literal["retriable", "abortable", "fatal", "plain"]
-
-
-class ClientError(Exception):
-    """An error of the library, or of the cluster through it.
-
-    code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
-          library itself made it ("_MSG_TIMED_OUT")
-    kind  what the library says may be done: retry the call, abort the transaction, or give up the producer
-    """
-
-    def __init__(self, code: str, text: str, kind: Kind = "plain") -> None:
-        super().__init__(f"{code}: {text}")
-        self.code, self.text, self.kind = code, text, kind
 
 
 @dataclass(slots=True)

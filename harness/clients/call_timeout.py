@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.clients.api import ClientError
+from harness.protocol.errors import ClientError
 
 T = TypeVar("T")
 

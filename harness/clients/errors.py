@@ -28,8 +28,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from harness.clients.api import ClientError
 from harness.model.op import FAIL, INFO
+from harness.protocol.errors import ClientError
 
 Situation = Literal[
     "send",  # the library refused the record

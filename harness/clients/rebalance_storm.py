@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.clients.api import ClientError, Library, TopicPartition
+from harness.clients.api import Library
 from harness.clients.settings import Settings
+from harness.protocol.errors import ClientError, TopicPartition
 
 JOIN_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.1

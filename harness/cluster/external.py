@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.clients.api import ClientError
 from harness.clients.connection import hidden
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.protocol.errors import ClientError
 
 LOOK_S: Final = 15.0
 # Settings of the brokers that decide what may be promised.

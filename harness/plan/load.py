@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.model.errors import BadInput
 from harness.plan import schedule as timetable
 from harness.plan import test_plan as plans
-from harness.plan.options import plan_values
+from harness.plan.rules import option_name
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Place, Where
 
@@ -33,3 +34,29 @@ def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Pa
         return base.where(place, value)
 
     return plans.make(values, where), where
+
+
+def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Plan fields from what was given on the command line, over those of a plan file."""
+    values = dict(base)
+    for field, value in given.items():
+        if field not in TestPlan.model_fields or value is None:
+            continue
+        default = TestPlan.model_fields[field].get_default(call_default_factory=False)
+        if isinstance(default, dict):
+            value = {**values.get(field, {}), **mapping(value, option_name(field))}
+        elif isinstance(default, tuple):
+            value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
+        values[field] = value
+    return values
+
+
+def mapping(pairs: list[str], option: str) -> dict[str, str]:
+    """key=value strings as a mapping. Raises BadInput."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"{option} {pair}: write it as key=value")
+        found[key.strip()] = value
+    return found

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from harness.clients.api import TopicPartition
+from harness.protocol.errors import TopicPartition
 from harness.protocol.metadata import exchange
 
 _CLIENT: Final = b"harness"

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.clients.api import ClientError
 from harness.protocol import errors as errors
 from harness.protocol import requests as wire
+from harness.protocol.errors import ClientError
 from harness.protocol.metadata import receive
 
 T = TypeVar("T")

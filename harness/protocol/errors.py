@@ -3,7 +3,26 @@ again. Source: https://kafka.apache.org/protocol#protocol_error_codes"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
+
+TopicPartition = tuple[str, int]
+
+# plain: the library says neither of the others.
+Kind = Literal["retriable", "abortable", "fatal", "plain"]
+
+
+class ClientError(Exception):
+    """An error of the library, or of the cluster through it.
+
+    code  the error's name: as in the protocol ("NOT_ENOUGH_REPLICAS"), with a leading underscore if the
+          library itself made it ("_MSG_TIMED_OUT")
+    kind  what the library says may be done: retry the call, abort the transaction, or give up the producer
+    """
+
+    def __init__(self, code: str, text: str, kind: Kind = "plain") -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text, self.kind = code, text, kind
+
 
 NAMES: Final = {
     1: "OFFSET_OUT_OF_RANGE",

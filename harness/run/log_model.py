@@ -37,15 +37,7 @@ from harness.sim.log_model.records import LogSettings
 from workloads.log_model.actions import Topic
 from workloads.log_model.against_brokers import Beside
 from workloads.log_model.against_brokers import run as run_beside
-from workloads.log_model.broker_actions import (
-    BROKERS,
-    KINDS,
-    MOCK,
-    TIERED_KINDS,
-    Target,
-    parse_weights,
-    topics,
-)
+from workloads.log_model.broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
 from workloads.log_model.session import Divergence
 from workloads.log_model.shrink import shrink
 

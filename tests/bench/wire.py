@@ -33,7 +33,7 @@ from harness.model.op import INVOKE, OK, Op
 from harness.run.interpreter import Interpreter, Limits
 from harness.run.roles import Topics
 from harness.run.worker_pool import AdminLink, Crew
-from tests.unit.wire.speech import fetch, framed, produce, read
+from tests.unit.cluster.wire_proxy.speech import fetch, framed, produce, read
 from workloads import queue
 
 CLIENTS, PARTITIONS, RATE_HZ = 10, 4, 200

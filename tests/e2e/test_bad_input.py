@@ -1,6 +1,6 @@
 """What a user can get wrong, or a machine can lack: one clear message, the right exit code, nothing lost.
 
-Wrong options are in tests/unit/harness/test_plan.py, damaged lines and tables in
+Wrong options are in tests/unit/plan/test_test_plan.py, damaged lines and tables in
 tests/unit/checker/test_ingest.py.
 """
 

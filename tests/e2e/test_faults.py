@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from harness.clients.admin import AdminRole
-from harness.clients.api import ClientError
 from harness.clients.table import admin_opener
 from harness.cluster.local import clock_library, disks, namespaces
 from harness.cluster.local.namespaced import LocalCluster
@@ -24,6 +23,7 @@ from harness.generator import op
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
+from harness.protocol.errors import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing

@@ -37,7 +37,7 @@ LOAD = "time_limit=5, rate=100, concurrency=3, key_count=3"
 ON_ONE_CLUSTER = f"""
 import pathlib
 
-from harness.report import spans
+from harness.stored import fault_spans
 
 seen = []
 
@@ -52,7 +52,7 @@ def test_first(harness_run, kafka_cluster, assert_valid):
 def test_second(harness_run, kafka_cluster, assert_valid):
     run = harness_run({LOAD}, acks="all", nemesis="leader-kill", nemesis_first=1, nemesis_interval=4)
     assert [held for held, _ in seen] == [kafka_cluster] and seen[0][1] != run.plan["run"]
-    assert any(span.took_effect for span in spans.of_run(run.path))
+    assert any(span.took_effect for span in fault_spans.of_run(run.path))
     assert_valid(run)
 """
 

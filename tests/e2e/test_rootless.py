@@ -14,7 +14,7 @@ from harness.model.capabilities import LinkQuality
 from tests.conftest import absent
 from tests.e2e.running import HARNESS, footprint, left_behind, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
-from tests.unit.cluster.test_links import HOSTS, Net, quick
+from tests.unit.cluster.test_link_faults import HOSTS, Net, quick
 
 pytestmark = [pytest.mark.rootless, pytest.mark.cluster]
 

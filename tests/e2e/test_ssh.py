@@ -123,9 +123,9 @@ def test_an_isolated_leader_on_another_host(hosts: Hosts, tmp_path: Path) -> Non
 _HOLD = """
 import sys, time
 from pathlib import Path
-from harness.cluster import ssh_hosts
+from harness.cluster.ssh import hosts
 from harness.cluster.ssh.cluster import SshCluster
-cluster = SshCluster("killed", ssh_hosts.load(Path(sys.argv[1])), work_dir=Path(sys.argv[2]), filters=True,
+cluster = SshCluster("killed", hosts.load(Path(sys.argv[1])), work_dir=Path(sys.argv[2]), filters=True,
                      silence_s=20)
 cluster.up(print)
 cluster.drop("n1", ["n2", "n3"])

@@ -29,7 +29,7 @@ def _python(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
 def test_start_is_quiet(spark: object) -> None:
     """The fixture says whether there is a Java at all."""
     code = """
-from checker import session
+from checker.spark import session
 spark = session.start("local[1]")
 assert session.start("local[1]") is spark
 print(spark.sparkContext.parallelize([1, 2]).map(lambda n: n + 1).sum())
@@ -41,7 +41,7 @@ spark.stop()
 
 def test_no_java(tmp_path: Path) -> None:
     code = """
-from checker import session
+from checker.spark import session
 from harness.model.errors import Missing
 try:
     session.start("local[1]")

@@ -14,10 +14,10 @@ from typing import Any, Final
 import aiokafka
 from aiokafka import errors as theirs
 
-from harness.clients.api import ClientError, Kind
 from harness.clients.errors import RENAMED
 from harness.clients.settings import Settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100
 HEARTBEAT_MS: Final = 3000

@@ -31,19 +31,11 @@ from aiokafka.errors import KafkaError
 from harness.clients.aiokafka import config as aiokafka_config
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.loop import Loop
-from harness.clients.api import (
-    BEGINNING,
-    END,
-    Batch,
-    ClientError,
-    Consumer,
-    Delivery,
-    Rebalanced,
-    Record,
-)
-from harness.clients.api import TopicPartition as Partition
+from harness.clients.api import BEGINNING, END, Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError
+from harness.protocol.errors import TopicPartition as Partition
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from harness.clients.api import ClientError, TopicPartition
 from harness.clients.confluent import changes as changing
 from harness.clients.confluent import guest as guest
 from harness.clients.confluent.config import converted, placed
+from harness.protocol.errors import ClientError, TopicPartition
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)

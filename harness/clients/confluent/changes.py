@@ -14,9 +14,9 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from harness.clients.api import ClientError, TopicPartition
 from harness.clients.confluent.config import converted
 from harness.protocol import admin_requests
+from harness.protocol.errors import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import ClientError, Kind
 from harness.clients.settings import Settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError, Kind
 
 PUSHES_METRICS: Final = 0x02050000  # librdkafka that knows of KIP-714
 FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait

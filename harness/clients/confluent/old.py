@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import ClientError, TopicPartition
 from harness.clients.confluent.config import converted, placed
+from harness.protocol.errors import ClientError, TopicPartition
 
 LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with, producer_config
 from harness.clients.confluent.library import Confluent, _dropped
@@ -17,6 +17,7 @@ from harness.clients.confluent.source import ConfluentSource, found_marks, marke
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Row, Sent
 from harness.pipeline_app.ports import Mark, Sink, Source
+from harness.protocol.errors import ClientError, TopicPartition
 
 PORTION: Final = 5_000
 POLL_S: Final = 0.2

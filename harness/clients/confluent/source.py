@@ -17,13 +17,13 @@ from typing import Any, Final
 import confluent_kafka as ck
 import orjson
 
-from harness.clients.api import ClientError
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with
 from harness.clients.confluent.library import CLOSE_TIMEOUT_S, _dropped
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
+from harness.protocol.errors import ClientError
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")

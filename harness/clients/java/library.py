@@ -18,17 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.clients.api import (
-    BEGINNING,
-    END,
-    Batch,
-    ClientError,
-    Consumer,
-    Delivery,
-    Rebalanced,
-    Record,
-    TopicPartition,
-)
+from harness.clients.api import BEGINNING, END, Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.call_timeout import bounded
 from harness.clients.java import config as java_config
 from harness.clients.java.machine import Machine
@@ -36,6 +26,7 @@ from harness.clients.java.records import parsed
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
 from harness.pipeline_app.ports import Mark
+from harness.protocol.errors import ClientError, TopicPartition
 
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5

@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.clients.api import ClientError
 from harness.clients.java.config import error
+from harness.protocol.errors import ClientError
 
 # The first line of its output is the port it listens at: a warning before that would be taken for it, such as
 # of its shared counters where two namespaces have the same process ids.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.api import Admin
 from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
 from harness.clients.java.machine import Machine
 from harness.clients.java.sink import JavaSink, opened, sent
@@ -17,6 +17,7 @@ from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
 from harness.pipeline_app.ports import Failed, Mark, Sink, Source
+from harness.protocol.errors import ClientError, TopicPartition
 
 
 class JavaWriter:

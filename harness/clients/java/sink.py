@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.clients.api import ClientError, Delivery
+from harness.clients.api import Delivery
 from harness.clients.java.library import JavaProducer
 from harness.clients.java.machine import Machine
 from harness.clients.java.source import JavaSource
@@ -18,6 +18,7 @@ from harness.clients.pipeline.transaction import step
 from harness.clients.settings import Settings
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Failed, Mark, Output, Partition, Source
+from harness.protocol.errors import ClientError
 
 LINGER_MS: Final = 5
 

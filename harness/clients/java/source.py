@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import orjson
 
-from harness.clients.api import ClientError
 from harness.clients.java.library import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.machine import Machine
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import Member
 from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
+from harness.protocol.errors import ClientError
 
 COMMIT_S: Final = 3.0
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import google_crc32c
 import pyarrow as pa
 
-from harness.clients.api import ClientError
 from harness.protocol import compression
 from harness.protocol import record_batch as batches
+from harness.protocol.errors import ClientError
 from harness.protocol.record_batch import COVERED_AT, FROM_LENGTH, HEAD, MAGIC_AT, Batch
 from harness.protocol.records import ABORT, marker
 from harness.protocol.records import records as records_of

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.clients.api import ClientError
 from harness.clients.log_model.batches import Triple, encode, encode_old, visible, whole
 from harness.protocol import errors as errors
 from harness.protocol import requests as wire
 from harness.protocol.connection import Link, Uncertain
+from harness.protocol.errors import ClientError
 from harness.sim.log_model.actions import Action
 from harness.sim.log_model.model import SENT_KEPT
 from harness.sim.log_model.records import NO_TIMESTAMP

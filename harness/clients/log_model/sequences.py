@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from harness.clients.api import ClientError
 from harness.clients.log_model.batches import encode
 from harness.protocol import requests as wire
 from harness.protocol.connection import Link
+from harness.protocol.errors import ClientError
 
 BATCHES: Final = 3
 GAP: Final = 7

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clients.api import TopicPartition
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
+from harness.protocol.errors import TopicPartition
 
 SESSION_S: Final = 6.0
 TRANSACTION_S: Final = 6.0  # so that a killed instance's transaction does not hold others up for long

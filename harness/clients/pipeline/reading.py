@@ -14,11 +14,12 @@ from typing import IO, Any, Final
 
 import orjson
 
-from harness.clients.api import Admin, ClientError, TopicPartition
+from harness.clients.api import Admin
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
 from harness.clients.pipeline.library import PipelineLibrary
+from harness.protocol.errors import ClientError, TopicPartition
 from harness.store import write_json
 
 OP_S: Final = 3.0  # how long an op reads

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from harness.clients.api import ClientError
 from harness.pipeline_app.ports import Failed, Kind
+from harness.protocol.errors import ClientError
 
 STEP_S: Final = 6.0  # for one call, with retries
 PAUSE_S: Final = 0.01

@@ -30,23 +30,23 @@ from harness.cluster.distribution.java import Java, find
 from harness.model.errors import HarnessError, Missing
 
 _KEPT: Final = 3  # of Spark: each environment has its own
-_TIMEOUT_S: Final = 240.0
+TIMEOUT_S: Final = 240.0
 _SILENT: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-_TO: Final = "HARNESS_CLASSES_TO"  # set: JVMs of this process write an archive there as they end
+TO: Final = "HARNESS_CLASSES_TO"  # set: JVMs of this process write an archive there as they end
 
 
 def of_kafka(java: Java, fetched: Jars, progress: Progress) -> tuple[str, ...]:
     """Flags for brokers of a version; the archive is made if it was never tried."""
     stem = _stem(f"kafka-{fetched.version}", java, fetched.classpath)
-    argv = [sys.executable, "-m", "harness.cluster.distribution.cds_archive", fetched.version]
+    argv = [sys.executable, "-m", "harness.cluster.local.write_cds_archive", fetched.version]
     return _using(_made(stem, argv, f"Kafka {fetched.version}", progress))
 
 
 def of_spark(java: Java) -> tuple[str, ...]:
     """Flags for Spark's driver, if there is an archive for it."""
-    to = os.environ.get(_TO)
+    to = os.environ.get(TO)
     if to:
-        return _writing(to)
+        return writing(to)
     with suppress(Missing):  # without a cache that can be written nothing was made
         found = _found(_of_spark(java))
         if found is not None:
@@ -91,7 +91,7 @@ def _using(path: Path | None) -> tuple[str, ...]:
     return (f"-XX:SharedArchiveFile={path}", *_SILENT) if path else ()
 
 
-def _writing(path: str) -> tuple[str, ...]:
+def writing(path: str) -> tuple[str, ...]:
     return (f"-XX:ArchiveClassesAtExit={path}", *_SILENT)
 
 
@@ -108,7 +108,7 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
         progress(f"preparing {what} to start faster (once; some seconds)")
         part = Path(f"{stem}.part")
         part.unlink(missing_ok=True)
-        said, ended = _run(argv, {**os.environ, _TO: str(part)})
+        said, ended = _run(argv, {**os.environ, TO: str(part)})
         if not (ended and part.exists()):
             failed.write_text(said)
             return None
@@ -122,35 +122,19 @@ def _run(argv: Sequence[str], env: Mapping[str, str]) -> tuple[str, bool]:
     try:
         done = subprocess.run(
             argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", timeout=_TIMEOUT_S, check=False,
+            text=True, errors="replace", timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return f"it took more than {_TIMEOUT_S:.0f} s", False
+        return f"it took more than {TIMEOUT_S:.0f} s", False
     return done.stdout[-4000:], True
 
 
-def _run_broker(version: str, to: str) -> None:
-    """A broker of its own, started and stopped."""
-    from harness.cluster.local.loopback import LoopbackCluster
-
-    with tempfile.TemporaryDirectory(prefix="classes-") as folder:
-        cluster = LoopbackCluster(1, version, {}, Path(folder) / "cluster", jvm_flags=_writing(to))
-        try:
-            cluster.up(print)
-            cluster.stop("n1", _TIMEOUT_S / 2)
-        finally:
-            cluster.down()
-
-
-def main(argv: Sequence[str]) -> int:
-    """Make what the default version and Spark lack; VERSION: run a broker that writes its own."""
+def main() -> int:
+    """Make the archives of the default version and of Spark, where they are missing."""
     try:
-        if argv:
-            _run_broker(argv[0], os.environ[_TO])
-        else:
-            java = find()
-            of_kafka(java, jars.ensure(jars.DEFAULT_VERSION, java, print), print)
-            make_spark(java, print)
+        java = find()
+        of_kafka(java, jars.ensure(jars.DEFAULT_VERSION, java, print), print)
+        make_spark(java, print)
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -158,4 +142,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

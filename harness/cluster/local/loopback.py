@@ -31,9 +31,7 @@ from harness.cluster.local import (
     storage_format,
     wire_faults,
 )
-from harness.cluster.local import (
-    supervisor_client as control,
-)
+from harness.cluster.local import supervisor_client as control
 from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles

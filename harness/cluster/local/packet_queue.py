@@ -8,8 +8,8 @@ small queues), and what was dropped there it would know at once.
 When this process ends, what it holds is let go. Should it be killed, the kernel drops that, and lets later
 packets pass (the bypass flag): a queue that is gone holds nobody up.
 
-Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality` as JSON,
-for the links of the addresses. Descriptor 3 is a socket, 4 and so on netfilter sockets of the networks where
+Run as `python -m harness.cluster.local.packet_queue NUMBER QUALITY SEED ADDRESS ...`: QUALITY is a `LinkQuality`
+as JSON, for the links of the addresses. Descriptor 3 is a socket, 4 and so on netfilter sockets of the networks where
 packets wait, in queue NUMBER of each. It sends {} once it listens, or {"why": text}; answers each message
 with {address: `LinkCounts`} as JSON; and ends when the other side is gone. `--probe` tries it, in namespaces
 that end with it.

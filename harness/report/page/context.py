@@ -19,16 +19,8 @@ from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import (
-    cycle_text,
-    explain,
-    explain_text,
-    op_text,
-    pipeline_moments,
-)
-from harness.report.text import (
-    witness_lookup as found,
-)
+from harness.report.text import cycle_text, explain, explain_text, op_text, pipeline_moments
+from harness.report.text import witness_lookup as found
 from harness.report.text.explain import Explanation, Told
 from harness.report.text.phrases import plain
 from harness.stored import facts as lookup

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from checker.kernels import lag, series, statistics
-from checker.kernels.bucket import Bucket, Data
+from checker.kernels.bucket import Bucket
 from checker.tables import ingest
+from checker.tables.columns import Data
 from checker.tables.packing import empty
 from harness.model.history import history
 from harness.model.op import Op, polls, sends

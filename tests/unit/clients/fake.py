@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.clients.api import BEGINNING, END, Batch, ClientError, Delivery, Record, TopicPartition
+from harness.clients.api import BEGINNING, END, Batch, Delivery, Record
 from harness.clients.queue import QueueClient
 from harness.clients.settings import Settings, settings
 from harness.model.op import Op, invoke
+from harness.protocol.errors import ClientError, TopicPartition
 from harness.sim.queue.log import SimLog
 
 

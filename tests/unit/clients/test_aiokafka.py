@@ -14,10 +14,10 @@ from harness.clients.aiokafka import config, group
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.library import Aiokafka, AiokafkaConsumer, problem
 from harness.clients.aiokafka.loop import Loop
-from harness.clients.api import ClientError
 from harness.clients.errors import outcome
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError
 
 BASE = {"bootstrap": "127.0.0.1:1", "run": "r", "process": 3}
 A, B, C = (TopicPartition("r-0", n) for n in range(3))

@@ -10,12 +10,13 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.api import ClientError, Record
+from harness.clients.api import Record
 from harness.clients.confluent.admin import ConfluentAdmin
 from harness.clients.confluent.config import consumer_config, converted, producer_config
 from harness.clients.confluent.library import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError
 
 
 def made(**given: Any) -> Settings:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients.api import Batch, ClientError, Record
+from harness.clients.api import Batch, Record
 from harness.clients.errors import outcome
 from harness.clients.java import config
 from harness.clients.java.library import JavaConsumer
@@ -14,6 +14,7 @@ from harness.clients.java.machine import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
+from harness.protocol.errors import ClientError
 
 BASE = {"bootstrap": "b:1", "run": "r", "process": 3}
 HEAD = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.clients.api import ClientError
 from harness.clients.log_model import sequences
 from harness.protocol import requests as wire
+from harness.protocol.errors import ClientError
 
 
 class Broker:

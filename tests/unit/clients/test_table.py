@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from harness.clients.api import ClientError
 from harness.clients.call_timeout import bounded
 from harness.clients.queue import open_client
 from harness.clients.table import ADMINS, CLIENTS, admin_opener, library_of, opener
 from harness.model.errors import BadInput
 from harness.model.op import Op, invoke
+from harness.protocol.errors import ClientError
 
 JAVA = {"path": "java", "classpath": ""}  # started when first needed
 CONFIG = {"bootstrap": "127.0.0.1:1", "run": "table", "process": 0, "java": JAVA}

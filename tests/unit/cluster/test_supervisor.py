@@ -133,11 +133,11 @@ def test_closing_kills_also_those_that_left_their_session(supervisor: Control, t
 HARNESS = """
 import os, sys, time
 from pathlib import Path
-from harness.cluster import control, remote
-c = control.Control(sys.argv[1] == "namespaces", Path(sys.argv[2]) / "supervisor.log")
+from harness.cluster.local import supervisor_client, remote_process
+c = supervisor_client.Control(sys.argv[1] == "namespaces", Path(sys.argv[2]) / "supervisor.log")
 c.ask("host", {"name": "h", "address": "10.64.9.1"})
 script = "setsid nohup sleep " + sys.argv[3] + " & sleep " + sys.argv[3]
-remote.spawn(c, "h", ["sh", "-c", script], {}, [], sys.argv[2] + "/log")
+remote_process.spawn(c, "h", ["sh", "-c", script], {}, [], sys.argv[2] + "/log")
 print(c.pid, flush=True)
 time.sleep(60)
 """

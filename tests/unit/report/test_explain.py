@@ -23,8 +23,8 @@ from harness.store import write_json
 from harness.stored import listing
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
-from tests.unit.report.test_brokerlogs import WALL_NS, line, logged
-from tests.unit.report.test_prose import flat
+from tests.unit.report.test_broker_logs import WALL_NS, line, logged
+from tests.unit.report.test_summary import flat
 
 EXPLAINED = [case for case in cases() if case.path.stem == "positive"]
 

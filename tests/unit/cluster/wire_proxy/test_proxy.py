@@ -16,7 +16,7 @@ import pytest
 
 from harness.cluster.wire_proxy.proxy import Proxy
 from harness.model.wire_rules import APIS, CLIENTS, Rule, RuleCounts, Traffic
-from tests.unit.wire.speech import Broker, correlation, end_txn, exactly, fetch, framed, produce, read
+from tests.unit.cluster.wire_proxy.speech import Broker, correlation, end_txn, exactly, fetch, framed, produce, read
 
 PATIENCE_S = 5.0
 PRODUCE, FETCH, END = APIS["Produce"], APIS["Fetch"], APIS["EndTxn"]

@@ -24,7 +24,7 @@ from harness.shrinking import shrink_run as shrinking
 from harness.stored import listing
 from tests.unit.report.piped_run import GAP, LOG, MISSING, NAME, RECORD
 from tests.unit.report.piped_run import piped as piped_run
-from tests.unit.report.test_prose import flat
+from tests.unit.report.test_summary import flat
 
 
 @pytest.fixture(scope="module")

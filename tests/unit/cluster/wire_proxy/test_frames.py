@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.cluster.wire_proxy import frames
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import APIS
-from tests.unit.wire.speech import end_txn, framed, header, produce, text
+from tests.unit.cluster.wire_proxy.speech import end_txn, framed, header, produce, text
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 13])

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from harness.clients.api import ClientError
 from harness.clients.pipeline import member
 from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.member import Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Record
+from harness.protocol.errors import ClientError
 
 A, B = ("r-0", 0), ("r-0", 1)
 LATE = ClientError("REQUEST_TIMED_OUT", "late", "retriable")

@@ -11,7 +11,7 @@ import yaml
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, jars
 from harness.model.errors import BadInput
-from harness.plan import options, test_plan
+from harness.plan import load, test_plan
 from harness.report.text import client_names as said_clients
 from harness.run import client_versions, start_workers
 
@@ -38,7 +38,7 @@ def test_clients_that_make_no_sense_are_refused(values: dict[str, Any], says: st
 
 
 def test_a_plan_keeps_its_clients(tmp_path: Path) -> None:
-    values = options.plan_values({"client": "confluent,java,confluent", "concurrency": 4}, {})
+    values = load.plan_values({"client": "confluent,java,confluent", "concurrency": 4}, {})
     made = test_plan.make(values)
     assert made.libraries == ("confluent", "java", "confluent")
     assert start_workers.libraries_of_slots(made) == ["confluent", "java", "confluent", "confluent"]

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clients.api import ClientError
 from harness.clients.confluent import changes
 from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import settings
 from harness.protocol import admin_requests
+from harness.protocol.errors import ClientError
 from tests.unit.clients.fake import FakeLibrary
 
 # As the tables of the protocol guide spell it out: header, timeout, one topic of one partition, two replicas.

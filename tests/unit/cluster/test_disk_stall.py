@@ -17,24 +17,24 @@ from tests.conftest import absent
 HARNESS = """
 import sys, time
 from pathlib import Path
-from harness.cluster import control, disks, namespaces, remote
+from harness.cluster.local import supervisor_client, disks, namespaces, remote_process
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.disk_stalls import Stalls
 folder = Path(sys.argv[1])
 (folder / "n1" / "data").mkdir(parents=True)
-c = control.Control(True, folder / "supervisor.log")
+c = supervisor_client.Control(True, folder / "supervisor.log")
 env = {"PYTHONPATH": namespaces.python_path()}
-inside = lambda module, *rest: remote.run(c, "", [sys.executable, "-m", module, *rest], 60, env).out
+inside = lambda module, *rest: remote_process.run(c, "", [sys.executable, "-m", module, *rest], 60, env).out
 files = NodeFiles({"n1": folder / "n1"}, inside)
 files.make_disks()
 print(max(files.write_ms("n1")), flush=True)
-stalls = Stalls(lambda argv, fds: remote.spawn(c, "", argv, env, fds, str(folder / "log")))
+stalls = Stalls(lambda argv, fds: remote_process.spawn(c, "", argv, env, fds, str(folder / "log")))
 stalls.begin("n1", files.data("n1"), 0.3, 0.05)
 print(max(files.write_ms("n1")), flush=True)
 stalls.end()
 print(max(files.write_ms("n1")), flush=True)
 stalls.begin("n1", files.data("n1"), 60.0, 1.0)
-remote.spawn(c, "", ["touch", files.data("n1") + "/x"], {}, [], str(folder / "log"))
+remote_process.spawn(c, "", ["touch", files.data("n1") + "/x"], {}, [], str(folder / "log"))
 time.sleep(0.3)
 print("held", flush=True)
 if sys.argv[2] == "close":

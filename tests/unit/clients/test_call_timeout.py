@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from harness.clients.api import ClientError
 from harness.clients.call_timeout import bounded, stuck
+from harness.protocol.errors import ClientError
 
 PATIENCE_S = 5.0
 

@@ -7,7 +7,7 @@ import pytest
 from harness.model.transforms import TRANSFORMS, expected_count
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
-from tests.unit.pipeline.world import World, run
+from tests.unit.pipeline_app.world import World, run
 
 SEEDS = range(5)
 

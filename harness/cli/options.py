@@ -7,13 +7,12 @@ are given as text, mappings as repeated key=value.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import typer
 
-from harness.model.errors import BadInput
 from harness.plan.rules import option_name
 from harness.plan.test_plan import TestPlan
 
@@ -171,30 +170,13 @@ def with_options(command: Callable[..., int], fields: Collection[str] = ()) -> C
     return command
 
 
-def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan fields from what was given on the command line, over those of a plan file."""
-    values = dict(base)
-    for field, value in given.items():
-        if field not in TestPlan.model_fields or value is None:
-            continue
-        default = TestPlan.model_fields[field].get_default(call_default_factory=False)
-        if isinstance(default, dict):
-            value = {**values.get(field, {}), **mapping(value, option_name(field))}
-        elif isinstance(default, tuple):
-            value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
-        values[field] = value
-    return values
-
-
-def mapping(pairs: list[str], option: str) -> dict[str, str]:
-    """key=value strings as a mapping. Raises BadInput."""
-    found = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise BadInput(f"{option} {pair}: write it as key=value")
-        found[key.strip()] = value
-    return found
+def given(ctx: typer.Context) -> dict[str, Any]:
+    """The options that the user gave, rather than those that have their default."""
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if getattr(ctx.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT"
+    }
 
 
 RunsDir = Annotated[Path, typer.Option("--runs", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]

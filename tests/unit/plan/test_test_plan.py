@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import options
 from harness.cli.app import invoke
 from harness.model.errors import BadInput
-from harness.plan import options, test_plan
+from harness.plan import load, test_plan
 from harness.run import attached
 
 
@@ -107,7 +108,7 @@ def test_every_option_is_a_field_of_the_plan() -> None:
 
 def test_options_override_a_plan_file() -> None:
     base = {"acks": "1", "broker_config": {"a": "1"}}
-    values = options.plan_values(
+    values = load.plan_values(
         {"acks": "all", "broker_config": ["b=2"], "nemesis": "none", "sub_via": "assign,subscribe"}, base
     )
     assert values["acks"] == "all"

@@ -1,0 +1,169 @@
+"""The rows of one bucket of keys as numpy columns, with the (key, value) pairs numbered densely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checker.tables.coding import EMPTY
+from checker.tables.packing import AnyInts, Bools, Bytes, Ints, Shorts, empty, joint_ranks, member, ranks
+from checker.tables.schema import INFO, OK
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of sends or polls; `pair` is the dense number of (key, value).
+
+    What is small is held small: a key may have ten million rows.
+    """
+
+    pair: Ints
+    key: Ints  # key rank
+    offset: Ints
+    op: Ints
+    mop: Shorts
+    process: Ints
+    type: Bytes
+    invoke_ns: Ints  # empty for polls: nothing asks for it
+    complete_ns: Ints
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    def where(self, rows: Any) -> Columns:
+        """Some rows: a mask or a permutation."""
+        if getattr(rows, "dtype", None) == np.bool_ and bool(rows.all()):
+            return self
+        columns = (getattr(self, name) for name in self.__slots__)
+        return Columns(*(column[rows] if len(column) else column for column in columns))
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    column = table.column(name).to_numpy()
+    result: Ints = column.astype(np.int64, copy=False)
+    return result
+
+
+def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
+    there = table.schema.names
+    invoke_ns = _ints(table, "invoke_ns") if "invoke_ns" in there else empty()
+    complete_ns = _ints(table, "complete_ns") if "complete_ns" in there else empty()
+    offset, op, process = (_ints(table, name) for name in ("offset", "op", "process"))
+    mop = table.column("mop").to_numpy().astype(np.int32)  # a place in an op
+    kind = table.column("type").to_numpy().astype(np.int8, copy=False)
+    return Columns(pair, key, offset, op, mop, process, kind, invoke_ns, complete_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """The tables that are not spread over buckets, as Arrow, and what ingestion counted."""
+
+    assigns: pa.Table
+    rebalances: pa.Table
+    ends: pa.Table
+    deletions: pa.Table
+    commits: pa.Table
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The rows of one bucket.
+
+    keys, pair_key, pair_value   code of each key rank; key rank and value code of each pair
+    sends, polls    rows in the order of the history; polls that held nothing for a key are in `nothing`
+    """
+
+    keys: Ints
+    pair_key: Ints
+    pair_value: Ints
+    sends: Columns
+    polls: Columns
+    nothing: Columns
+    send_txn: Bools
+
+    @classmethod
+    def of(cls, sends: pa.Table, polls: pa.Table) -> Data:
+        """From a bucket's tables."""
+        sends, polls = _ascending(sends), _ascending(polls)
+        keys, key = ranks(np.concatenate([_ints(sends, "key"), _ints(polls, "key")]))
+        send_key, poll_key = key[: sends.num_rows], key[sends.num_rows :]
+        poll_value = _ints(polls, "value")
+        something = poll_value != EMPTY
+        all_something = bool(something.all())
+        if not all_something:
+            nothing = _columns(polls, poll_value, poll_key).where(~something)
+            poll_key_some, poll_value = poll_key[something], poll_value[something]
+        else:
+            poll_key_some = poll_key
+        pair_key, pair_value, send_pair, poll_pair = joint_ranks(
+            (send_key, _ints(sends, "value")), (poll_key_some, poll_value)
+        )
+        if all_something:
+            seen = _columns(polls, poll_pair, poll_key)
+            nothing = seen.where(slice(0, 0))
+        else:
+            seen = _columns(polls.filter(pa.array(something)), poll_pair, poll_key_some)
+        txn = sends.column("txn").to_numpy().astype(np.bool_, copy=False)
+        return cls(keys, pair_key, pair_value, _columns(sends, send_pair, send_key), seen, nothing, txn)
+
+    @cached_property
+    def polled_ok(self) -> Bools:
+        """Per pair: an `ok` op polled it."""
+        seen = np.zeros(len(self.pair_key), np.bool_)
+        seen[self.polls.pair[self.polls.type == OK]] = True
+        return seen
+
+    @cached_property
+    def writer_row(self) -> Ints:
+        """Per pair: row of its (last) send, -1 for none."""
+        row = np.full(len(self.pair_key), -1, np.int64)
+        row[self.sends.pair] = np.arange(len(self.sends))
+        return row
+
+    @cached_property
+    def writer(self) -> Ints:
+        """Per pair: op that (last) sent it, -1 for none."""
+        return self._of_writer(self.sends.op)
+
+    @cached_property
+    def writer_type(self) -> AnyInts:
+        """Per pair: type of that op, -1 for none."""
+        return self._of_writer(self.sends.type)
+
+    @cached_property
+    def writer_offset(self) -> AnyInts:
+        """Per pair: where that op was told that it stands, -1 for nowhere."""
+        return self._of_writer(self.sends.offset)
+
+    def _of_writer(self, column: AnyInts) -> AnyInts:
+        if len(column) == 0:
+            return self.writer_row
+        return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])
+
+    def visible_info(self) -> Ints:
+        """Pre-pass: ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
+        rows = (self.sends.type == INFO) & self.polled_ok[self.sends.pair]
+        return np.unique(self.sends.op[rows])
+
+
+def visible_info(infos: pa.Table, polls: pa.Table) -> Ints:
+    """As `Data.visible_info`, from op, key, value of `info` sends and key, value of what `ok` ops polled."""
+    sent_key, sent_value, op = (_ints(infos, name) for name in ("key", "value", "op"))
+    key, value = _ints(polls, "key"), _ints(polls, "value")
+    rows = np.flatnonzero(member(value, np.unique(sent_value)))
+    _, _, sent, read = joint_ranks((sent_key, sent_value), (key[rows], value[rows]))
+    return np.unique(op[member(sent, np.unique(read))])
+
+
+def _ascending(table: pa.Table) -> pa.Table:
+    """Rows by op: invocations without completion come late in the files and have an early index."""
+    op = _ints(table, "op")
+    if len(op) and bool((op[1:] < op[:-1]).any()):
+        return table.take(pa.array(np.argsort(op, kind="stable")))
+    return table

@@ -1,0 +1,33 @@
+"""`python -m harness.cluster.local.write_cds_archive VERSION`: a broker that starts, stops, and leaves an archive of
+the classes that it loaded. The archive's path is in the environment: see `harness.cluster.distribution.cds_archive`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.cluster.distribution.cds_archive import TIMEOUT_S, TO, writing
+from harness.cluster.local.loopback import LoopbackCluster
+from harness.model.errors import HarnessError
+
+
+def main(version: str) -> int:
+    """Start a broker of its own, and stop it; exit code of the error that prevents it."""
+    with tempfile.TemporaryDirectory(prefix="classes-") as folder:
+        cluster = LoopbackCluster(1, version, {}, Path(folder) / "cluster", jvm_flags=writing(os.environ[TO]))
+        try:
+            cluster.up(print)
+            cluster.stop("n1", TIMEOUT_S / 2)
+        except HarnessError as error:
+            print(error, file=sys.stderr)
+            return error.exit_code
+        finally:
+            cluster.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
