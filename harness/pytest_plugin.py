@@ -150,19 +150,19 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 def _plan(options: dict[str, Any]) -> Any:
     """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
-    from harness.plan import test_plan as plans
-    from harness.plan.rules import option_name
+    from harness.plan import make_plan
+    from harness.plan.test_plan import TestPlan, option_name
 
-    named = {option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
+    named = {option_name(field)[2:].replace("-", "_"): field for field in TestPlan.model_fields}
     values: dict[str, Any] = {}
     for name, value in options.items():
         field = named.get(name, name)
-        info = plans.TestPlan.model_fields.get(field)
+        info = TestPlan.model_fields.get(field)
         several = info is not None and isinstance(info.get_default(call_default_factory=False), tuple)
         if several and isinstance(value, str):
             value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
         values[field] = value
-    return plans.make(values)
+    return make_plan.make(values)
 
 
 def assert_valid(run: Run) -> None:

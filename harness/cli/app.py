@@ -93,14 +93,14 @@ def run(
 
       harness run --plan runs/latest/plan.yaml
     """
-    from harness.plan import load
+    from harness.plan import from_options
     from harness.report.text import next_steps
     from harness.run import test
 
     asked = given(ctx)
     if asked.get("workload") == "recovery" and recovery.several(asked.get("scenario"), plan):
         return recovery.run_several(asked, schedule, runs, spark_master, quiet)
-    chosen, where = load.gather(asked, plan, schedule)
+    chosen, where = from_options.gather(asked, plan, schedule)
     outcome = test.run(chosen, runs, say, spark_master, quiet, where)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))

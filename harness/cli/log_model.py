@@ -138,14 +138,14 @@ def _beside_brokers(
     """The first divergence of a program beside brokers that are started for it."""
     import tempfile
 
-    from harness.plan import test_plan as plans
+    from harness.plan import make_plan
     from harness.run import log_model, make_cluster
 
     # What its steps need of brokers, a plan says by these.
     tier = {"tiered": True} if settings.tiered else {}
     cut = any(one.f == "restart" and one.arg("how") == "power" for one in actions)
     power = {"weights": "power=1"} if cut else {}
-    plan = plans.make({"workload": log_model.WORKLOAD, "run": "replay", **given, **tier, **power})
+    plan = make_plan.make({"workload": log_model.WORKLOAD, "run": "replay", **given, **tier, **power})
     with tempfile.TemporaryDirectory(prefix="harness-model-") as folder:
         made = make_cluster.make(plan, Path(folder) / "cluster", print)
         make_cluster.refuse_load(plan, made)

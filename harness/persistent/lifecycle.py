@@ -19,7 +19,7 @@ from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import State
 from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
-from harness.plan import test_plan as plans
+from harness.plan import plan_file
 from harness.plan.rules import NAME, NAME_RULE
 from harness.plan.test_plan import TestPlan
 from harness.run import attached
@@ -49,7 +49,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
             say(f"removing what an earlier cluster {name} has left")
             shutil.rmtree(folder)
         folder.mkdir(parents=True, mode=0o700)
-        (folder / client.PLAN).write_text(plans.dump(plan))
+        (folder / client.PLAN).write_text(plan_file.dump(plan))
         return _keep(name, folder, say)
 
 

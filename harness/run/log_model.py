@@ -26,6 +26,7 @@ from harness.model import codec
 from harness.model.capabilities import Cluster, Hosts, Network, Processes
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
+from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 from harness.run import start_workers
 from harness.run.log_model_brokers import BrokerLog
@@ -59,7 +60,7 @@ def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.E
     stack.callback(requests.stop)
     stack.callback(admin.stop)
     version = "" if plan.cluster == "mock" else plan.kafka_version
-    return BrokerLog(cluster, requests.call, admin.call, plan.run, version, plan.replication_factor)
+    return BrokerLog(cluster, requests.call, admin.call, plan.run, version, derived.replication_factor(plan))
 
 
 def target(plan: TestPlan, cluster: Cluster) -> Target:
@@ -71,8 +72,8 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     if parse_version(plan.kafka_version) < (3, 6, 0):
         lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
     # What a lone broker had not flushed, nobody knows.
-    lacking |= {"elect", "hold", "power"} if plan.replication_factor == 1 else set()
-    alone = plan.replication_factor == 1
+    lacking |= {"elect", "hold", "power"} if derived.replication_factor(plan) == 1 else set()
+    alone = derived.replication_factor(plan) == 1
     kinds = TIERED_KINDS if plan.tiered else KINDS
     old = parse_version(plan.kafka_version) < (4, 0, 0)  # KIP-896
     return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, kinds=kinds, alone=alone, old=old)

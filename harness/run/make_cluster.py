@@ -9,10 +9,11 @@ from typing import Final, Literal
 from harness.cluster.local.unsupported import reasons
 from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire
 from harness.model.errors import BadInput
+from harness.plan import derived
+from harness.plan.resolve import ResolvedPlan, resolve
 from harness.plan.test_plan import TestPlan
 from harness.run import attached
-from nemesis import table as nemeses
-from nemesis.schedule.timing import Timing
+from harness.yaml_data import Where
 from workloads.log_model.broker_actions import wants_disks
 
 Say = Callable[[str], None]
@@ -43,14 +44,14 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
     from harness.cluster.local import capacity, namespaced
 
     capacity.require(len(server_names(plan)), work)
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    config = {"min.insync.replicas": str(derived.min_isr(plan)), **plan.broker_config}
     if plan.tiered:
         jar = tiered_storage.jar(plan.kafka_version, say)
         config |= tiered_storage.settings(jar, tiered_storage.folder(work), plan.nodes)
     return namespaced.make(
         plan.nodes, plan.kafka_version, config, work, plan.network,
         outside=plan.outside, notice=say, disks=bool(needed & {Disks, SlowDisks}), clocks=Clocks in needed,
-        metadata=plan.metadata_kept, controllers=plan.controllers, proxy=_proxied(plan, needed),
+        metadata=derived.metadata_mode(plan), controllers=plan.controllers, proxy=_proxied(plan, needed),
         log_dirs=plan.log_dirs,
     )  # fmt: skip
 
@@ -64,17 +65,20 @@ def by_load(plan: TestPlan) -> frozenset[type]:
 AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
 
 
-def prepared(plan: TestPlan) -> frozenset[type]:
+def prepared(started: ResolvedPlan) -> frozenset[type]:
     """What the faults of a plan need of a cluster, and its options give."""
-    names = nemeses.canonical(",".join(plan.nemesis), server_names(plan))
-    needed = nemeses.needed(nemeses.faults(names, Timing()))
-    return needed | {Wire} if _proxied(plan, needed) != "nobody" else needed
+    needed = started.needed
+    return needed | {Wire} if _proxied(started.plan, needed) != "nobody" else needed
 
 
-def lacking(plan: TestPlan, there: TestPlan) -> frozenset[type]:
+def lacking(wanted: ResolvedPlan, started: ResolvedPlan) -> frozenset[type]:
     """What the faults of a plan, and of its schedule, need that a cluster was not started with."""
-    names = nemeses.canonical(",".join((*plan.nemesis, *plan.scheduled)), server_names(plan))
-    return (nemeses.needed(nemeses.faults(names, Timing())) & AT_START) - prepared(there)
+    return (wanted.needed & AT_START) - prepared(started)
+
+
+def resolved(plan: TestPlan, where: Where | None = None) -> ResolvedPlan:
+    """What a plan stands for, on the servers that its cluster has or will have. `where`: see `resolve`."""
+    return resolve(plan, server_names(plan), where)
 
 
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Literal["nobody", "clients", "everybody"]:
@@ -95,7 +99,7 @@ def server_names(plan: TestPlan) -> list[str]:
         return [host.name for host in ssh_hosts.load(Path(plan.hosts))]
     if plan.cluster != "local":
         return brokers
-    return brokers + layout.beside(plan.nodes, plan.controllers, plan.metadata_kept)
+    return brokers + layout.beside(plan.nodes, plan.controllers, derived.metadata_mode(plan))
 
 
 def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
@@ -104,7 +108,7 @@ def _docker_cluster(plan: TestPlan, work: Path) -> Cluster:
 
     if plan.system == "redpanda":
         return redpanda_cluster.make(plan.image, plan.run, work, plan.broker_config)
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    config = {"min.insync.replicas": str(derived.min_isr(plan)), **plan.broker_config}
     return docker_cluster.make(plan.image, plan.kafka_version, plan.run, work, config)
 
 
@@ -112,7 +116,7 @@ def _ssh_cluster(plan: TestPlan, work: Path, needed: frozenset[type]) -> Cluster
     from harness.cluster.ssh import cluster as ssh_cluster
     from harness.cluster.ssh import hosts as ssh_hosts
 
-    config = {"min.insync.replicas": str(plan.min_isr), **plan.broker_config}
+    config = {"min.insync.replicas": str(derived.min_isr(plan)), **plan.broker_config}
     hosts = ssh_hosts.load(Path(plan.hosts))
     return ssh_cluster.SshCluster(plan.run, hosts, plan.kafka_version, config, work, Network in needed)
 
@@ -124,7 +128,7 @@ def _external_cluster(plan: TestPlan, work: Path) -> Cluster:
     brokers = external.find(plan.bootstrap, connection).brokers
     cluster = external.ExternalCluster(plan.bootstrap, connection, brokers, work)
     config = attached.topic_config(plan)
-    cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, plan.replication_factor, config)
+    cluster.may_make(f"{plan.run}-0", plan.partitions_per_topic, derived.replication_factor(plan), config)
     return cluster
 
 
@@ -132,7 +136,7 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
     """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
     refused = reasons(needed)
     if plan.cluster_name:
-        lacking = (needed & AT_START) - prepared(attached.plan_of(plan.cluster_name))
+        lacking = (needed & AT_START) - prepared(resolved(attached.plan_of(plan.cluster_name)))
         again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
         refused |= dict.fromkeys(lacking, f"the cluster {plan.cluster_name} was started without: {again}")
     if plan.cluster == "docker" and Network in needed:

@@ -8,6 +8,7 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from harness.clients.table import CLIENTS
 from harness.cluster.distribution import java
 from harness.plan.test_plan import TestPlan
 from harness.run import client_versions
@@ -24,7 +25,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     used = client_versions.used(plan).items()
-    found |= {JAVA_CLIENT if name == "java" else client_versions.PACKAGES[name]: at for name, at in used if at}
+    found |= {JAVA_CLIENT if name == "java" else CLIENTS[name].package: at for name, at in used if at}
     return {**found, "python": platform.python_version(), "java": java.find().full}
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.model.errors import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
 from harness.model.result import Result
-from harness.plan import schedule as timetable
-from harness.plan import test_plan as plans
+from harness.plan import make_plan, plan_file, schedule
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup
 from harness.shrinking import plan_search, replay
@@ -61,9 +60,9 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
     changed = {
         "nemesis": size.rhythm, "time_limit_s": size.seconds, "concurrency": size.clients,
         "rate_hz": size.rate_hz, "seed": plan.seed + n,
-        "schedule": lines or timetable.dumped([plan.schedule[n] for n, _ in size.entries]),
+        "schedule": lines or schedule.dumped([plan.schedule[n] for n, _ in size.entries]),
     }  # fmt: skip
-    return plans.make({**values, **changed})
+    return make_plan.make({**values, **changed})
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ def shrink(
     Exit code 0; 2 when not even the plan itself shows the anomaly in most of its runs.
     """
     try:
-        seconds = timetable.seconds(budget)
+        seconds = schedule.seconds(budget)
     except ValueError as error:
         raise BadInput(f"--budget {budget}: {error}") from None
     name = _anomaly(run, result, anomaly)
@@ -141,7 +140,7 @@ def shrink(
     target = run / FOLDER / "schedule" / "plan.yaml"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(plans.dump(plan_for(plan, came.best, 0)))
+        target.write_text(plan_file.dump(plan_for(plan, came.best, 0)))
     except OSError as error:
         raise Missing(f"{target}: cannot be written ({error.strerror}); make room or allow it") from None
     hit, ran = trial.hits[came.best]

@@ -23,7 +23,7 @@ from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
 from harness.stored.kept_data import FOLDER
@@ -59,7 +59,7 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     nodes = folders.nodes(place / FOLDER if run else place)
     if not nodes:
         raise BadInput(_nothing(place, run))
-    plan = plans.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
+    plan = plan_file.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
     named = sorted({one for data in nodes.values() for one in folders.partitions(data)})
     wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
     if not wanted:

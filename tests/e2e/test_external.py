@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from harness.cli.app import invoke
 from harness.cluster.local import namespaced
-from harness.plan.test_plan import load
+from harness.plan.plan_file import load
 from tests.e2e.running import HARNESS, Ran
 from tests.e2e.secured import OTHER_PASSWORD, PASSWORD, Secured, secured
 

@@ -25,7 +25,7 @@ from harness.experiments import spec as experiments
 from harness.experiments.expect import ANY, Expectation
 from harness.experiments.spec import Case, over
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import make_plan
 from harness.yaml_data import Place
 
 WHAT: Final = "a matrix"
@@ -76,7 +76,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, chosen, strict=True)]
         case = Case(_name([changes for _, changes in chosen]), "", plan, expected, written.runs)
         try:
-            plans.make({**plan, "seed": 0})
+            make_plan.make({**plan, "seed": 0})
         except BadInput as error:
             where = loaded.where(places[-1]) if places else loaded.where(("plan",))
             raise BadInput(f"{where}: {case.name}: {error}") from None

@@ -12,7 +12,10 @@ from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import Op
 from harness.plan import pipeline
-from harness.plan.test_plan import TestPlan, dump, load, load_data, make
+from harness.plan.make_plan import make
+from harness.plan.plan_file import dump, load, load_data
+from harness.plan.test_plan import TestPlan
+from harness.run import pipeline_files
 
 
 def plan(**options: object) -> TestPlan:
@@ -27,8 +30,8 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
     again = make({**load_data(tmp_path / "plan.yaml").data, "instances": 2})
     assert again.concurrency == 5
     assert "group.consumer.session.timeout.ms" in plan(assignor="consumer").broker_config
-    assert pipeline.options(plan(pipeline_mode="files")).instance.flush_s == 30.0
-    assert pipeline.options(plan(pipeline_mode="files", flush_s=2)).instance.flush_s == 2.0
+    assert pipeline.workload_options(plan(pipeline_mode="files"))["instance"].flush_s == 30.0
+    assert pipeline.workload_options(plan(pipeline_mode="files", flush_s=2))["instance"].flush_s == 2.0
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_what_the_writers_said(tmp_path: Path) -> None:
     ]
     lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
-    pipeline.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
+    pipeline_files.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
 
     def said(process: int) -> list[tuple[object, ...]]:
         text = (tmp_path / "pipeline" / f"sent-{process}.jsonl").read_text()

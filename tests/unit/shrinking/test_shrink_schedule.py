@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.cli.app import invoke
-from harness.plan import test_plan as plans
+from harness.plan import make_plan, plan_file
 from harness.plan.test_plan import TestPlan
 from harness.shrinking import plan_search, replay, shrink_schedule
 from harness.shrinking.plan_search import Injection, Size
@@ -60,7 +61,7 @@ def _trial(told: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.Tri
         now[0] += 10
         return Repeat("invalid", {"lost-write": 1} if told[len(made) - 1] else {"duplicate": 2})
 
-    plan = plans.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
+    plan = make_plan.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
     return shrink_schedule.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
 
 
@@ -82,7 +83,7 @@ def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
 
 
 def test_a_plan_is_made_of_what_a_run_did() -> None:
-    plan = plans.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
+    plan = make_plan.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
     on = [
         Span("kill:leader", ("n1",), 5 * S, 10 * S, True),
         Span("kill:leader", ("n2",), 15 * S, 20 * S, False),  # without effect
@@ -97,9 +98,9 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
     assert [(line.fault, line.at, line.for_) for line in made.schedule] == [
         ("kill:leader", 5.0, 5.0), ("kill:leader", 25.0, 5.0)
     ]  # fmt: skip
-    assert plans.make(plans.yaml.safe_load(plans.dump(made))) == made
+    assert make_plan.make(yaml.safe_load(plan_file.dump(made))) == made
 
-    listed = plans.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
+    listed = make_plan.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
     assert shrink_schedule.written(listed, on) is None
     fewer = next(plan_search.smaller(shrink_schedule.size_of(listed)))
     assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
