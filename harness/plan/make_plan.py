@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.clients.table import CLIENTS
+from harness.cluster.table import CLUSTERS
 from harness.model.errors import BadInput
 from harness.plan import schedule
 from harness.plan.defaults import DEFAULTS
@@ -20,7 +21,7 @@ from workloads.table import WORKLOADS
 def names() -> Mapping[str, Sequence[str]]:
     """What may stand in fields that name a row of a table."""
     return {
-        "cluster": ("local", "docker", "ssh", "external", "mock", "sim"),
+        "cluster": tuple(CLUSTERS),
         "workload": tuple(WORKLOADS),
         "client": tuple(name for name, library in CLIENTS.items() if not library.internal),
     }

@@ -49,7 +49,7 @@ def test_a_proxy_is_there_when_a_fault_needs_it_or_the_plan_says_so(
     plan = make_plan.make({"proxy": proxy, "network": "loopback"})
     cluster = make_cluster(plan, tmp_path, print, needed)  # type: ignore[arg-type]
     assert isinstance(cluster, LoopbackCluster)
-    assert cluster._proxied == placed
+    assert cluster.spec.proxy == placed
     with pytest.raises(ClusterTrouble, match="not up"):
         cluster.wire_traffic()
 
