@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.cluster.distribution import versions as kafka
+from harness.cluster.table import CLUSTERS
 from harness.model.options import CheckOptions, Settings
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
@@ -12,7 +13,7 @@ from workloads.recovery.scenarios import SCENARIOS
 
 def is_attached(plan: TestPlan) -> bool:
     """Whether the cluster is there before the run, and stays."""
-    return plan.cluster == "external" or bool(plan.cluster_name)
+    return CLUSTERS[plan.cluster].attached or bool(plan.cluster_name)
 
 
 def metadata_mode(plan: TestPlan) -> kafka.Metadata:

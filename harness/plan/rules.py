@@ -9,6 +9,7 @@ from typing import Final
 from harness.clients.connection import about_connecting
 from harness.cluster.distribution import tiered_storage
 from harness.cluster.distribution import versions as kafka
+from harness.cluster.table import CLUSTERS
 from harness.model.errors import BadInput
 from harness.plan import derived, pipeline
 from harness.plan.test_plan import TestPlan, option_name
@@ -59,7 +60,7 @@ def attached(plan: TestPlan) -> None:
         raise ValueError(f"--nodes {plan.nodes}: at most {NODES_MAX}")
     if plan.cluster_name and not NAME.fullmatch(plan.cluster_name):
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: {NAME_RULE}")
-    if plan.cluster_name and plan.cluster in ("external", "mock", "sim"):
+    if plan.cluster_name and not CLUSTERS[plan.cluster].can_stay:
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: no cluster of that kind stays")
     external = plan.cluster == "external"
     for field in ("bootstrap", "client_config"):
@@ -121,8 +122,8 @@ def kinds_of_cluster(plan: TestPlan) -> None:
     unknown = sorted(set(plan.sim_bugs) - BUGS.keys())
     if unknown:
         raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
-    if plan.cluster == "sim" and (plan.nemesis or plan.schedule):
-        raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
+    if not CLUSTERS[plan.cluster].takes_faults and (plan.nemesis or plan.schedule):
+        raise ValueError(f"--cluster {plan.cluster} has no processes to break: use --nemesis none, or --sim-bugs")
 
 
 def copies(plan: TestPlan) -> None:
