@@ -26,10 +26,10 @@ from harness.cli import (
     offsets,
     qos,
     recovery,
+    runs,
     serve,
     shrink,
 )
-from harness.cli import runs as cli_look
 from harness.cli.options import FAULTS, RunsDir, SparkMaster, given, with_options
 from harness.model.errors import (
     EXIT_BAD_INPUT,
@@ -97,10 +97,10 @@ def run(
     from harness.report.text import next_steps
     from harness.run import test
 
-    asked = given(ctx)
-    if asked.get("workload") == "recovery" and recovery.several(asked.get("scenario"), plan):
-        return recovery.run_several(asked, schedule, runs, spark_master, quiet)
-    chosen, where = from_options.gather(asked, plan, schedule)
+    options_given = given(ctx)
+    if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
+        return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
+    chosen, where = from_options.gather(options_given, plan, schedule)
     outcome = test.run(chosen, runs, say, spark_master, quiet, where)
     say("")
     say(next_steps.text(outcome.folder, outcome.result))
@@ -136,26 +136,28 @@ def check(
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
     from harness.model.options import EDGES
     from harness.report.text import summary
-    from harness.run import histories as stored
     from harness.run import spark, test
+    from harness.run.histories import bytes_of, find, judge, line
+    from harness.run.histories import options as options_of
     from harness.store import is_run
 
-    told = given(ctx)
-    changes: dict[str, Any] = {name: told[name] for name in ("jepsen_compatible", "ww_deps") if name in told}
+    options_given = given(ctx)
+    changed = {"jepsen_compatible", "ww_deps"} & options_given.keys()
+    changes: dict[str, Any] = {name: options_given[name] for name in changed}
     if edges is not None:
         changes["edges"] = _some_of("--edges", edges, EDGES)
     if sub_via is not None:
         changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
-    paths = [stored.find(runs, name) for name in histories]
-    items = [(path, stored.options(path, changes)) for path in paths]
-    session = spark.session_now(spark_master, sum(map(stored.bytes_of, paths)))
+    paths = [find(runs, name) for name in histories]
+    items = [(path, options_of(path, changes)) for path in paths]
+    session = spark.session_now(spark_master, sum(map(bytes_of, paths)))
     verdicts: list[Verdict] = []
-    for path, result, wrong in stored.judge(items, session, (lambda text: None) if as_json else say):
+    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
         verdicts.append(result.valid)
         if wrong:  # the others are judged all the same
             print(f"harness: {wrong}", file=sys.stderr)
         if as_json:
-            say(json.dumps(stored.line(path, result), default=str))
+            say(json.dumps(line(path, result), default=str))
         elif not wrong:
             say(summary.summary(path, result))
             if is_run(path):
@@ -204,8 +206,8 @@ def list_(
     return EXIT_VALID
 
 
-app.command("show")(cli_look.show)
-app.command("explain")(cli_look.explain)
+app.command("show")(runs.show)
+app.command("explain")(runs.explain)
 
 
 @app.command()
@@ -227,18 +229,18 @@ def around(
       harness around latest --key 7 --value 45 -n 5
     """
     from harness.model.errors import BadInput
-    from harness.report.text import nearby_ops as nearby
+    from harness.report.text import nearby_ops
     from harness.stored import listing
 
     if (offset is None) == (value is None):
         raise BadInput("give either --offset or --value, the place to look around")
     history = listing.history(runs, name)
-    place = nearby.Place(nearby.given(key), offset, None if value is None else nearby.given(value), n)
-    seen = nearby.Seen()
-    for op in nearby.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
-        say(json.dumps(nearby.data(op)) if as_json else nearby.text(op, place))
+    place = nearby_ops.Place(nearby_ops.given(key), offset, None if value is None else nearby_ops.given(value), n)
+    seen = nearby_ops.Seen()
+    for op in nearby_ops.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
+        say(json.dumps(nearby_ops.data(op)) if as_json else nearby_ops.text(op, place))
     if not seen.ops:
-        print(nearby.require(seen, place, history), file=sys.stderr if as_json else sys.stdout)
+        print(nearby_ops.require(seen, place, history), file=sys.stderr if as_json else sys.stdout)
     return EXIT_VALID
 
 
@@ -250,9 +252,9 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(log_model.app, name="model")
 app.add_typer(recovery.app, name="recovery")
 app.command("matrix")(matrix.matrix)
-app.command("compare")(cli_look.compare)
-app.command("page")(cli_look.page)
-app.command("open")(cli_look.open_)
+app.command("compare")(runs.compare)
+app.command("page")(runs.page)
+app.command("open")(runs.open_)
 app.command("serve")(serve.serve)
 app.command("inspect")(inspect.inspect)
 app.command("qos")(qos.qos)
@@ -281,11 +283,11 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
     """Say what this machine can run, what it cannot, why, and the one-line fix."""
-    from harness.cli import doctor as diagnosis
+    from harness.cli.doctor import data, findings, text
 
-    found = diagnosis.findings()
-    say(json.dumps(diagnosis.data(found)) if as_json else diagnosis.text(found))
-    return EXIT_VALID if all(one.ok for one in found if one.required) else EXIT_BAD_INPUT
+    found = findings()
+    say(json.dumps(data(found)) if as_json else text(found))
+    return EXIT_VALID if all(finding.ok for finding in found if finding.required) else EXIT_BAD_INPUT
 
 
 def main() -> None:

@@ -77,9 +77,9 @@ def ssh(home: Path | None = None) -> Finding:
     if os.environ.get("SSH_AUTH_SOCK"):
         return _yes("ssh", "with the keys of the agent; the hosts are those of --hosts")
     folder = (home or Path.home()) / ".ssh"
-    there = [name for name in _KEYS if (folder / name).is_file()]
-    if there:
-        return _yes("ssh", f"with {folder / there[0]}; the hosts are those of --hosts")
+    keys = [name for name in _KEYS if (folder / name).is_file()]
+    if keys:
+        return _yes("ssh", f"with {folder / keys[0]}; the hosts are those of --hosts")
     return _no("ssh", f"no key in {folder}, and no agent", "ssh-keygen -t ed25519, or name a key in --hosts")
 
 

@@ -65,12 +65,12 @@ def run(
         found = search(one, steps, simulated(frozenset(names)), chosen)
         if found is None:
             continue
-        told = text(found, names)
+        program = text(found, names)
         print(f"divergence at step {found.step} of seed {one}: {found.divergence.what}")
         print(f"  {found.divergence.seen}")
-        print(f"shrunk to {len(found.shrunk.actions)} actions in {found.shrunk.replays} replays:\n\n{told}")
+        print(f"shrunk to {len(found.shrunk.actions)} actions in {found.shrunk.replays} replays:\n\n{program}")
         if out is not None:
-            out.write_text(told)
+            out.write_text(program)
             print(f"next: harness model replay {out}")
         return EXIT_INVALID
     print(f"{seeds} x {steps} steps: no divergence ({time.monotonic() - began:.1f} s)")

@@ -121,16 +121,16 @@ def qos(
       harness qos --input a --output b --bootstrap localhost:9092 --input-key "get_json_object(cast(value as
       string), '$.id')" --until-idle 60s
     """
-    from checker.qos import settings as given
+    from checker.qos.settings import Settings, defaults, duration_ms, topics
 
-    ours = given.defaults(pipeline, in_files="/" in output)
-    asked = given.Settings(
-        inputs=given.topics("--input", input_),
-        outputs=() if "/" in output else given.topics("--output", output),
+    ours = defaults(pipeline, in_files="/" in output)
+    settings = Settings(
+        inputs=topics("--input", input_),
+        outputs=() if "/" in output else topics("--output", output),
         folder=str(_folder(output)) if "/" in output else "",
         bootstrap=bootstrap,
-        window_ms=given.duration_ms("--window", window),
-        padding_ms=given.duration_ms("--padding", padding),
+        window_ms=duration_ms("--window", window),
+        padding_ms=duration_ms("--padding", padding),
         input_key=input_key or ours.input_key,
         output_key=output_key or ours.output_key,
         expect=expect or ours.expect,
@@ -142,11 +142,11 @@ def qos(
     )
     if start not in ("earliest", "latest"):
         raise BadInput(f"--from {start}: earliest or latest")
-    if both := sorted(set(asked.inputs) & set(asked.outputs)):
+    if both := sorted(set(settings.inputs) & set(settings.outputs)):
         raise BadInput(f"--input and --output both name {both[0]}: they must be different topics")
     until = _until(until_idle, for_, patience, every)
     with _kept(checkpoint) as folder:
-        return _compare(asked, folder, until, port, spark_master, checkpoint is not None)
+        return _compare(settings, folder, until, port, spark_master, checkpoint is not None)
 
 
 def _folder(text: str) -> Path:
@@ -190,24 +190,23 @@ def _note(text: str) -> None:
     print(f"harness: {text}", file=sys.stderr, flush=True)
 
 
-def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
+def _compare(settings: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
     """Run it, and say what came of it."""
-    from checker.qos import query, store
-    from checker.qos import windows as books
+    from checker.qos import query, store, windows
     from harness.cli import qos_text
     from harness.run import spark
-    from harness.web import qos as page
     from harness.web import server
+    from harness.web.qos import QosSite
 
     trouble: ClusterTrouble | None = None
-    held = store.opened(folder, asked)
+    stored = store.opened(folder, settings)
     try:
         session = spark.streaming(master, query.SPARK, _note)
-        live = query.Live(session, asked, held, lambda told: print(qos_text.line(told), flush=True))
+        live = query.Live(session, settings, stored, lambda closed: print(qos_text.line(closed), flush=True))
         live.check()
-        with server.listening(page.QosSite(lambda: qos_text.shown(live)), port, _note) as served:
+        with server.listening(QosSite(lambda: qos_text.shown(live)), port, _note) as served:
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
-            _note(f"{', '.join(asked.inputs)} against {asked.folder or ', '.join(asked.outputs)}: "
+            _note(f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
                   f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it")  # fmt: skip
             if live.book.batch >= 0:
                 _note(f"going on from batch {live.book.batch} of {folder}")
@@ -217,28 +216,28 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
                 trouble = error
             served.shutdown()
     finally:
-        held.close()
-    said, why = books.verdict(live.book)
-    if trouble is not None and said != "invalid":
+        stored.close()
+    verdict, why = windows.verdict(live.book)
+    if trouble is not None and verdict != "invalid":
         raise trouble
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
-    print(f"{said}{': ' if why else ''}{'; '.join(why)}", flush=True)
+    print(f"{verdict}{': ' if why else ''}{'; '.join(why)}", flush=True)
     if trouble is not None:
         _note(f"{trouble}; what was found until then stands")
     if stays:
         print(f"windows: {folder / store.WINDOWS}", flush=True)
-    return EXITS[said]
+    return EXITS[verdict]
 
 
 def _follow(live: Live, until: Until) -> None:
     """Follow until the end. A signal is an ordinary one: what it leaves open, a later start goes on with."""
     signalled: list[int] = []
 
-    def asked_to_end(number: int, frame: Any) -> None:
+    def end(number: int, frame: Any) -> None:
         signalled.append(number)
         live.ended.set()
 
-    before = {number: signal.signal(number, asked_to_end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         live.follow(until, _note)
         live.drain(idle=until.idle_s is not None and not signalled)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checker.qos import windows as books
+from checker.qos import windows
 from checker.qos.query import Live, Told
 from checker.qos.settings import clock
 from checker.qos.windows import Totals, Window
@@ -15,13 +15,13 @@ ROWS: Final = 200
 COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
-def line(told: Told) -> str:
+def line(closed: Told) -> str:
     """A window that was closed, or counted anew."""
-    window = told.window
+    window = closed.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
     again = "  (counted anew)" if window.revision > 1 else ""
     alarm = "  ALARM" if wrong(window) else ""
-    shown = [_example(one) for one in told.examples[:EXAMPLES]]
+    shown = [_example(one) for one in closed.examples[:EXAMPLES]]
     more = f"\n    {'; '.join(shown)}" if shown else ""
     return f"{clock(window.start_ms)}  {counted}{alarm}{again}{more}"
 
@@ -54,7 +54,7 @@ def _counts(totals: Totals) -> tuple[int, ...]:
 def shown(live: Live) -> Shown:
     """The page of this moment."""
     book = live.book
-    said, why = books.verdict(book)
+    verdict, why = windows.verdict(book)
     settings = live.settings
     rows = [
         {
@@ -80,5 +80,5 @@ def shown(live: Live) -> Shown:
     outputs = settings.folder or ", ".join(settings.outputs)
     return Shown(
         f"{', '.join(settings.inputs)} against {outputs}",
-        said, rows, dict(zip(COLUMNS, _counts(book.totals), strict=True)), notes,
+        verdict, rows, dict(zip(COLUMNS, _counts(book.totals), strict=True)), notes,
     )  # fmt: skip

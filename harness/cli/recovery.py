@@ -41,8 +41,8 @@ def table(
     from harness.experiments import recovery
 
     rows = recovery.stored(runs, kafka_version)
-    told = recovery.table(rows)
-    print(recovery.markdown(told) if markdown else recovery.aligned(told))
+    table = recovery.table(rows)
+    print(recovery.markdown(table) if markdown else recovery.aligned(table))
     return EXIT_VALID if rows and all(row.expected for row in rows) else EXIT_UNKNOWN
 
 

@@ -32,8 +32,8 @@ def show(
     folder = listing.resolve(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
-        said = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
-    print(said)
+        output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
+    print(output)
     return EXIT_VALID
 
 
@@ -54,19 +54,18 @@ def explain(
       harness explain latest G1a#3
     """
     from harness.report.text import explain as explaining
-    from harness.report.text import explain_text
-    from harness.report.text import witness_lookup as found
+    from harness.report.text import explain_text, witness_lookup
     from harness.stored import damaged, listing
 
     folder = listing.judged(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
-            said = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
+            output = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
         else:
-            told = explaining.explain(folder, result, found.asked(anomaly))
-            said = _json(explaining.data(told)) if as_json else explain_text.text(told)
-    print(said)
+            explanation = explaining.explain(folder, result, witness_lookup.asked(anomaly))
+            output = _json(explaining.data(explanation)) if as_json else explain_text.text(explanation)
+    print(output)
     return EXIT_VALID
 
 
@@ -82,9 +81,9 @@ def compare(
 
     folders = listing.judged(runs, a), listing.judged(runs, b)
     with damaged.telling(*folders):
-        found = comparing.compare(*folders)
-        said = _json(comparing.data(found)) if as_json else comparing.text(found)
-    print(said)
+        comparison = comparing.compare(*folders)
+        output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
+    print(output)
     return EXIT_VALID
 
 
@@ -111,10 +110,10 @@ def open_(
 
     folder = listing.resolve(runs, name).resolve()
     page = folder / listing.PAGE
-    found = page if page.is_file() else folder
-    print(found, flush=True)
+    target = page if page.is_file() else folder
+    print(target, flush=True)
     try:
-        webbrowser.get().open(found.as_uri())
+        webbrowser.get().open(target.as_uri())
     except webbrowser.Error:
         print("no browser was found on this machine: open it from elsewhere")
     return EXIT_VALID

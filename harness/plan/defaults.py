@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from harness.plan import pipeline
 from workloads.log_model import broker_actions
-from workloads.recovery.scenarios import SCENARIOS
-from workloads.recovery.scenarios import settings as scenario_settings
+from workloads.recovery import scenarios
 
 Values = Mapping[str, Any]
 LOG_MODEL_S: Final = 1200.0  # time for all steps
@@ -40,9 +39,9 @@ def log_model(values: Values) -> Values:
 
 def scenario(values: Values) -> Values:
     """What a scenario asks for, unless the plan says otherwise."""
-    if str(values.get("scenario")) not in SCENARIOS:
+    if str(values.get("scenario")) not in scenarios.SCENARIOS:
         return values
-    wanted = scenario_settings(values["scenario"])
+    wanted = scenarios.settings(values["scenario"])
     given = values.get("broker_config") or {}
     if not isinstance(given, dict):
         return values  # told of by the field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.cluster.distribution import versions as kafka
+from harness.cluster.distribution.versions import Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
 from harness.model.options import CheckOptions, Settings
 from harness.plan.test_plan import TestPlan
@@ -16,9 +16,9 @@ def is_attached(plan: TestPlan) -> bool:
     return CLUSTERS[plan.cluster].attached or bool(plan.cluster_name)
 
 
-def metadata_mode(plan: TestPlan) -> kafka.Metadata:
+def metadata_mode(plan: TestPlan) -> Metadata:
     """Where the metadata is."""
-    return plan.metadata or kafka.default_metadata(plan.kafka_version)
+    return plan.metadata or default_metadata(plan.kafka_version)
 
 
 def scheduled(plan: TestPlan) -> tuple[str, ...]:

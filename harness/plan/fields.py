@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticKnownError
 
-from harness.cluster.distribution import versions as kafka
+from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
 from harness.model.errors import BadInput
 from harness.model.options import Acks, IsolationLevel
 from harness.model.transforms import Transform
@@ -43,7 +43,7 @@ def _acks(value: Any) -> str:
 def _kafka_version(value: str) -> str:
     """The version in full. Raises ValueError."""
     try:
-        return kafka.resolve(value)
+        return resolve(value)
     except BadInput as error:
         raise ValueError(str(error).partition(": ")[2]) from None
 
@@ -98,11 +98,11 @@ class ClusterFields(BaseModel):
         description="Keep what the brokers have on disk of the run, at most 2 GiB: harness inspect.",
     )
     kafka_version: Annotated[str, AfterValidator(_kafka_version)] = Field(
-        kafka.DEFAULT,
+        DEFAULT,
         description="Kafka version, from Maven Central: 4.1.1, or 2.4 for its last known patch.",
     )
     # None: what suits the version
-    metadata: kafka.Metadata | None = Field(
+    metadata: Metadata | None = Field(
         None,
         description="kraft or zookeeper. [default: zookeeper before 3.3, kraft from there on]",
     )

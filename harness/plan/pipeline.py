@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.clients.table import CLIENTS
+from harness.pipeline_app import ports
 from harness.pipeline_app.mistakes import MISTAKES
-from harness.pipeline_app.ports import Options as InstanceOptions
 from harness.plan.derived import client_versions, partition_count, scheduled
 from harness.plan.test_plan import TestPlan
 
@@ -104,7 +104,7 @@ def workload_options(plan: TestPlan) -> Mapping[str, Any]:
         "batch": plan.send_batch,
         "churn_s": plan.churn_interval_s,
         "final_s": plan.final_time_limit_s,
-        "instance": InstanceOptions(
+        "instance": ports.Options(
             mode=plan.pipeline_mode,
             transform=plan.transform,
             mistake=plan.pipeline_mistake or None,

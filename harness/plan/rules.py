@@ -7,8 +7,7 @@ import re
 from typing import Final
 
 from harness.clients.connection import about_connecting
-from harness.cluster.distribution import tiered_storage
-from harness.cluster.distribution import versions as kafka
+from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors import BadInput
 from harness.plan import derived, pipeline
@@ -47,10 +46,10 @@ def metadata(plan: TestPlan) -> None:
         raise ValueError(f"{given} goes with --cluster local")
     if plan.cluster == "local":
         try:
-            kafka.check(plan.kafka_version, derived.metadata_mode(plan))
+            versions.check(plan.kafka_version, derived.metadata_mode(plan))
         except BadInput as error:
             raise ValueError(str(error)) from None
-    if plan.controllers and derived.metadata_mode(plan) == kafka.ZOOKEEPER:
+    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER:
         raise ValueError(f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls")
 
 
@@ -113,7 +112,7 @@ def kinds_of_cluster(plan: TestPlan) -> None:
         raise ValueError(f"{given} goes with --cluster docker")
     if plan.cluster == "docker" and plan.nodes != 3:
         raise ValueError(f"--nodes {plan.nodes}: docker-compose.yml has three, no more and no fewer")
-    if plan.cluster == "docker" and kafka.KRAFT not in kafka.modes(plan.kafka_version):
+    if plan.cluster == "docker" and versions.KRAFT not in versions.modes(plan.kafka_version):
         raise ValueError(f"--kafka-version {plan.kafka_version}: containers run KRaft (3.3.1 on)")
     if plan.sim_bugs and plan.cluster != "sim":
         raise ValueError("--sim-bugs goes with --cluster sim")
@@ -167,7 +166,7 @@ def log_model(plan: TestPlan) -> None:
     """The log model asks brokers that the run starts, and has its own faults."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered goes with --workload log-model and --cluster local")
-    if plan.tiered and kafka.parse_version(plan.kafka_version) < tiered_storage.SINCE:
+    if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:
         raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; 3.6 and later have")
     if plan.workload != "log-model":
         # By its value: a plan.yaml names every option.

@@ -171,15 +171,15 @@ class Search:
     def _again(
         self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
     ) -> Divergence | None:
-        asked = dataclasses.replace(self._target, deadline_s=self._target.again_s)
-        return run_beside(settings, actions, self._brokers.open(settings), passed_over, asked)
+        patient = dataclasses.replace(self._target, deadline_s=self._target.again_s)
+        return run_beside(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _tell(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
         """Write down the divergence at the last action, and the shortest program that shows it."""
         self.found[divergence.what] = divergence
         self._say(f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; shrinking it")
         actions: Sequence[Action] = topic.actions
-        settings, deadline, said = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
+        settings, deadline, outcome = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
 
         def replay(settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
             if time.monotonic() > deadline:
@@ -193,16 +193,16 @@ class Search:
         shrunk = shrink(replay, settings, actions)
         if shrunk is not None and shrunk.found.what == divergence.what:
             settings, actions, divergence = shrunk.settings, shrunk.actions, shrunk.found
-            said = f"shrunk in {shrunk.replays} replays"
+            outcome = f"shrunk in {shrunk.replays} replays"
         lines = [f"# seed {self._plan.seed}, step {self.steps}: {divergence.what}", f"# {divergence.seen}"]
-        lines += [f"# {said}", *(f"# passed over: {what}" for what in sorted(passed_over))]
+        lines += [f"# {outcome}", *(f"# passed over: {what}" for what in sorted(passed_over))]
         text = "\n".join([*lines, program(settings, actions)])
         path = self._folder / PROGRAMS / f"{len(self.found)}.log"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         self._events.write(
             "divergence", divergence.what, seen=divergence.seen, step=self.steps,
-            actions=len(actions), program=f"{PROGRAMS}/{path.name}", said=said,
+            actions=len(actions), program=f"{PROGRAMS}/{path.name}", said=outcome,
         )  # fmt: skip
         self._say(f"\n{text}")
 
@@ -222,13 +222,13 @@ def record(
     live = Live(plan.time_limit_s, zero_ns, folder.name)
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
-    asked = target(plan, cluster)
-    search = Search(folder, plan, brokers, asked, events, say)
+    possible = target(plan, cluster)
+    search = Search(folder, plan, brokers, possible, events, say)
 
     def ended() -> bool:
         return interrupted() or time.monotonic_ns() - zero_ns > plan.time_limit_s * 1e9
 
-    drawn = topics(plan.seed, plan.steps, asked, parse_weights(plan.weights))
+    drawn = topics(plan.seed, plan.steps, possible, parse_weights(plan.weights))
     with store.HistoryLog(folder / "history", plan.run, zero_ns) as history, live.showing(quiet):
         recorder = Recorder(history.append, live, zero_ns)
         try:
@@ -264,5 +264,5 @@ def replay(
         stack.callback(cluster.down)
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
-        asked = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
-        return run_beside(settings, actions, brokers.open(settings), passed_over, asked)
+        as_written = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
+        return run_beside(settings, actions, brokers.open(settings), passed_over, as_written)

@@ -124,13 +124,13 @@ class Live:
         console.print(line(self.figures()), highlight=False, soft_wrap=True)
 
 
-def _coming(found: list[Coming], now_s: float) -> list[tuple[str, str]]:
-    said = []
-    for one in found[:COMING_SHOWN]:
+def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
+    coming = []
+    for one in faults[:COMING_SHOWN]:
         wait_s = max(0.0, one.at_s - now_s)
         when = f"in {wait_s:.0f} s" if not one.when else f"at {one.when}"
-        said.append((one.fault, when))
-    return said
+        coming.append((one.fault, when))
+    return coming
 
 
 def terminal() -> Console | None:

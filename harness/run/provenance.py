@@ -32,8 +32,8 @@ def versions(plan: TestPlan) -> dict[str, str]:
 def git_commit() -> str | None:
     """The commit of the checkout that this code runs from, if it is one."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
         if done.returncode == 0:
             return done.stdout.strip()
     return None

@@ -51,39 +51,39 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
         ({"workload": "queue", "pipeline_mistake": "commit-buffered"}, "goes with --workload pipeline"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, object], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_what_does_not_go_together(given: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         plan(**given)
 
 
 def test_what_the_writers_said(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     (tmp_path / "pipeline").mkdir()
-    asked = [["send", 1, 10], ["send", 2, 11]]
+    sends = [["send", 1, 10], ["send", 2, 11]]
     extra = {"keys": 4}
     ops = [
-        Op(0, 1, 0, "invoke", "send", asked, None, extra),
+        Op(0, 1, 0, "invoke", "send", sends, None, extra),
         Op(1, 2, 0, "ok", "send", [["send", 1, [7, 10]], ["send", 2, [8, 11]]], None, extra),
-        Op(2, 3, 0, "invoke", "send", asked, None, extra),
-        Op(3, 4, 0, "info", "send", asked, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
-        Op(4, 5, 5, "invoke", "send", asked, None, extra),
+        Op(2, 3, 0, "invoke", "send", sends, None, extra),
+        Op(3, 4, 0, "info", "send", sends, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
+        Op(4, 5, 5, "invoke", "send", sends, None, extra),
     ]
     lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     pipeline_files.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
 
-    def said(process: int) -> list[tuple[object, ...]]:
+    def written(process: int) -> list[tuple[object, ...]]:
         text = (tmp_path / "pipeline" / f"sent-{process}.jsonl").read_text()
         rows = [json.loads(line) for line in text.splitlines()]
         return [(row["id"], row["topic"], row["partition"], row["offset"], row["outcome"]) for row in rows]
 
-    assert said(0) == [
+    assert written(0) == [
         (10, "r-1", 0, 7, "ok"),
         (11, "r-0", 1, 8, "ok"),
         (10, "r-1", 0, None, "fail"),
         (11, "r-0", 1, None, "info"),
     ]
-    assert [row[-1] for row in said(5)] == ["info", "info"]
+    assert [row[-1] for row in written(5)] == ["info", "info"]
 
 
 def test_the_clock_is_the_history_s(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, jars
 from harness.model.errors import BadInput
 from harness.plan import derived, from_options, make_plan, plan_file
-from harness.report.text import client_names as said_clients
+from harness.report.text import client_names
 from harness.run import client_versions, start_workers
 
 
@@ -102,4 +102,4 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
     ],
 )
 def test_runs_say_who_their_clients_were(given: dict[str, Any], says: str) -> None:
-    assert said_clients.said(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says
+    assert client_names.said(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says
