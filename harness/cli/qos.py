@@ -15,98 +15,105 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import SparkMaster
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
+from harness.cli.output import VERDICT_EXIT
+from harness.model.errors import BadInput, ClusterTrouble
 
 if TYPE_CHECKING:
     from checker.qos.query import Live, Until
     from checker.qos.settings import Settings
 
-EXITS = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}
 WHERE, WHAT, WHEN = "Where", "What is compared", "When it ends"
+
+Input = Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Topics, with commas.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        rich_help_panel=WHERE,
+        help="Topics, with commas, or a folder of Parquet files: what holds a / is a folder.",
+    ),
+]
+Bootstrap = Annotated[str, typer.Option(rich_help_panel=WHERE, help="Brokers, host:port,...")]
+ClientConfig = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=WHERE,
+        help="A file of properties of Kafka's Java client, key=value; ${NAME} is of the environment.",
+    ),
+]
+Start = Annotated[str, typer.Option("--from", rich_help_panel=WHERE, help="Without a checkpoint: earliest or latest.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(rich_help_panel=WHERE, help="A folder that a later start goes on from. [default: a temporary one]"),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=65535,
+        rich_help_panel=WHERE,
+        help="Port of 127.0.0.1 for the page; 0: any free one.",
+    ),
+]
+Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
+Padding = Annotated[str, typer.Option(rich_help_panel=WHAT, help="How long after its window an output may come.")]
+InputKey = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Spark SQL over key, value, headers, ...: an input's id."),
+]
+OutputKey = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="The same of an output: the id of the input it was made of."),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Outputs of an input: SQL, over id, too. [default: 1]"),
+]
+OutputPart = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Where there are several: which an output is, from 0."),
+]
+Pipeline = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=WHAT,
+        help="Ids and numbers of outputs as our pipeline writes them, by its transform: identity, "
+        "fan-out, filter or aggregate.",
+    ),
+]
+Time = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Event time: a timestamp, or milliseconds.")]
+OutputTime = Annotated[
+    str,
+    typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
+]
+UntilIdle = Annotated[str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")]
+ForLength = Annotated[
+    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after so long. [default: Ctrl-C]")
+]
+Patience = Annotated[str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are away for so long.")]
+Every = Annotated[str, typer.Option(rich_help_panel=WHEN, help="How often to look.")]
 
 
 def qos(
-    input_: Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Topics, with commas.")],
-    output: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=WHERE,
-            help="Topics, with commas, or a folder of Parquet files: what holds a / is a folder.",
-        ),
-    ],
-    bootstrap: Annotated[str, typer.Option(rich_help_panel=WHERE, help="Brokers, host:port,...")],
-    client_config: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=WHERE,
-            help="A file of properties of Kafka's Java client, key=value; ${NAME} is of the environment.",
-        ),
-    ] = None,
-    start: Annotated[
-        str, typer.Option("--from", rich_help_panel=WHERE, help="Without a checkpoint: earliest or latest.")
-    ] = "earliest",
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=WHERE, help="A folder that a later start goes on from. [default: a temporary one]"
-        ),
-    ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            rich_help_panel=WHERE,
-            help="Port of 127.0.0.1 for the page; 0: any free one.",
-        ),
-    ] = 0,
-    window: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")
-    ] = "60s",
-    padding: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="How long after its window an output may come.")
-    ] = "30s",
-    input_key: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Spark SQL over key, value, headers, ...: an input's id."),
-    ] = None,
-    output_key: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="The same of an output: the id of the input it was made of."),
-    ] = None,
-    expect: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Outputs of an input: SQL, over id, too. [default: 1]"),
-    ] = None,
-    output_part: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Where there are several: which an output is, from 0."),
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            help="Ids and numbers of outputs as our pipeline writes them, by its transform: identity, "
-            "fan-out, filter or aggregate.",
-        ),
-    ] = None,
-    time: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="Event time: a timestamp, or milliseconds.")
-    ] = "timestamp",
-    output_time: Annotated[
-        str,
-        typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
-    ] = "timestamp",
-    until_idle: Annotated[
-        str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")
-    ] = None,
-    for_: Annotated[
-        str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after so long. [default: Ctrl-C]")
-    ] = None,
-    patience: Annotated[
-        str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are away for so long.")
-    ] = "10m",
-    every: Annotated[str, typer.Option(rich_help_panel=WHEN, help="How often to look.")] = "5s",
+    input_: Input,
+    output: Output,
+    bootstrap: Bootstrap,
+    client_config: ClientConfig = None,
+    start: Start = "earliest",
+    checkpoint: Checkpoint = None,
+    port: Port = 0,
+    window: Window = "60s",
+    padding: Padding = "30s",
+    input_key: InputKey = None,
+    output_key: OutputKey = None,
+    expect: Expect = None,
+    output_part: OutputPart = None,
+    pipeline: Pipeline = None,
+    time: Time = "timestamp",
+    output_time: OutputTime = "timestamp",
+    until_idle: UntilIdle = None,
+    for_: ForLength = None,
+    patience: Patience = "10m",
+    every: Every = "5s",
     spark_master: SparkMaster = "local[2]",
 ) -> int:
     """Compare input with output while both grow: per window in, out, missing, duplicate, late.
@@ -226,7 +233,7 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
         _note(f"{trouble}; what was found until then stands")
     if stays:
         print(f"windows: {folder / store.WINDOWS}", flush=True)
-    return EXITS[verdict]
+    return VERDICT_EXIT[verdict]
 
 
 def _follow(live: Live, until: Until) -> None:

@@ -35,7 +35,7 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"concurrency": 7}, "--concurrency"),
         ({"partitions_per_topic": 5}, "--partitions-per-topic"),
