@@ -121,9 +121,7 @@ def run(
         began = time.gmtime()
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
         tried: list[running.Tried] = []
-        for one in running.experiment(
-            chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster
-        ):  # fmt: skip
+        for one in running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster):
             tried.append(one)
             report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
         entries += record.entries(target)

@@ -213,8 +213,10 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
         live.check()
         with server.listening(QosSite(lambda: qos_text.shown(live)), port, _note) as served:
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
-            _note(f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
-                  f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it")  # fmt: skip
+            _note(
+                f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
+                f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it"
+            )
             if live.book.batch >= 0:
                 _note(f"going on from batch {live.book.batch} of {folder}")
             try:

@@ -46,9 +46,7 @@ def summary(totals: Totals, pending: int) -> str:
 
 
 def _counts(totals: Totals) -> tuple[int, ...]:
-    return (
-        totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched
-    )  # fmt: skip
+    return (totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched)
 
 
 def shown(live: Live) -> Shown:
@@ -80,5 +78,8 @@ def shown(live: Live) -> Shown:
     outputs = settings.folder or ", ".join(settings.outputs)
     return Shown(
         f"{', '.join(settings.inputs)} against {outputs}",
-        verdict, rows, dict(zip(COLUMNS, _counts(book.totals), strict=True)), notes,
-    )  # fmt: skip
+        verdict,
+        rows,
+        dict(zip(COLUMNS, _counts(book.totals), strict=True)),
+        notes,
+    )

@@ -45,8 +45,19 @@ def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
 
 
 def _install(package: str, version: str, target: Path) -> None:
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--only-binary=:all:", "--target", str(target), f"{package}=={version}"]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--target",
+        str(target),
+        f"{package}=={version}",
+    ]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

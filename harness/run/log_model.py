@@ -201,9 +201,14 @@ class Search:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         self._events.write(
-            "divergence", divergence.what, seen=divergence.seen, step=self.steps,
-            actions=len(actions), program=f"{PROGRAMS}/{path.name}", said=outcome,
-        )  # fmt: skip
+            "divergence",
+            divergence.what,
+            seen=divergence.seen,
+            step=self.steps,
+            actions=len(actions),
+            program=f"{PROGRAMS}/{path.name}",
+            said=outcome,
+        )
         self._say(f"\n{text}")
 
 

@@ -113,9 +113,12 @@ class Live:
     def _panel(self, console: Console) -> None:
         drawing = Drawing(
             get_renderable=lambda: panel(self.figures(), console),
-            console=console, auto_refresh=False, transient=True, vertical_overflow="crop",
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            vertical_overflow="crop",
             redirect_stderr=sys.stderr.isatty(),
-        )  # fmt: skip
+        )
         with drawing:
             console.show_cursor(True)  # nothing to put right when the process is killed
             while not self._ended.wait(DRAW_S):

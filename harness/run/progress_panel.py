@@ -99,8 +99,11 @@ def _rows(of: Figures, plain: bool, wide: int) -> list[tuple[str, RenderableType
     if not plain:
         rate.append(_bars(of.rates[-max(0, wide - 24) :]), "cyan")
     rows: list[tuple[str, RenderableType]] = [
-        ("phase", phase), ("operations", counts), ("rate", rate), ("unseen", _unseen(of)),
-    ]  # fmt: skip
+        ("phase", phase),
+        ("operations", counts),
+        ("rate", rate),
+        ("unseen", _unseen(of)),
+    ]
     rows.append(("faults on", _faults(of)))
     if of.phase == "load":
         rows.append(("next", Text("; ".join(f"{name} {when}" for name, when in of.coming) or "none")))

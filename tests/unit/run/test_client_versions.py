@@ -69,8 +69,9 @@ def test_workers_find_the_versions_that_were_named_first(monkeypatch: pytest.Mon
     for _ in range(2):  # the second time from the cache
         path = client_versions.worker_env(made, lambda line: None)["PYTHONPATH"].split(":")
     assert [Path(each).name.rpartition("-")[0] for each in path[:2]] == [
-        "confluent-kafka-2.1.0", "aiokafka-0.12.0",
-    ]  # fmt: skip
+        "confluent-kafka-2.1.0",
+        "aiokafka-0.12.0",
+    ]
     assert fetched == [("confluent-kafka", "2.1.0"), ("aiokafka", "0.12.0")]
     assert client_versions.worker_env(make_plan.make({"client": "java"}), lambda line: None) == {}
 

@@ -73,9 +73,15 @@ class Run:
         try:
             with store.HistoryLog(self.folder, "test", zero_ns) as log:
                 self.interpreter = Interpreter(
-                    self.crew, nemesis, log.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
-                    limits=limits, listener=self.events.append,
-                )  # fmt: skip
+                    self.crew,
+                    nemesis,
+                    log.append,
+                    concurrency=CONCURRENCY,
+                    seed=1,
+                    zero_ns=zero_ns,
+                    limits=limits,
+                    listener=self.events.append,
+                )
                 self.interpreter.run(generator)
         finally:
             self.crew.stop()
