@@ -14,9 +14,8 @@ BROWSER := $(shell grep -qi '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chr
 # Docker engine, which the tests start for themselves.
 SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io iptables $(BROWSER)
 ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
-# pip fetches uv, by its hash; uv installs the rest, in less than half of pip's time. On a machine of CI nothing comes
-# from a cache of an earlier run.
-UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls $(if $(CI),--no-cache)
+# pip fetches uv, by its hash; uv installs the rest, in less than half of the time.
+UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 
 # Files of tests are shared out to every core; what stands in one file runs in one process, in order.
 PARALLEL := --numprocesses logical --dist loadfile
