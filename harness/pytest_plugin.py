@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness.cluster.table import CLUSTERS
+
 if TYPE_CHECKING:
     from harness.stored.run import Run
 
-CLUSTERS: Final = ("local", "docker", "external", "mock", "sim")
-STAYING: Final = ("local", "docker")
-ONE_OF: Final = f"one of {', '.join(CLUSTERS)}, or local:NAME or docker:NAME, which is up already"
+# Clusters on other hosts need a file that describes them.
+KINDS: Final = tuple(kind for kind in CLUSTERS if kind != "ssh")
+STAYING: Final = tuple(kind for kind in KINDS if CLUSTERS[kind].can_stay)
+ONE_OF: Final = f"one of {', '.join(KINDS)}, or local:NAME or docker:NAME, which is up already"
 SHOWN: Final = "harness run"
 _RUNS: Final = pytest.StashKey[list["Run"]]()
 
@@ -72,7 +75,7 @@ def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
         raise pytest.UsageError(
             f"--harness-cluster {chosen}: clusters on other hosts are not for this plugin; give {ONE_OF}"
         )
-    if kind not in CLUSTERS or (colon and not (kind in STAYING and name)):
+    if kind not in KINDS or (colon and not (kind in STAYING and name)):
         raise pytest.UsageError(f"--harness-cluster {chosen}: {ONE_OF}")
     options: dict[str, Any] = {"cluster": chosen}
     if kind == "external":
@@ -136,13 +139,13 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
     def run(**options: Any) -> Run:
         from harness.model.errors import HarnessError
         from harness.run import test
-        from harness.stored.run import Run
+        from harness.stored import run as stored_run
 
         try:
             outcome = test.run(_plan({**chosen, **options}), runs, lambda text: None, quiet=True)
         except HarnessError as error:
             pytest.fail(f"harness run: {error}", pytrace=False)
-        made.append(Run(outcome.folder))
+        made.append(stored_run.Run(outcome.folder))
         return made[-1]
 
     return run
