@@ -66,9 +66,6 @@ class Steps:
             "join": self._join, "elect": elect, "settle": settle, "append": append, "again": again,
         }  # fmt: skip
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         value = dict(op.value)
         if not self._roles:

@@ -38,9 +38,6 @@ class Requested:
         self.fs = frozenset({f})
         self._act = act
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         return op.with_(value=self._act(env))
 
@@ -60,9 +57,6 @@ class Changed:
         self.fs = frozenset({begin, end})
         self._begin, self._change, self._undo, self._whole = begin, change, undo, whole
         self._kept: Kept = []
-
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f == self._begin:

@@ -87,9 +87,6 @@ class BrokenNodes:
         self._acts: list[tuple[Env, list[str]]] = []  # what `break_` was called with
         self._lock = threading.Lock()  # `again` comes from another fault's thread
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         return op.with_(value=self._start(env) if op.f == self._begin else self._stop(env))
 
@@ -150,9 +147,6 @@ class BrokenClients:
         self._target, self._begin = target, begin
         self._number, self._end_number = number, end_number
         self._hit: list[str] = []
-
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f != self._begin:

@@ -38,9 +38,6 @@ class DeleteRecords:
         self.fs = frozenset({"delete-records"})
         self._target = target
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         assert env.admin is not None
         keys = env.admin("keys", _WITHIN_S)

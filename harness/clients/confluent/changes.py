@@ -19,7 +19,6 @@ from harness.protocol import admin_requests
 from harness.protocol.errors import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
-NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
 _NOT_CONTROLLER: Final = 41
 _AGAIN_S: Final = 0.2
 

@@ -24,7 +24,6 @@ from harness.sim.log_model.segments import Segment
 CLEAN: Final = "clean"
 KILLED: Final = "kill"
 POWER: Final = "power"
-HOW: Final = (CLEAN, KILLED, POWER)
 
 
 def checkpoint(log: Partition) -> None:

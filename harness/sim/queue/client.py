@@ -100,7 +100,7 @@ class SimClient:
 
     def _ends(self, key: int) -> tuple[int, int]:
         log = self._world.log
-        return log.start(key), log.end(key, self._settings.isolation_level)
+        return 0, log.end(key, self._settings.isolation_level)
 
     def _facts(self, key: int) -> dict[str, Any]:
         start, end = self._ends(key)
