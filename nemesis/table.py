@@ -261,8 +261,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
         return op
     if op.f == "heal":
         still, started = heal(patience(env, op))
-        said = {"started": started} if started else {}
-        return op.with_(value={**said, **({"unhealthy": still} if still else {})}, error=still or None)
+        value = {"started": started} if started else {}
+        return op.with_(value={**value, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:
         if fault.name == op.extra.get("fault"):
             done = fault.nemesis.invoke(patience(env, op), op)

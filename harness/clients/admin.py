@@ -88,16 +88,16 @@ class AdminRole:
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
         """[key, offset] of each: delete what is below. [key, where its log begins now]."""
         partitions = {self._settings.partition(key): (key, offset) for key, offset in before}
-        asked = {partition: offset for partition, (_, offset) in partitions.items()}
-        found = self._admin.delete_records(asked, timeout_s)
+        wanted = {partition: offset for partition, (_, offset) in partitions.items()}
+        found = self._admin.delete_records(wanted, timeout_s)
         return [[partitions[partition][0], start] for partition, start in found.items()]
 
     def elect(
         self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
     ) -> list[list[Any]]:
         """[topic, partition] of each: elect its preferred leader, or an unclean one. With each its error."""
-        asked = [(topic, number) for topic, number in partitions]
-        return [[*at, error] for at, error in self._admin.elect(asked, unclean, timeout_s).items()]
+        wanted = [(topic, number) for topic, number in partitions]
+        return [[*at, error] for at, error in self._admin.elect(wanted, unclean, timeout_s).items()]
 
     def reassign(self, replicas: Sequence[Sequence[Any]], timeout_s: float = 10.0) -> None:
         """[topic, partition, [broker id]] of each: move it there, the preferred leader first."""
@@ -145,8 +145,8 @@ class AdminRole:
             consumer.commit({(topic, 0): 0}, timeout_s)
         except ClientError as error:
             # Without a coordinator the commit fails for that, and the next poll tells why there is none.
-            told = [error, *consumer.poll(1.0, 1).errors]
-            missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in told) else []
+            errors = [error, *consumer.poll(1.0, 1).errors]
+            missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in errors) else []
         finally:
             consumer.close(leave=False)
         if made.txn:

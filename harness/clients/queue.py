@@ -141,8 +141,8 @@ class QueueClient:
         try:
             rows = self._ask().partitions(sorted({topic for topic, _ in partitions.values()}), _admin_s(deadline))
             led = {(row["topic"], row["partition"]): row for row in rows}
-            asked = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
-            ends = self._ask().offsets(asked, "read_uncommitted", _admin_s(deadline))
+            led_partitions = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
+            ends = self._ask().offsets(led_partitions, "read_uncommitted", _admin_s(deadline))
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("admin", error))
         value = []
@@ -170,18 +170,18 @@ class QueueClient:
             self._reader.notes.append(f"ends: {error}")
             return facts
         ends: list[list[int]] = []
-        held: list[str] = []
+        behind: list[str] = []
         for at, (start, end) in found.items():
             key = self._settings.key(*at)
             if key is None:
                 continue
             if end < high[at][1]:
-                held.append(f"key {key} {end} < {high[at][1]}")
+                behind.append(f"key {key} {end} < {high[at][1]}")
             else:
                 ends.append([key, start, end])
-        if held:
+        if behind:
             self._reader.notes.append(
-                f"ends: last stable offset below the high watermark, a transaction is open: {', '.join(held)}"
+                f"ends: last stable offset below the high watermark, a transaction is open: {', '.join(behind)}"
             )
         facts["ends"] = sorted(ends)
         return facts

@@ -107,10 +107,10 @@ class Instance:
         if not self._seek:
             return found
         seek, self._seek = self._seek, {}
-        held = {at: offset for at, offset in seek.items() if at in self._heart.streams}
-        if held:
-            self._source.seek(held)
-        return {at: records for at, records in found.items() if at not in held}
+        rewound = {at: offset for at, offset in seek.items() if at in self._heart.streams}
+        if rewound:
+            self._source.seek(rewound)
+        return {at: records for at, records in found.items() if at not in rewound}
 
     # --- rebalances, called from within a poll ---
 
@@ -264,7 +264,7 @@ class Instance:
             self._tell(event, at)
 
     def _tell(self, event: str, at: Partition | None = None, **fields: Any) -> None:
-        told: dict[str, Any] = {
+        event_line: dict[str, Any] = {
             "time_ns": self._clock(),
             "instance": self._slot,
             "incarnation": self._incarnation,
@@ -272,5 +272,5 @@ class Instance:
             "event": event,
         }
         if at is not None:
-            told["topic"], told["partition"] = at
-        self._emit(told | fields)
+            event_line["topic"], event_line["partition"] = at
+        self._emit(event_line | fields)

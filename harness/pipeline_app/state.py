@@ -39,7 +39,7 @@ class Heart:
         self.work: dict[Partition, Work] = {}
         self.paused: set[Partition] = set()
         self.lost: list[dict[str, Any]] = []  # what the self-check has found, the latest
-        self._asked: dict[Partition, int] = {}  # the restart whose stream asks
+        self._requested: dict[Partition, int] = {}  # the restart whose stream asks
         self._restart, self._restarted, self._flushes = 0, False, 0
 
     # --- rebalances ---
@@ -62,7 +62,7 @@ class Heart:
                 stream.ahead = []
             self.kept[at] = stream
         if self._mistake != mistakes.STALE_REQUESTS:
-            self._asked.clear()
+            self._requested.clear()
         if self.streams:  # those that stay: an assignment need not follow
             self._restart += 1
 
@@ -71,7 +71,7 @@ class Heart:
         self._restart += 1
         self._restarted = True
         if self._mistake not in (mistakes.STALE_REQUESTS, mistakes.REQUESTS_BETWEEN):
-            self._asked.clear()
+            self._requested.clear()
         for at, mark in marks.items():
             offset, state = mark or Mark(BEGINNING)
             stream = self.kept.pop(at, None)
@@ -93,10 +93,10 @@ class Heart:
         """The streams ask for more: half of them always, the others until they have something to work on."""
         if not self.streams and self._mistake == mistakes.REQUESTS_BETWEEN:
             for at in self.kept:
-                self._asked.setdefault(at, self._restart)
+                self._requested.setdefault(at, self._restart)
         for at in self.streams:
             if (at[1] + self._flushes) % 2 == 0 or at not in self.work:
-                self._asked.setdefault(at, self._restart)
+                self._requested.setdefault(at, self._restart)
 
     def polled(self, found: Mapping[Partition, list[Record]]) -> None:
         """What a poll returned: handed to who asked, the rest kept."""
@@ -122,11 +122,11 @@ class Heart:
 
     def hand(self) -> None:
         """Hand what is there to the streams that have asked for it."""
-        for at, restart in list(self._asked.items()):
+        for at, restart in list(self._requested.items()):
             stream = self.streams.get(at)
             if stream is None or not stream.ahead:
                 continue
-            del self._asked[at]
+            del self._requested[at]
             chunks, stream.ahead = stream.ahead, []
             stream.taken = chunks[-1].next
             if restart == self._restart:  # else it is gone to a stream that has ended
@@ -202,8 +202,8 @@ class Heart:
         for chunk in work.chunks:
             if chunk.first > stream.done:
                 stage = "flush" if chunk.first <= stream.given_up else "stream"
-                told = {"stage": stage, "topic": at[0], "partition": at[1]}
-                self.lost = [*self.lost, told | {"first": stream.done, "last": chunk.first - 1}][-LOST_SHOWN:]
+                loss = {"stage": stage, "topic": at[0], "partition": at[1]}
+                self.lost = [*self.lost, loss | {"first": stream.done, "last": chunk.first - 1}][-LOST_SHOWN:]
             stream.done = max(stream.done, chunk.next)
 
     def committed(self, marks: Mapping[Partition, Mark]) -> None:

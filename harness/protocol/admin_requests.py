@@ -128,8 +128,8 @@ def reassign_answer(answer: bytes) -> Failure:
         for _ in range(cursor.varint() - 1):
             topic = cursor.text()
             for _ in range(cursor.varint() - 1):
-                number, error, said = cursor.take("i"), cursor.take("h"), cursor.text()
-                found.append((error, f"{topic}-{number}: {said}"))
+                number, error, message = cursor.take("i"), cursor.take("h"), cursor.text()
+                found.append((error, f"{topic}-{number}: {message}"))
                 cursor.tags()
             cursor.tags()
     except struct.error as error:

@@ -34,8 +34,8 @@ def plain(codec: int, body: bytes) -> bytes:
     except (OSError, pa.ArrowException, zlib.error, ValueError, EOFError, MemoryError) as error:
         if isinstance(error, Unreadable):
             raise
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Unreadable(f"the {name} body cannot be decompressed ({said[:120]})") from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Unreadable(f"the {name} body cannot be decompressed ({reason[:120]})") from None
 
 
 def _gzip(body: bytes) -> bytes:

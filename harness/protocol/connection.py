@@ -61,14 +61,14 @@ class Link:
 
     def placed(self, topic: str) -> wire.Placed:
         """Where the topic is, as any broker says. Raises ClientError when none answers."""
-        said = ""
+        reason = ""
         for address in (each for each in self._bootstrap for _ in range(2)):  # the first may be a broken link
             try:
                 self._placed[topic] = wire.placed(self.ask(address, wire.METADATA, wire.metadata(topic)))
                 return self._placed[topic]
             except OSError as error:
-                said = str(error)
-        raise ClientError("_TRANSPORT", f"no broker answers: {said}")
+                reason = str(error)
+        raise ClientError("_TRANSPORT", f"no broker answers: {reason}")
 
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
         """The leader's address, None for no leader; asked for when it is not known."""
@@ -133,27 +133,27 @@ class Link:
         code: Callable[[T], int],
         once: bool,
     ) -> T:
-        deadline, said = time.monotonic() + PATIENCE_S, "no leader or coordinator"
+        deadline, reason = time.monotonic() + PATIENCE_S, "no leader or coordinator"
         while True:
             try:
                 address = where()
             except (OSError, ClientError) as error:
-                address, said = None, str(error)
+                address, reason = None, str(error)
             if address is not None:
                 try:
                     answer = read(self.ask(address, api, body))
                 except OSError as error:
                     if once:
                         raise Uncertain(str(error)) from None
-                    said = f"{address[0]}:{address[1]}: {error}"
+                    reason = f"{address[0]}:{address[1]}: {error}"
                 else:
                     if code(answer) in errors.UNCERTAIN and once:
                         raise Uncertain(errors.name(code(answer)))
                     if code(answer) not in errors.AGAIN | errors.UNCERTAIN:
                         return answer
-                    said = errors.name(code(answer))
+                    reason = errors.name(code(answer))
             if time.monotonic() > deadline:
-                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({said})")
+                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({reason})")
             forget()
             time.sleep(_AGAIN_S)
 

@@ -138,10 +138,10 @@ def newest(views: Iterable[View]) -> View:
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}
     for view in listed:
-        for at, said in view.partitions.items():
+        for at, partition in view.partitions.items():
             known = partitions.get(at)
-            if known is None or (said.epoch, -len(said.isr)) > (known.epoch, -len(known.isr)):
-                partitions[at] = said
+            if known is None or (partition.epoch, -len(partition.isr)) > (known.epoch, -len(known.isr)):
+                partitions[at] = partition
     everyone = frozenset(broker for view in listed for broker in view.brokers)
     agreed = frozenset(
         broker for broker in everyone if 2 * sum(broker in view.brokers for view in listed) > len(listed)

@@ -146,10 +146,10 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
     if len(content) <= MAGIC_AT:
         return None
     if content[MAGIC_AT] < 2:
-        told = legacy_batch.entry(content)
-        if told is None:
+        entry = legacy_batch.entry(content)
+        if entry is None:
             return None
-        base, last, attributes, timestamp, sound = told
+        base, last, attributes, timestamp, sound = entry
         if not -(1 << 63) <= base <= last < 1 << 63:
             return None
         return Batch(
@@ -174,8 +174,8 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
 def _search(file: BinaryIO, begin: int, size: int) -> int | None:
     """Where the next sound batch of format 2 begins, looked for within bounds."""
     file.seek(begin)
-    window = memoryview(held := file.read(SEARCH_MAX))
-    summed, at = 0, held.find(b"\x02", MAGIC_AT)
+    window = memoryview(content := file.read(SEARCH_MAX))
+    summed, at = 0, content.find(b"\x02", MAGIC_AT)
     while at >= 0:
         start = at - MAGIC_AT
         whole = FROM_LENGTH + int.from_bytes(window[start + 8 : start + 12], "big", signed=True)
@@ -186,7 +186,7 @@ def _search(file: BinaryIO, begin: int, size: int) -> int | None:
             summed += whole
             if summed > _SUMMED_MAX:
                 return None
-        at = held.find(b"\x02", at + 1)
+        at = content.find(b"\x02", at + 1)
     return None
 
 

@@ -138,8 +138,8 @@ def listed(answer: bytes) -> tuple[int, int]:
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
     """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: the head's tags come first."""
     name = topic.encode()
-    asked = struct.pack(">iiq", partition, -1, timestamp)
-    return b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + asked + b"\0\0\0"
+    wanted = struct.pack(">iiq", partition, -1, timestamp)
+    return b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + wanted + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-SAID_MAX: Final = 5
+MESSAGES_MAX: Final = 5
 LINE_MAX: Final = 400
 STARTED: Final = "Kafka Server started"
 _SKIPPED: Final = re.compile(r"Skipping recovery of (\d+) logs from (\S+) since clean shutdown file was found")
@@ -68,6 +68,6 @@ def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
         elif STARTED in line:
             found["started"] = True
         for name, text in SAYINGS.items():
-            if text in line and len(found["said"].setdefault(name, [])) < SAID_MAX:
+            if text in line and len(found["said"].setdefault(name, [])) < MESSAGES_MAX:
                 found["said"][name].append(line[:LINE_MAX])
     return found

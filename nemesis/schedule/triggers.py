@@ -119,14 +119,14 @@ class Watch:
         changed = [one for one in self._triggers if one.kind == LEADER_CHANGE]
         logs = LogWatch(cluster, cluster.nodes, self._roles.topic_prefix()) if isinstance(cluster, ServerLogs) else None
         patterns = logs.patterns(self._triggers) if logs is not None else {}
-        asked_at = 0.0
+        last_query_s = 0.0
         while not self._ended.wait(POLL_S):
             try:
                 if logs is not None and patterns:
                     for trigger, text in logs.look(patterns):
                         self._tell(notice(trigger, text))
-                if changed and time.monotonic() - asked_at >= LEADERS_S:
-                    asked_at = time.monotonic()
+                if changed and time.monotonic() - last_query_s >= LEADERS_S:
+                    last_query_s = time.monotonic()
                     text = leaders.look()
                     for trigger in changed if text else ():
                         self._tell(notice(trigger, text))

@@ -63,16 +63,16 @@ class Changed:
             return op.with_(value=self._change(env, self._kept))
         if not self._kept:
             return op.with_(value={"nodes": []})
-        said = self._back(env)
+        undone = self._back(env)
         still = wait_healthy(env) if self._whole else ""
-        return op.with_(value={"nodes": [], **said, **({"unhealthy": still} if still else {})})
+        return op.with_(value={"nodes": [], **undone, **({"unhealthy": still} if still else {})})
 
     def _back(self, env: Env) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        undone: dict[str, Any] = {}
         while self._kept:
-            said |= self._undo(env, self._kept[-1]) or {}
+            undone |= self._undo(env, self._kept[-1]) or {}
             self._kept.pop()
-        return said
+        return undone
 
     def teardown(self, env: Env) -> None:
         self._back(env)

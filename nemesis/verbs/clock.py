@@ -66,9 +66,9 @@ def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[
     """What a server takes the time to be, until both were seen, or often enough."""
     found: list[Reading] = []
     for _ in range(_READINGS):
-        said = clocks.clock_ahead_s(node)
-        if said is not None:
-            found.append(said)
+        reading = clocks.clock_ahead_s(node)
+        if reading is not None:
+            found.append(reading)
         if _both(found, step_s):
             break
         time.sleep(0.4 * every_s)  # not in step with the clock

@@ -64,16 +64,16 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
     cluster = env.cluster
     assert isinstance(cluster, Links)
     bad = quality(env.draw)
-    told: dict[str, Any] = {"quality": {name: value for name, value in asdict(bad).items() if value}}
+    value: dict[str, Any] = {"quality": {name: number for name, number in asdict(bad).items() if number}}
     before = {name: cluster.round_trip_ms(name) for name in names} if shown is None else {}
     cluster.degrade(names, bad, env.draw.below(1 << 32))
     if shown is None:
         now = {name: cluster.round_trip_ms(name) for name in names}
-        told["round_trip_ms"] = {name: [before[name], now[name]] for name in names}
+        value["round_trip_ms"] = {name: [before[name], now[name]] for name in names}
         slower = [_slower(before[name], now[name], bad) for name in names]
-        return told | {"took_effect": all(slower)}
+        return value | {"took_effect": all(slower)}
     found = wait_for(lambda: all(shown(cluster.link_counts(name)) for name in names), effect_s(env))
-    return told | {"took_effect": bool(found)}
+    return value | {"took_effect": bool(found)}
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:

@@ -28,11 +28,11 @@ _BEYOND: Final = 1 << 40
 _SIZED: Final = frozenset({"append", "retry", "gap"})
 _NO_VALUE: Final = frozenset({"init", "commit", "abort", "set", "clean", "elect", "restart", "hold", "advance"})
 # What can be done while the high watermark is held: anything else may wait for followers, and lets it go.
-_HELD_TOO: Final = frozenset({"append", "read", "read-all", "list", "hold"})
+_WHILE_HELD: Final = frozenset({"append", "read", "read-all", "list", "hold"})
 _READS: Final = frozenset({"read", "read-all"})
 _FORGOTTEN: Final = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER"})
 # Of the properties, those that views from requests suffice for.
-_HELD: Final = (
+_FROM_REQUESTS: Final = (
     "offsets in order",
     "log start never goes back",
     "the high watermark never goes back",
@@ -119,7 +119,7 @@ class Beside:
         if action.f == "delete-records":  # what is refused is refused at once
             return bool(action.arg("at") > self.model.views()[action.arg("partition")].high_watermark)
         numbered = action.f == "append" and action.arg("producer") >= 0
-        return action.f in _HELD_TOO and not numbered and action.arg("partition") in self._held
+        return action.f in _WHILE_HELD and not numbered and action.arg("partition") in self._held
 
     def leaves_out(self, action: Action) -> bool:
         """Whether `step` does nothing: it would show what is passed over, or more than the model can know, or
@@ -178,11 +178,11 @@ class Beside:
             expected = Outcome(value=wanted[exact.arg("partition")].high_watermark)
         outcome = expected if exact.f in _NO_VALUE and not self.got.error else self.got
         findings = self._findings(exact, outcome, expected, wanted, seen, views)
-        told = next((one for one in findings if one[0] not in self._passed_over), None)
+        divergence = next((one for one in findings if one[0] not in self._passed_over), None)
         self._ledgers.take(exact, outcome, views)
         self._before, self._previous = views, exact.f
         self._reloaded = self._reloaded or exact.f in ("restart", "elect")
-        return Divergence(self._steps - 1, *told) if told else None
+        return Divergence(self._steps - 1, *divergence) if divergence else None
 
     def _expected(self, action: Action, size: int) -> Outcome:
         """What the model says of the action; and it does what brokers do by themselves."""
@@ -227,8 +227,8 @@ class Beside:
             for name in ("start", "high_watermark", "end", "last_stable")
             if getattr(one, name) != getattr(want, name)
         ]
-        if told := self._segments(want, one):
-            found.append(("segments", told))
+        if segments := self._segments(want, one):
+            found.append(("segments", segments))
         if one.remote is not None:
             found += _tiers(want, one.remote)
         yield from (difference for difference in found if difference[0] not in self._passed_over)
@@ -240,9 +240,9 @@ class Beside:
         bases = [span.base for span in want.local]
         # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
         allowed = (bases, [max(base, want.local_start) for base in bases])
-        for held in one.bases if followers and not self._uneven else one.bases[:1]:
-            if list(held) not in allowed:
-                return f"begin at {list(held)} on a replica, the model: {bases}"
+        for replica_bases in one.bases if followers and not self._uneven else one.bases[:1]:
+            if list(replica_bases) not in allowed:
+                return f"begin at {list(replica_bases)} on a replica, the model: {bases}"
         return ""
 
     # --- judging ---
@@ -260,16 +260,16 @@ class Beside:
         wrongly = list(self._uncommitted(action, outcome))
         yield from wrongly
         if not wrongly and not self._agrees(action, expected, outcome):
-            told = f"{_said(outcome)}, the model: {_said(expected)}"
-            yield f"outcome of {action.f}", f"{action.text()}: {told}"
+            text = f"{_outcome_text(outcome)}, the model: {_outcome_text(expected)}"
+            yield f"outcome of {action.f}", f"{action.text()}: {text}"
         for at, (before, after, ledger) in enumerate(zip(self._before, views, self._ledgers.partitions, strict=True)):
             step = properties.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
-            for name in _HELD:
+            for name in _FROM_REQUESTS:
                 if not (wrongly and action.f in _READS) and (why := properties.PROPERTIES[name](step)):
                     yield name, f"partition {at}: {why}"
         for at, (want, one) in enumerate(zip(wanted, seen, strict=True)):
-            for what, told in self._differences(want, one):
-                yield what, f"partition {at} after {action.text()}: {told}"
+            for what, text in self._differences(want, one):
+                yield what, f"partition {at} after {action.text()}: {text}"
         if action.f == "clean":
             yield from self._uncleaned()
 
@@ -347,18 +347,18 @@ def _tiers(want: View, one: Remote) -> Iterator[tuple[str, str]]:
     if one.local_start != want.local_start:
         yield "local log start", f"{one.local_start}, the model: {want.local_start}"
     wanted = [(span.base, span.end, span.size, span.max_timestamp) for span in want.remote]
-    told = [
+    copied = [
         (*copy[:3], wish[3] if copy[3] is None else copy[3])
         for copy, wish in itertools.zip_longest(one.copies, wanted, fillvalue=(-1, -1, -1, -1))
         if copy[0] >= 0
     ]
-    if told != wanted:
-        yield "copied segments", f"{told}, the model: {wanted}"
+    if copied != wanted:
+        yield "copied segments", f"{copied}, the model: {wanted}"
     if one.last is not None and wanted and one.last != wanted[-1][1] - 1:
         yield "the last copied offset", f"{one.last}, the model: {wanted[-1][1] - 1}"
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     return outcome.error or str(outcome.value)
 
 

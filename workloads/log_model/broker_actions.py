@@ -102,8 +102,8 @@ def wants_controller(plan: Mapping[str, Any]) -> bool:
 
     A follower that is cut off from the leader is then not cut off from the controller.
     """
-    told = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
-    return told is not None and str(plan.get("cluster", "local")) == "local"
+    holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
+    return holds is not None and str(plan.get("cluster", "local")) == "local"
 
 
 def wants_disks(weights: str) -> bool:
@@ -195,10 +195,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
     turn, at = draw.choice(possible), n % TURN_STEPS
     if at >= len(turn):
         return None
-    f, told = turn[at]
-    args = {name: value for name, value in told.items() if name != "age"}
+    f, drawn = turn[at]
+    args = {name: value for name, value in drawn.items() if name != "age"}
     if f == "append":
-        records = drawn_records(Draw.of(seed, "broker-log", n), n, told["age"] * HOUR_MS)
+        records = drawn_records(Draw.of(seed, "broker-log", n), n, drawn["age"] * HOUR_MS)
         args["records"] = _keyed(records) if settings.compacts else records
     return placed(f, draw.below(settings.partitions), args)
 

@@ -69,8 +69,8 @@ def converted(raised: BaseException) -> ClientError:
     name = type(raised).__name__
     text = str(raised).removeprefix(f"{name}: ") or name
     if isinstance(raised, theirs.BrokerResponseError):
-        told = str(getattr(raised, "message", name))
-        code = RENAMED.get(told, told)
+        message = str(getattr(raised, "message", name))
+        code = RENAMED.get(message, message)
     else:
         found = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
         code = found or f"_{name}"

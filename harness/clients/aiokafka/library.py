@@ -93,7 +93,7 @@ async def _vanish_consumer(consumer: Any) -> None:
     await consumer._client.close()
 
 
-def _asked(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
+def _result_of(loop: Loop, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
     """What a coroutine gives; the library's errors as ours. Raises ClientError."""
     try:
         return loop.call(make, timeout_s, what)
@@ -117,7 +117,7 @@ class AiokafkaProducer:
         self._hole = False
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        return _asked(self._loop, make, timeout_s, what)
+        return _result_of(self._loop, make, timeout_s, what)
 
     async def _ready(self) -> Any:
         if self._producer is None:
@@ -137,8 +137,8 @@ class AiokafkaProducer:
                     delivery.error = ClientError(found.code, found.text, "fatal" if self._hole else found.kind)
                 else:
                     # None with acks=0; below 0 where a duplicate is answered as a success.
-                    told = future.result()
-                    delivery.offset = told.offset if told is not None and told.offset >= 0 else None
+                    metadata = future.result()
+                    delivery.offset = metadata.offset if metadata is not None and metadata.offset >= 0 else None
                 delivery.done = True
                 self._reported.notify_all()
 
@@ -171,7 +171,7 @@ class AiokafkaProducer:
 
     def send_offsets(self, positions: Mapping[Partition, int], consumer: Consumer, timeout_s: float) -> None:
         assert isinstance(consumer, AiokafkaConsumer)
-        consumer.check_held(positions)
+        consumer.check_assigned(positions)
         offsets = {TopicPartition(*each): offset for each, offset in positions.items()}
         group = consumer.group_id
         self._call(lambda: self._producer.send_offsets_to_transaction(offsets, group), timeout_s, "send of offsets")
@@ -205,7 +205,7 @@ class AiokafkaConsumer:
         self._next: dict[Any, int] = {}  # behind what was handed over
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout_s: float, what: str) -> T:
-        return _asked(self._loop, make, timeout_s, what)
+        return _result_of(self._loop, make, timeout_s, what)
 
     async def _ready(self) -> Any:
         if self._consumer is None:
@@ -222,17 +222,17 @@ class AiokafkaConsumer:
 
     async def _seek(self, positions: Mapping[Partition, int]) -> None:
         """Where each is known before anything waits, so that no fetch begins elsewhere meanwhile."""
-        held = self._consumer.assignment()  # a partition that was revoked begins where the group says
-        found = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in held}
+        assigned = self._consumer.assignment()  # a partition that was revoked begins where the group says
+        found = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
         self._next = {each: at for each, at in self._next.items() if each not in found}
         for each, offset in found.items():
             if offset >= 0:
                 self._consumer.seek(each, offset)
                 self._next[each] = offset
         for logical, seek in ((BEGINNING, "seek_to_beginning"), (END, "seek_to_end")):
-            asked = [each for each, offset in found.items() if offset == logical]
-            if asked:
-                await getattr(self._consumer, seek)(*asked)
+            unresolved = [each for each, offset in found.items() if offset == logical]
+            if unresolved:
+                await getattr(self._consumer, seek)(*unresolved)
 
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
         async def subscribe() -> None:
@@ -265,10 +265,11 @@ class AiokafkaConsumer:
             found = {}
         except Exception as raised:
             # It may have taken records of other partitions before: they are to be handed over again.
-            held, error = self._readable(), aiokafka_config.converted(raised)
-            for each in held & self._next.keys():
+            readable, error = self._readable(), aiokafka_config.converted(raised)
+            for each in readable & self._next.keys():
                 self._consumer.seek(each, self._next[each])
-            raise ClientError(error.code, error.text, error.kind if held <= self._next.keys() else "fatal") from None
+            kind = error.kind if readable <= self._next.keys() else "fatal"
+            raise ClientError(error.code, error.text, kind) from None
         records = []
         for each, taken in found.items():
             records += [Record(r.topic, r.partition, r.offset, r.value) for r in taken]
@@ -277,21 +278,21 @@ class AiokafkaConsumer:
 
     async def _positions(self) -> dict[Partition, int]:
         """Where partitions stand, beyond markers; without those where that is not known yet."""
-        asked = {each: asyncio.ensure_future(self._consumer.position(each)) for each in self._readable()}
-        if not asked:
+        requests = {each: asyncio.ensure_future(self._consumer.position(each)) for each in self._readable()}
+        if not requests:
             return {}
-        done, waiting = await asyncio.wait(asked.values(), timeout=POSITION_TIMEOUT_S)
+        done, waiting = await asyncio.wait(requests.values(), timeout=POSITION_TIMEOUT_S)
         for task in waiting:
             task.cancel()
-        known = {each: task for each, task in asked.items() if task in done and task.exception() is None}
+        known = {each: task for each, task in requests.items() if task in done and task.exception() is None}
         self._next |= {each: task.result() for each, task in known.items()}
         return {(each.topic, each.partition): task.result() for each, task in known.items()}
 
     def _readable(self) -> set[Any]:
-        held = self._consumer.assignment()
-        return held - self._listener.untold if self._listener is not None else set(held)
+        assigned = self._consumer.assignment()
+        return assigned - self._listener.unreported if self._listener is not None else set(assigned)
 
-    def check_held(self, positions: Mapping[Partition, int]) -> None:
+    def check_assigned(self, positions: Mapping[Partition, int]) -> None:
         """Raises ClientError, after which the transaction may be aborted, for partitions that are lost."""
         if self._listener is not None and self._listener.revoked(positions):
             raise ClientError("_ASSIGNMENT_LOST", "partitions have been revoked since the poll", "abortable")
@@ -300,7 +301,7 @@ class AiokafkaConsumer:
         self._call(lambda: self._seek(positions), timeout_s, "seek")
 
     def commit(self, positions: Mapping[Partition, int], timeout_s: float) -> None:
-        self.check_held(positions)
+        self.check_assigned(positions)
         offsets = {TopicPartition(*each): offset for each, offset in positions.items()}
         self._call(lambda: self._consumer.commit(offsets), timeout_s, "commit of offsets")
 

@@ -144,11 +144,11 @@ class ConfluentAdmin:
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        asked = [ck.TopicPartition(topic, number, offset) for (topic, number), offset in before.items()]
-        if not asked:
+        requested = [ck.TopicPartition(topic, number, offset) for (topic, number), offset in before.items()]
+        if not requested:
             return {}
         deadline = time.monotonic() + timeout_s + SLACK_S
-        futures = self._admin.delete_records(asked, request_timeout=timeout_s, operation_timeout=timeout_s)
+        futures = self._admin.delete_records(requested, request_timeout=timeout_s, operation_timeout=timeout_s)
         found = {}
         for place, future in futures.items():
             try:
@@ -167,9 +167,9 @@ class ConfluentAdmin:
     ) -> dict[TopicPartition, Any]:
         if not partitions:
             return {}
-        asked = {ck.TopicPartition(topic, number): which for topic, number in partitions}
+        requested = {ck.TopicPartition(topic, number): which for topic, number in partitions}
         futures = self._admin.list_offsets(
-            asked, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
+            requested, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
         )
         return {(found.topic, found.partition): future for found, future in futures.items()}
 

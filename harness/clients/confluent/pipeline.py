@@ -127,12 +127,12 @@ def _through(
             end = ends.get(at)
             if end is None:
                 continue
-            told = message.error()
-            if told is None:
+            event = message.error()
+            if event is None:
                 if offset < end:
                     yield at, (offset, message.timestamp()[1], message.value() or b"")
                 reached = offset + 1
-            elif told.code() == ck.KafkaError._PARTITION_EOF:
+            elif event.code() == ck.KafkaError._PARTITION_EOF:
                 reached = offset
             else:
                 continue
@@ -165,8 +165,8 @@ class ConfluentPipeline:
         config = consumer_config(made.settings) | {"isolation.level": "read_committed"}
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
-            asked = [ck.TopicPartition(*at) for at in partitions]
-            return found_marks(consumer.committed(asked, timeout=timeout_s))
+            requested = [ck.TopicPartition(*at) for at in partitions]
+            return found_marks(consumer.committed(requested, timeout=timeout_s))
         except ck.KafkaException as error:
             raise converted(error) from None
         finally:

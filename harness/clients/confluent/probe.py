@@ -83,8 +83,8 @@ class Probe:
 
     def settings(self, broker: int, names: Sequence[str], within_s: float) -> dict[str, str]:
         """Settings of a broker; those that it does not tell us are left out."""
-        asked = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-        future = next(iter(self._admin.describe_configs([asked], request_timeout=within_s).values()))
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+        future = next(iter(self._admin.describe_configs([resource], request_timeout=within_s).values()))
         try:
             answer = future.result(timeout=within_s + 1.0)
         except (ck.KafkaException, FutureTimeout):

@@ -88,16 +88,16 @@ class ConfluentSource(Member):
             raise converted(error) from None
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        asked = [ck.TopicPartition(*at) for at in partitions]
+        requested = [ck.TopicPartition(*at) for at in partitions]
         try:
-            return found_marks(self._consumer.committed(asked, timeout=TRY_S))
+            return found_marks(self._consumer.committed(requested, timeout=TRY_S))
         except ck.KafkaException as error:
             raise converted(error) from None
 
     def _end(self, at: Partition) -> int:
-        asked = ck.TopicPartition(*at)
+        partition = ck.TopicPartition(*at)
         try:
-            ends: tuple[int, int] = self._consumer.get_watermark_offsets(asked, timeout=TRY_S, cached=False)
+            ends: tuple[int, int] = self._consumer.get_watermark_offsets(partition, timeout=TRY_S, cached=False)
         except ck.KafkaException as error:
             raise converted(error) from None
         return ends[1]

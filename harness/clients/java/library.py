@@ -64,14 +64,14 @@ class JavaProducer:
                 continue
             left_ms = max(0, int((deadline - time.monotonic()) * 1000))
             try:
-                told = future.get(left_ms, self._machine.TimeUnit.MILLISECONDS)
+                metadata = future.get(left_ms, self._machine.TimeUnit.MILLISECONDS)
             except Exception as raised:
                 found = self._machine.converted(raised)
                 if found.code == "_TimeoutException":  # of the future, not of the client
                     raise ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s") from None
                 delivery.error = found
             else:
-                offset = int(told.offset())
+                offset = int(metadata.offset())
                 delivery.offset = offset if offset >= 0 else None
             delivery.done = True
 
@@ -209,9 +209,9 @@ class JavaConsumer:
         """Pass on the rebalances of the poll, with what the group had committed."""
         events, self._listener.events = self._listener.events, []
         for event, partitions in events:
-            held = set(self._assigned)
-            held = held | set(partitions) if event == "assigned" else held - set(partitions)
-            self._assigned = sorted(held)
+            assigned = set(self._assigned)
+            assigned = assigned | set(partitions) if event == "assigned" else assigned - set(partitions)
+            self._assigned = sorted(assigned)
             self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
@@ -280,10 +280,10 @@ class JavaConsumer:
         wanted = self._partition(partition)
         return int(self._call(lambda: self._consumer.endOffsets([wanted]).get(wanted)))
 
-    def hold(self, partitions: Sequence[TopicPartition], held: bool) -> None:
+    def hold(self, partitions: Sequence[TopicPartition], paused: bool) -> None:
         """Let polls pass these over, or no longer."""
         wanted = [self._partition(each) for each in partitions]
-        self._call(lambda: (self._consumer.pause if held else self._consumer.resume)(wanted))
+        self._call(lambda: (self._consumer.pause if paused else self._consumer.resume)(wanted))
 
     def group(self) -> Any:
         """What fences this consumer in a transaction (KIP-447). From version 2.5 on."""
@@ -307,7 +307,7 @@ class JavaConsumer:
         self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
 
 
-def _nothing(*told: Any) -> None:
+def _nothing(*event: Any) -> None:
     """No one subscribed."""
 
 

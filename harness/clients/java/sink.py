@@ -90,8 +90,8 @@ class JavaSink:
         if self._made.options.transactional:
             self._post(rows)
             return
-        told = sent(self._producer, rows, self._made.settings.patience_s)
-        wrong = [one.error for one in told if one.error is not None]
+        deliveries = sent(self._producer, rows, self._made.settings.patience_s)
+        wrong = [one.error for one in deliveries if one.error is not None]
         if wrong:
             gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
             raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")

@@ -30,13 +30,13 @@ class _Listener:
         self._member = member
 
     def onPartitionsAssigned(self, partitions: Any) -> None:
-        self._member.told_assigned(partitions)
+        self._member.on_assigned(partitions)
 
     def onPartitionsRevoked(self, partitions: Any) -> None:
-        self._member.told_taken(partitions, lost=False)
+        self._member.on_taken(partitions, lost=False)
 
     def onPartitionsLost(self, partitions: Any) -> None:
-        self._member.told_taken(partitions, lost=True)
+        self._member.on_taken(partitions, lost=True)
 
     class Java:
         implements = ("org.apache.kafka.clients.consumer.ConsumerRebalanceListener",)
@@ -62,10 +62,10 @@ class JavaSource(Member):
         except ClientError as error:
             raise Failed("fatal", f"subscribe: {error}") from None
 
-    def told_assigned(self, partitions: Any) -> None:
+    def on_assigned(self, partitions: Any) -> None:
         self._assigned(_plain(partitions))
 
-    def told_taken(self, partitions: Any, lost: bool) -> None:
+    def on_taken(self, partitions: Any, lost: bool) -> None:
         if gone := _plain(partitions):
             self._taken(gone, lost)
 

@@ -79,8 +79,8 @@ def _packed(codec: str, body: bytes) -> bytes:
 
 
 def _record(offset: int, later: int, key: str | None, value: str | None) -> bytes:
-    held = b"\0" + _varint(later) + _varint(offset) + _text(key) + _text(value) + b"\0"
-    return _varint(len(held)) + held
+    fields = b"\0" + _varint(later) + _varint(offset) + _text(key) + _text(value) + b"\0"
+    return _varint(len(fields)) + fields
 
 
 def _text(text: str | None) -> bytes:

@@ -53,8 +53,8 @@ def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
         admin.close()
     marks = library.committed(made, inputs, ADMIN_S)
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
-    told = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
-    write_json(path, {"group": made.settings.group_id, "offsets": told})
+    offsets = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
+    write_json(path, {"group": made.settings.group_id, "offsets": offsets})
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 
 
@@ -117,8 +117,8 @@ class Reading:
                     lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
                 if found is None or n % 1000 == 999:
                     yield lines
-            said = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
-            last = {"end": True, "ends": said, "caught_up": True}
+            ends_by_name = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
+            last = {"end": True, "ends": ends_by_name, "caught_up": True}
             file.write(orjson.dumps(last, option=orjson.OPT_APPEND_NEWLINE))
         yield lines
 

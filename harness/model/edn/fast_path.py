@@ -164,12 +164,12 @@ def _quick_text(data: Mapping[str, Any], record: bool) -> str | None:
             return None
         if not NAME.fullmatch(data["type"]):
             return None
-        held = " ".join(map(_quick_mop, value)) if f in MICRO else _numbers(value)[1:-1]
+        value_text = " ".join(map(_quick_mop, value)) if f in MICRO else _numbers(value)[1:-1]
     except (KeyError, TypeError, ValueError, IndexError):
         return None
     return (
         f"{'#' + RECORD if record else ''}{{:index {data['index']}, :time {data['time_ns']}, "
-        f":type :{data['type']}, :process {data['process']}, :f :{f}, :value [{held}]}}"
+        f":type :{data['type']}, :process {data['process']}, :f :{f}, :value [{value_text}]}}"
     )
 
 

@@ -24,8 +24,8 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
     """The text of a program."""
-    plain, told = asdict(LogSettings()), asdict(settings)
-    first = [f"{name}={as_json(value)}" for name, value in told.items() if value != plain[name]]
+    plain, given = asdict(LogSettings()), asdict(settings)
+    first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
 
 

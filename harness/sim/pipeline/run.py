@@ -66,7 +66,7 @@ def _disturb(world: World, draw: Draw) -> None:
         world.leave(process)
     elif kind == "kill":
         member.dies_in = 1 + draw.below(8)
-    elif kind == "sleep" and len(awake) > 1 and member.held:
+    elif kind == "sleep" and len(awake) > 1 and member.positions:
         world.frozen.add(process)
         member.lost_in, member.due = 2, False
         world.rebalance()

@@ -43,7 +43,7 @@ def test_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"retries": 0}, "no such setting"),
         ({"producer_config": {"acks": "0"}}, "use --acks"),
@@ -55,8 +55,8 @@ def test_options() -> None:
         ({"consumer_config": {"max.poll.records": "0"}}, "max_poll_records"),
     ],
 )
-def test_what_it_cannot_do_is_said_before_anything_is_sent(given: dict[str, Any], told: str) -> None:
-    assert told in problem({**BASE, **given})
+def test_what_it_cannot_do_is_said_before_anything_is_sent(given: dict[str, Any], message: str) -> None:
+    assert message in problem({**BASE, **given})
 
 
 def test_it_has_nothing_against_what_it_can_do() -> None:
@@ -156,14 +156,14 @@ class FakeConsumer:
     """As much of AIOKafkaConsumer as is used. `given`: what getmany returns or raises, in turn."""
 
     def __init__(self) -> None:
-        self.held: set[Any] = set()
+        self.assigned: set[Any] = set()
         self.stopped: set[Any] = set()
         self.given: list[Any] = []
         self.at: dict[Any, int] = {}
         self.commits: list[Any] = []
 
     def assignment(self) -> set[Any]:
-        return set(self.held)
+        return set(self.assigned)
 
     def pause(self, *partitions: Any) -> None:
         self.stopped |= set(partitions)
@@ -196,20 +196,20 @@ class FakeConsumer:
         self.at[partition] = offset
 
     def assign(self, partitions: Any) -> None:
-        self.held = set(partitions)
+        self.assigned = set(partitions)
 
 
 def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_it() -> None:
     async def scenario() -> None:
         consumer = FakeConsumer()
         listener = Listener(consumer)
-        consumer.held = {A, B, C}
+        consumer.assigned = {A, B, C}
         await listener.on_partitions_assigned({A, B, C})
-        assert consumer.stopped == listener.untold == {A, B, C}
+        assert consumer.stopped == listener.unreported == {A, B, C}
         events = await listener.take()
         # C's coordinator did not answer: nothing is said of it.
         assert events == [("assigned", [("r-0", n) for n in range(3)], {("r-0", 0): 5, ("r-0", 1): None})]
-        assert consumer.stopped == listener.untold == set()
+        assert consumer.stopped == listener.unreported == set()
 
         revoking = asyncio.ensure_future(listener.on_partitions_revoked({A, B, C}))
         await asyncio.sleep(0)
@@ -260,7 +260,7 @@ def test_what_a_failed_poll_had_taken_is_given_again() -> None:
     with pytest.raises(ClientError, match="INVALID_MSG") as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "plain" and fake.at == {A: 6, B: 0}
-    fake.held |= {C}  # of this one nothing is known: the consumer cannot go on
+    fake.assigned |= {C}  # of this one nothing is known: the consumer cannot go on
     fake.given = [theirs.CorruptRecordException("crc")]
     with pytest.raises(ClientError) as raised:
         consumer.poll(1.0, 10)
@@ -278,10 +278,10 @@ def test_positions_are_told_where_they_are_known() -> None:
 
 def test_offsets_of_partitions_that_are_gone_are_not_committed() -> None:
     consumer, fake = with_fake()
-    told: list[Any] = []
+    events: list[Any] = []
     fake.subscribe = lambda topics, listener: None  # type: ignore[attr-defined]
-    consumer.subscribe(["r-0"], lambda *event: told.append(event))
-    listener, fake.held = consumer._listener, {A}
+    consumer.subscribe(["r-0"], lambda *event: events.append(event))
+    listener, fake.assigned = consumer._listener, {A}
     assert listener is not None
     consumer._loop.call(lambda: listener.on_partitions_assigned({A}), 5.0, "assign")
     consumer.poll(0.0, 10)
@@ -297,7 +297,7 @@ def test_offsets_of_partitions_that_are_gone_are_not_committed() -> None:
         consumer.commit({("r-0", 0): 7}, 5.0)
     assert raised.value.kind == "abortable" and outcome("commit-offsets", raised.value, False) == "fail"
     consumer.poll(0.0, 10)
-    assert [event for event, _, _ in told] == ["assigned", "revoked"]
+    assert [event for event, _, _ in events] == ["assigned", "revoked"]
     consumer.close(leave=False)
 
 

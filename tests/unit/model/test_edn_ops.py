@@ -75,7 +75,7 @@ MOPS = st.one_of(
     st.tuples(SMALL, SMALL).map(lambda kv: [Keyword("send"), *kv]),
     st.tuples(SMALL, st.one_of(PAIR, st.tuples(st.none(), SMALL).map(list))).map(lambda kv: [Keyword("send"), *kv]),
     st.just([Keyword("poll")]),
-    st.dictionaries(SMALL, st.lists(PAIR, max_size=3), max_size=3).map(lambda held: [Keyword("poll"), held]),
+    st.dictionaries(SMALL, st.lists(PAIR, max_size=3), max_size=3).map(lambda polled: [Keyword("poll"), polled]),
 )
 TYPES = st.sampled_from(["invoke", "ok", "fail", "info"]).map(Keyword)
 USUAL = st.one_of(
@@ -86,9 +86,9 @@ USUAL = st.one_of(
 
 
 def _op(index: int, time: int, kind: Any, process: Any, f_value: tuple[Any, Any]) -> dict[Any, Any]:
-    held = (index, time, kind, process, Keyword(f_value[0]), f_value[1])
+    fields = (index, time, kind, process, Keyword(f_value[0]), f_value[1])
     names = ("index", "time", "type", "process", "f", "value")
-    return {Keyword(name): value for name, value in zip(names, held, strict=True)}
+    return {Keyword(name): value for name, value in zip(names, fields, strict=True)}
 
 
 BIG = st.integers(0, 1 << 70)
@@ -134,7 +134,7 @@ def test_any_op_comes_back_and_the_quick_way_never_disagrees(form: Any, record: 
     assert ops.same(reader.loads(fast_path.text_of(line, record)), reader.loads(text))
     for quick in fast_path.quick(text.encode()):
         if quick is not None:
-            assert quick == {name: held for name, held in full.items() if name != "edn"}
+            assert quick == {name: value for name, value in full.items() if name != "edn"}
 
 
 @settings(max_examples=4000, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -87,12 +87,12 @@ def test_a_leader_that_changed_counts_and_one_that_is_missing_does_not() -> None
 
 def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: Logged) -> None:
     heard: queue.SimpleQueue[Op] = queue.SimpleQueue()
-    asked = itertools.count()
+    calls = itertools.count()
     known = threading.Event()
 
     class Roles(FakeRoles):
         def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-            number = next(asked)
+            number = next(calls)
             if number == 0:
                 raise ClusterTrouble("nobody is home")
             if number > 1:  # the first answer has been taken in

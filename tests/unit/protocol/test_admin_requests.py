@@ -26,8 +26,8 @@ REASSIGN = bytes.fromhex(
 UNREGISTER = bytes.fromhex("0040 0000 00000001 0007 6861726e657373 00 00000004 00")
 
 
-def answer(code: int, said: str, partitions: bytes = b"\x01") -> bytes:
-    text = bytes([len(said) + 1]) + said.encode() if said else b"\0"
+def answer(code: int, message: str, partitions: bytes = b"\x01") -> bytes:
+    text = bytes([len(message) + 1]) + message.encode() if message else b"\0"
     return struct.pack(">i", 1) + b"\0" + struct.pack(">ih", 0, code) + text + partitions + b"\0"
 
 

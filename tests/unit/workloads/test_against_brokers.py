@@ -119,14 +119,14 @@ def test_what_tiered_topics_are_asked_shows_a_bug(bug: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "what"),
     [
         ({"copies": ()}, "copied segments"),
         ({"local_start": 0}, "local log start"),
         ({"last": 0}, "the last copied offset"),
     ],
 )
-def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told: str) -> None:
+def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], what: str) -> None:
     class Wrong(Fake):
         def seen(self) -> list[Seen]:
             return [
@@ -136,7 +136,7 @@ def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told
     settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
     actions = [Action("append", {"records": [["k", "v" * 60, 0], ["k", "w" * 30, 0]]})] * 3
     divergence = run(settings, actions, Wrong(settings), frozenset(), AT_ONCE)
-    assert divergence is not None and divergence.what == told
+    assert divergence is not None and divergence.what == what
     assert run(settings, actions, Fake(settings), frozenset(), AT_ONCE) is None
 
 
@@ -198,9 +198,9 @@ def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
 
     one = Action("append", {"records": [["k", "v", 0]]})
     actions = [one, Action("hold"), one, Action("read-all")]
-    held = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
+    passed = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
     divergence = run(LogSettings(), actions, Loose(LogSettings()), frozenset(), AT_ONCE)
-    assert held is None and divergence is not None and divergence.what == "high watermark"
+    assert passed is None and divergence is not None and divergence.what == "high watermark"
 
 
 def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
