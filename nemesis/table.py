@@ -123,8 +123,10 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
         known = ["none", *ALIASES, *full_names]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
-                       f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
+        raise BadInput(
+            f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
+            f"or VERB:TARGET with VERB one of {', '.join(VERBS)}"
+        )
     written = VERBS[verb].written
     if written is not None and "=" in target:
         try:

@@ -231,6 +231,11 @@ def workload(options: Options) -> Workload:
         "one_poll": options.one_poll,
     }
     return Workload(
-        "pipeline", load(options), final(options), client="pipeline", checks=("pipeline", "offsets"),
-        client_options=options_of_client, consumer_config=consumer_config(options.assignor),
-    )  # fmt: skip
+        "pipeline",
+        load(options),
+        final(options),
+        client="pipeline",
+        checks=("pipeline", "offsets"),
+        client_options=options_of_client,
+        consumer_config=consumer_config(options.assignor),
+    )

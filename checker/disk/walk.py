@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from checker.disk.folders import Replica, Segment
-from harness.protocol import record_batch
+from harness.protocol import segment_file
 from harness.protocol.flaws import Flaw
 from harness.protocol.record_batch import Batch
 
@@ -15,7 +15,7 @@ def segment(replica: Replica, one: Segment) -> Iterator[Batch | Flaw]:
     name = replica.named(one.log)
     try:
         with one.log.open("rb") as file:
-            yield from record_batch.read(file, name)
+            yield from segment_file.read(file, name)
     except OSError as error:
         yield Flaw(name, None, f"cannot be read ({error.strerror or error})")
 

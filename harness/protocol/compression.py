@@ -1,4 +1,4 @@
-"""Compressed bodies of record batches, with a bound on what comes out.
+"""Compressed bodies of record batches; what is decompressed has a bound.
 
 gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Source: Kafka documentation, 5.3
 (message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. The frames of message
@@ -7,6 +7,7 @@ format 0 carry a wrong header checksum (KIP-57), which no library takes: they ar
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -36,6 +37,16 @@ def plain(codec: int, body: bytes) -> bytes:
             raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Unreadable(f"the {name} body cannot be decompressed ({reason[:120]})") from None
+
+
+def compressed(codec: str, body: bytes) -> bytes:
+    """The body, compressed with one of NAMES."""
+    if codec == "none":
+        return body
+    if codec == "gzip":
+        return gzip.compress(body, mtime=0)
+    found: bytes = pa.compress(body, codec=codec, asbytes=True)
+    return found
 
 
 def _gzip(body: bytes) -> bytes:

@@ -46,9 +46,15 @@ def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
     "load_ms": {partition: ms}, "all_ms": of all logs, "said": {name of SAYINGS: first lines},
     "started": whether the server says that it has started}. `prefix`: of the run's topics."""
     found: dict[str, Any] = {
-        "clean": 0, "unclean": 0, "segments": {}, "others": 0, "load_ms": {}, "all_ms": None, "said": {},
+        "clean": 0,
+        "unclean": 0,
+        "segments": {},
+        "others": 0,
+        "load_ms": {},
+        "all_ms": None,
+        "said": {},
         "started": False,
-    }  # fmt: skip
+    }
     for line in lines:
         if match := _SEGMENT.search(line):
             base, name = int(match[1]), match[2]

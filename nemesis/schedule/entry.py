@@ -102,9 +102,10 @@ def _alone(n: int, entry: Entry, faults: Mapping[str, Fault], limit_s: float) ->
     on_s = (entry.for_s or 0.0) + entry.jitter_s
     if entry.every_s is not None and entry.every_s < on_s:
         yield Problem(
-            n, "every", f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s "
-            "(`for` and `jitter`)",
-        )  # fmt: skip
+            n,
+            "every",
+            f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s (`for` and `jitter`)",
+        )
 
 
 def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:

@@ -34,9 +34,13 @@ def loss(draw: Draw) -> LinkQuality:
 def flaky(draw: Draw) -> LinkQuality:
     delay_ms = draw.choice((50, 100, 200))
     return LinkQuality(
-        delay_ms=delay_ms, jitter_ms=delay_ms / 2, loss=draw.choice((0.05, 0.1, 0.2)), reorder=0.2,
-        bad_s=draw.choice((0.5, 1, 2)), good_s=1,
-    )  # fmt: skip
+        delay_ms=delay_ms,
+        jitter_ms=delay_ms / 2,
+        loss=draw.choice((0.05, 0.1, 0.2)),
+        reorder=0.2,
+        bad_s=draw.choice((0.5, 1, 2)),
+        good_s=1,
+    )
 
 
 def rate(draw: Draw) -> LinkQuality:

@@ -54,10 +54,12 @@ Witnesses = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def _ops(steps: list[Any]) -> list[Op]:
     """A value polled or sent may be anything at all."""
-    return scheduled([
-        (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
-        for process, kind, (f, value), extra, hold in steps
-    ])  # fmt: skip
+    return scheduled(
+        [
+            (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
+            for process, kind, (f, value), extra, hold in steps
+        ]
+    )
 
 
 def _found(ops: Sequence[Op], ww_deps: bool = True, kinds: Sequence[str] = JEPSEN) -> Witnesses:

@@ -298,9 +298,10 @@ class JavaConsumer:
             self._machine.kill()
             return
         bounded(
-            lambda: self.close_within(CLOSE_TIMEOUT_S if leave else 0), CLOSE_TIMEOUT_S + GRACE_S,
+            lambda: self.close_within(CLOSE_TIMEOUT_S if leave else 0),
+            CLOSE_TIMEOUT_S + GRACE_S,
             "leaving the group",
-        )  # fmt: skip
+        )
 
     def close_within(self, timeout_s: float) -> None:
         """Leave the group, on this thread. Raises ClientError."""

@@ -67,10 +67,14 @@ class JavaSink:
         made = self._made
         transactional = made.options.transactional
         settings = replace(
-            made.settings, txn=transactional, acks="all", idempotence=True, retries=None,
+            made.settings,
+            txn=transactional,
+            acks="all",
+            idempotence=True,
+            retries=None,
             transactional_id=made.transactional_id,
             producer_config={**made.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
-        )  # fmt: skip
+        )
         try:
             producer = opened(self._machine, settings)
         except ClientError as error:

@@ -53,9 +53,12 @@ class JavaSource(Member):
             **({"group.instance.id": made.static_name} if made.static_members else {}),
         }
         settings = replace(
-            made.settings, auto_commit=made.options.mode == "auto-commit", isolation_level="read_committed",
-            records_max=made.options.records_max, consumer_config=config,
-        )  # fmt: skip
+            made.settings,
+            auto_commit=made.options.mode == "auto-commit",
+            isolation_level="read_committed",
+            records_max=made.options.records_max,
+            consumer_config=config,
+        )
         try:
             self._consumer = JavaConsumer(machine, settings)
             self._consumer.subscribe_with(made.input_topics, _Listener(self))

@@ -13,7 +13,7 @@ from harness.cluster.docker import parts, redpanda
 from harness.cluster.docker.cluster import DockerCluster, new_socket
 from harness.cluster.docker.parts import NODES, Spec
 from harness.cluster.local.ports import Ports
-from harness.protocol import metadata
+from harness.protocol.exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _ANSWER_BYTES: Final = 1 << 20
@@ -54,7 +54,7 @@ class RedpandaCluster(DockerCluster):
         for node in self.nodes:
             port = self.spec.port(node, redpanda.KAFKA_PORT)
             with suppress(OSError, ValueError):
-                answer = metadata.exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
+                answer = exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
                 said = redpanda.coordinator(answer)
                 if said is not None:
                     return said

@@ -75,8 +75,15 @@ _FS: Final = (b"txn", b"send", b"poll", b"assign", b"subscribe", b"crash")
 # something that is not JSON, or that has more quotes than its parts account for.
 _REPLACE: Final = (
     (b", ", b","),
-    *((b":%s " % theirs, b'"%s":' % ours) for theirs, ours in (
-        (b"index", b"index"), (b"time", b"time_ns"), (b"process", b"process"), (b"value", b"value"))),
+    *(
+        (b":%s " % theirs, b'"%s":' % ours)
+        for theirs, ours in (
+            (b"index", b"index"),
+            (b"time", b"time_ns"),
+            (b"process", b"process"),
+            (b"value", b"value"),
+        )
+    ),
     *((b":type :%s" % name, b'"type":"%s"' % name) for name in _TYPES),
     *((b":f :%s" % name, b'"f":"%s"' % name) for name in _FS),
     (b"[:send ", b'["send",'),
@@ -84,7 +91,7 @@ _REPLACE: Final = (
     (b" [[", b'":[['),  # after a key of a polled map
     (b" []", b'":[]'),
     (b"nil", b"null"),
-)  # fmt: skip
+)
 # Keys of polled maps; 00 and -0, which are 0 again, are left alone.
 _FIRST_KEY: Final = re.compile(rb'\{(?=(?:0|-?[1-9]\d*)":)')
 _NEXT_KEY: Final = re.compile(rb',(?=(?:0|-?[1-9]\d*)":)')

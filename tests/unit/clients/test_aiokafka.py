@@ -35,8 +35,10 @@ def test_options() -> None:
     assert (txn["acks"], txn["transactional_id"], txn["enable_idempotence"]) == ("all", "r-3", True)
     consumer = config.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
     assert (consumer["group_id"], consumer["enable_auto_commit"], consumer["check_crcs"]) == (
-        "r-group", True, False,
-    )  # fmt: skip
+        "r-group",
+        True,
+        False,
+    )
     # A request to join waits for the other members, and they have a session's time.
     assert consumer["request_timeout_ms"] > consumer["session_timeout_ms"]
     assert next(each.name for each in consumer["partition_assignment_strategy"]) == "range"

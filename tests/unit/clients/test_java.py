@@ -88,7 +88,7 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
         (None, "CommitFailedException", False, ("_CommitFailedException", "abortable")),
         (None, "IllegalStateException", False, ("_IllegalStateException", "plain")),
     ],
-)  # fmt: skip
+)
 def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
     found = config.error(code, name, "text", retriable)
     assert (found.code, found.kind) == expected

@@ -76,9 +76,16 @@ def test_a_rejection_is_definite_only_with_retries_off(retries: int | None, expe
 
 @pytest.mark.parametrize(
     "code",
-    ["NOT_LEADER_FOR_PARTITION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_TRANSPORT",
-     "REQUEST_TIMED_OUT", "_PURGE_QUEUE", "SOMETHING_NEW"],
-)  # fmt: skip
+    [
+        "NOT_LEADER_FOR_PARTITION",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "_TRANSPORT",
+        "REQUEST_TIMED_OUT",
+        "_PURGE_QUEUE",
+        "SOMETHING_NEW",
+    ],
+)
 def test_what_depends_on_the_moment_is_info_even_with_retries_off(code: str) -> None:
     driver = Driver(retries=0)
     driver.library.errors["report"] = [ClientError(code, "?")]

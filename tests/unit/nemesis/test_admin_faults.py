@@ -271,8 +271,12 @@ def test_a_broker_is_drained_stopped_erased_and_filled_again() -> None:
     brokers.brokers = lambda: [[number, ""] for number in (1, 2, 3)]  # type: ignore[attr-defined]
     started, ended = invoke("remove-broker:n3", env_with(brokers, cluster), "remove-broker", "add-broker")
     assert started == {
-        "nodes": ["n3"], "took_effect": True, "moved": 2, "unregistered": False, "erased": {"erased": 3},
-    }  # fmt: skip
+        "nodes": ["n3"],
+        "took_effect": True,
+        "moved": 2,
+        "unregistered": False,
+        "erased": {"erased": 3},
+    }
     assert cluster.done == [("stop", "n3"), ("erase", "n3"), ("start", "n3")]
     assert ended == {"nodes": []}
     assert brokers.rows["t", 1]["replicas"] == (2, 3, 1)

@@ -55,9 +55,17 @@ def test_several_are_on_at_the_same_time_and_keep_their_own_rhythm() -> None:
         Entry("pause:client", at_s=9, every_s=3, for_s=1, times=2),
     ]
     assert times(emitted(schedule)) == [
-        ("kill", 5.0), ("isolate", 8.0), ("pause", 9.0), ("resume", 10.0), ("heal-network", 12.0),
-        ("pause", 12.0), ("resume", 13.0), ("restart", 15.0), ("kill", 25.0), ("restart", 35.0),
-    ]  # fmt: skip
+        ("kill", 5.0),
+        ("isolate", 8.0),
+        ("pause", 9.0),
+        ("resume", 10.0),
+        ("heal-network", 12.0),
+        ("pause", 12.0),
+        ("resume", 13.0),
+        ("restart", 15.0),
+        ("kill", 25.0),
+        ("restart", 35.0),
+    ]
 
 
 def test_jitter_comes_from_the_seed_and_stays_within_its_bound() -> None:

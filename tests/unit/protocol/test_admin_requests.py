@@ -13,7 +13,7 @@ import pytest
 from harness.clients.confluent import changes
 from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import settings
-from harness.protocol import admin_requests
+from harness.protocol import admin_requests, primitives
 from harness.protocol.errors import ClientError
 from tests.unit.clients.fake import FakeLibrary
 
@@ -44,12 +44,12 @@ def test_partitions_stand_under_their_topics() -> None:
     assert tail == (
         b"\x03\x02a\x03" + zero + b"\x02" + one + b"\0" + one + b"\x02" + two + b"\0\0"
         b"\x02b\x02" + zero + b"\x02" + one + b"\0\0\0"
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("number", "coded"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02")])
 def test_varints(number: int, coded: str) -> None:
-    assert admin_requests.varint(number) == bytes.fromhex(coded)
+    assert primitives.varint(number) == bytes.fromhex(coded)
 
 
 def test_errors_of_answers() -> None:

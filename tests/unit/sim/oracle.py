@@ -163,9 +163,10 @@ class Oracle:
             fetched = [(k, -1 if at is None else at) for e in events for k, at in e.get("committed", ())]
             for k, at in fetched + [(k, at) for who, k, at in commits if who is op and op.type == OK]:
                 earlier = [
-                    a for c, j, a in commits
+                    a
+                    for c, j, a in commits
                     if j == k and c.type == OK and c.time_ns <= self.invoked_ns[op.index] and c is not op
-                ]  # fmt: skip
+                ]
                 if at < max(earlier, default=-1):
                     self.found.add("offset-regression")
             for k, at in fetched:

@@ -68,8 +68,14 @@ def test_every_row_is_a_plan_of_known_acts(name: str) -> None:
 
 
 def test_the_user_has_the_last_word_over_a_scenario() -> None:
-    plan = make({"workload": "recovery", "scenario": "kill-restart", "record_bytes": 500,
-                 "broker_config": {"log.segment.bytes": "2097152"}})  # fmt: skip
+    plan = make(
+        {
+            "workload": "recovery",
+            "scenario": "kill-restart",
+            "record_bytes": 500,
+            "broker_config": {"log.segment.bytes": "2097152"},
+        }
+    )
     assert plan.record_bytes == 500 and plan.key_count == 1
     assert plan.broker_config["log.segment.bytes"] == "2097152"
     assert "log.flush.offset.checkpoint.interval.ms" in plan.broker_config

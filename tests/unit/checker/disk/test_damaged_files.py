@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from checker.disk import checkpoints, contents, folders, indexes, snapshots
 from checker.disk.replicas import Comparison, compare
 from checker.disk.survey import survey
-from harness.protocol import record_batch, records
+from harness.protocol import record_batch, records, segment_file
 from harness.protocol.flaws import Unreadable
 from tests.unit.checker.disk.real import NODES, VERSIONS, unpacked
 
@@ -107,7 +107,7 @@ def test_a_log_that_went_another_way(data: Path) -> None:
     """Another batch at the end: below the high watermark it counts, above it does not."""
     path = log(data, "txn", -1)
     content = path.read_bytes()
-    last = [batch for batch in record_batch.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
+    last = [batch for batch in segment_file.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
     record = bytearray(content[: last.at])
     path.write_bytes(record + _rewritten(last.content))
     found = compared(data, "txn")
@@ -205,7 +205,7 @@ def decoded(name: str, content: bytes) -> None:
     """Decode a file of any kind."""
     kind = Path(name).suffix
     if kind == ".log":
-        for batch in record_batch.read(io.BytesIO(content), name):
+        for batch in segment_file.read(io.BytesIO(content), name):
             if isinstance(batch, record_batch.Batch):
                 with contextlib.suppress(Unreadable):
                     list(records.records(batch))
@@ -243,7 +243,7 @@ def test_records_behind_a_checksum_that_holds(pristine: Path, changes: list[Chan
         batch
         for name in ("codecs", "txn")
         for file in sorted((pristine / "n1" / f"{name}-0").glob("*.log"))
-        for batch in record_batch.read(io.BytesIO(file.read_bytes()), "")
+        for batch in segment_file.read(io.BytesIO(file.read_bytes()), "")
         if isinstance(batch, record_batch.Batch)
     ]
     chosen = held[start % len(held)]

@@ -9,7 +9,7 @@ import pytest
 
 from checker.disk import checkpoints, contents, folders, indexes, snapshots
 from checker.disk.replicas import compare
-from harness.protocol import compression, record_batch, records
+from harness.protocol import compression, records, segment_file
 from harness.protocol.record_batch import Batch
 from tests.unit.checker.disk.real import NODES, VERSIONS, dumped, unpacked
 
@@ -36,7 +36,7 @@ def test_batches_are_those_of_the_dump(version: str, data: Path) -> None:
         if not name.endswith(".log"):
             continue
         with (data / name).open("rb") as file:
-            found = list(record_batch.read(file, name))
+            found = list(segment_file.read(file, name))
         told = [line for line in lines if "baseOffset" in line]
         assert len(found) == len(told), name
         for batch, line in zip(found, told, strict=True):
