@@ -104,9 +104,14 @@ def _fault(verb: str, act: Act, target: str, timing: Timing) -> Fault:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "clock-bump": Verb("set the wall clock of a server ahead or back", partial(_fault, "clock-bump", _bump)),
+    "clock-bump": Verb(
+        "set the wall clock of a server ahead or back",
+        partial(_fault, "clock-bump", _bump),
+        short={"clock-bump": "one"},
+    ),
     "clock-strobe": Verb(
         "set the wall clock of a server back and forth, many times a second",
         partial(_fault, "clock-strobe", _strobe),
+        short={"clock-strobe": "one"},
     ),
 }

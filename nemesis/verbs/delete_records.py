@@ -61,4 +61,5 @@ VERB: Final = Verb(
     _fault,
     nodes=False,
     named={SOME: "The logs of any half of the keys", ALL: "The log of every key"},
+    short={"delete-records": "some"},
 )

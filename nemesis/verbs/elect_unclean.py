@@ -134,4 +134,5 @@ VERB: Final = Verb(
     nodes=False,
     named={LEADER: "Partitions of the node that leads most of them"},
     nodes_min=3,
+    short={"elect-unclean": "leader"},
 )

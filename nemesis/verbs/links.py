@@ -104,18 +104,27 @@ def _fault(verb: str, quality: Quality, shown: Shown, target: str, timing: Timin
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Links,), takes_turns=True)
 
 
-def _verb(name: str, quality: Quality, shown: Shown, summary: str) -> Verb:
-    return Verb(summary, partial(_fault, name, quality, shown), clients=True)
+def _verb(name: str, quality: Quality, shown: Shown, summary: str, short: str) -> Verb:
+    return Verb(summary, partial(_fault, name, quality, shown), clients=True, short={short: "one"})
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process"),
-    "loss": _verb("loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process"),
+    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process", "slow-links"),
+    "loss": _verb(
+        "loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process", "lossy-links"
+    ),
     "flaky": _verb(
         "flaky",
         flaky,
         _delayed_and_dropped,
         "delay, drop and reorder packets from and to a server, or a client process, in bursts",
+        "flaky-links",
     ),
-    "rate": _verb("rate", rate, _waited, "let few bits per second through from and to a server, or a client process"),
+    "rate": _verb(
+        "rate",
+        rate,
+        _waited,
+        "let few bits per second through from and to a server, or a client process",
+        "narrow-links",
+    ),
 }

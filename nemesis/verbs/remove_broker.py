@@ -104,4 +104,5 @@ VERB: Final = Verb(
     "take a server out of the cluster, its replicas first, and have an empty one take its place later",
     _fault,
     nodes_min=2,
+    short={"remove-broker": "one"},
 )

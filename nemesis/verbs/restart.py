@@ -64,5 +64,7 @@ def _rolling(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, repeated(once, timing), NOTHING, (Processes,), takes_turns=True)
 
 
-RESTART: Final = Verb("stop a server cleanly (SIGTERM), and start it again later", _restart)
-ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling)
+RESTART: Final = Verb(
+    "stop a server cleanly (SIGTERM), and start it again later", _restart, short={"leader-restart": "leader"}
+)
+ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling, short={"rolling-restart": "all"})
