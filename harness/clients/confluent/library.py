@@ -41,7 +41,7 @@ METADATA_TIMEOUT_S: Final = 1.0
 COMMITTED_TIMEOUT_S: Final = 1.0
 
 
-def _dropped(holder: list[Any]) -> None:
+def destroy_beside(holder: list[Any]) -> None:
     """Destroy what is in `holder`, the last reference, beside what comes next: it may take seconds."""
     threading.Thread(target=holder.clear, name="drop", daemon=True).start()
 
@@ -114,7 +114,7 @@ class ConfluentProducer:
     def close(self) -> None:
         # Not Producer.close(): it would flush without a bound.
         holder, self._producer = [self._producer], None
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 def _list(positions: Mapping[TopicPartition, int]) -> list[Any]:
@@ -231,7 +231,7 @@ class ConfluentConsumer:
         holder, self._consumer = [self._consumer], None
         if leave:
             bounded(holder[0].close, CLOSE_TIMEOUT_S, "leaving the group")
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 class Confluent:

@@ -11,7 +11,7 @@ import confluent_kafka as ck
 from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with, producer_config
-from harness.clients.confluent.library import Confluent, _dropped
+from harness.clients.confluent.library import Confluent, destroy_beside
 from harness.clients.confluent.sink import LINGER_MS, ConfluentSink
 from harness.clients.confluent.source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made
@@ -78,7 +78,7 @@ class ConfluentWriter:
 
     def close(self) -> None:
         holder, self._producer = [self._producer], None
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 class ConfluentLogs:
@@ -101,7 +101,7 @@ class ConfluentLogs:
         finally:
             holder = [consumer]
             del consumer
-            _dropped(holder)
+            destroy_beside(holder)
 
 
 def _through(
@@ -172,7 +172,7 @@ class ConfluentPipeline:
         finally:
             holder = [consumer]
             del consumer
-            _dropped(holder)
+            destroy_beside(holder)
 
     def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
         holder: list[Any] = [made_with(ck.Consumer, consumer_config(made.settings), "consumer")]
@@ -184,7 +184,7 @@ class ConfluentPipeline:
         except ck.KafkaException as error:
             raise converted(error) from None
         finally:
-            _dropped(holder)
+            destroy_beside(holder)
         wrong = next((one.error for one in answer or () if one.error is not None), None)
         if wrong is not None:
             raise converted(wrong)

@@ -19,7 +19,7 @@ import orjson
 
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with
-from harness.clients.confluent.library import CLOSE_TIMEOUT_S, _dropped
+from harness.clients.confluent.library import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
@@ -185,6 +185,6 @@ class ConfluentSource(Member):
             raise Failed("fatal", str(error)) from None
         finally:
             self._on, self._consumer = None, None
-            _dropped(holder)
+            destroy_beside(holder)
         if self._failed is not None:
             raise self._failed

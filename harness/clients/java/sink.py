@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from harness.clients.api import Delivery
-from harness.clients.java.library import JavaProducer
 from harness.clients.java.machine import Machine
+from harness.clients.java.producer import JavaProducer
 from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent

@@ -22,7 +22,6 @@ from harness.sim.log_model.partition import Partition
 from harness.sim.log_model.segments import Segment
 
 CLEAN: Final = "clean"
-KILLED: Final = "kill"
 POWER: Final = "power"
 
 
@@ -38,7 +37,7 @@ def flush(log: Partition) -> int:
 
 
 def restart(log: Partition, how: str) -> int:
-    """End the broker in this way, and start it again; where the log was cut off: its end, if nowhere."""
+    """End the broker (CLEAN, POWER or "kill"), and start it again; where the log was cut off: its end, if nowhere."""
     log.remote = [one for one in log.remote if one.committed]
     if how == CLEAN:
         if "start-goes-back" in log.bugs:

@@ -11,8 +11,9 @@ from aiokafka import TopicPartition
 from aiokafka import errors as theirs
 
 from harness.clients.aiokafka import config, group
+from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.group import Listener
-from harness.clients.aiokafka.library import Aiokafka, AiokafkaConsumer, problem
+from harness.clients.aiokafka.library import Aiokafka, problem
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.errors import outcome
 from harness.clients.settings import Settings, settings
