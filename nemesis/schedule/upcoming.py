@@ -1,6 +1,6 @@
 """Which fault comes next, as far as the clock decides it: for a person who watches.
 
-What is told of the plain rhythm follows `schedule`: its times run from the end of the op before.
+What is told of the plain rhythm follows `timing`: its times run from the end of the op before.
 """
 
 from __future__ import annotations

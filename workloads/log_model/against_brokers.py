@@ -18,7 +18,7 @@ from harness.sim.log_model.actions import Action, Outcome, resolve
 from harness.sim.log_model.model import NO_TXN, SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model import properties as properties
+from workloads.log_model import properties
 from workloads.log_model.broker_actions import BROKERS, Target
 from workloads.log_model.ledger import ABORTED, OPEN, Ledgers
 from workloads.log_model.session import Divergence

@@ -11,8 +11,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from harness.clients.confluent import changes as changing
-from harness.clients.confluent import guest as guest
+from harness.clients.confluent import admin_changes, guest
 from harness.clients.confluent.config import converted, placed
 from harness.protocol.errors import ClientError, TopicPartition
 
@@ -182,14 +181,14 @@ class ConfluentAdmin:
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
         self._look_for_controller()
-        return changing.elect(self._admin, partitions, unclean, timeout_s)
+        return admin_changes.elect(self._admin, partitions, unclean, timeout_s)
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
-        changing.reassign(self.cluster, replicas, timeout_s)
+        admin_changes.reassign(self.cluster, replicas, timeout_s)
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
         self._look_for_controller()
-        changing.add_partitions(self._admin, totals, timeout_s)
+        admin_changes.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """To change a setting twice does no harm: it is tried again while there is time."""
@@ -197,7 +196,7 @@ class ConfluentAdmin:
         while True:
             self._look_for_controller()
             try:
-                return changing.change_configs(self._admin, topics, changes, CONTROLLER_S)
+                return admin_changes.change_configs(self._admin, topics, changes, CONTROLLER_S)
             except ClientError as error:
                 if error.code not in _NO_ANSWER or time.monotonic() + CONTROLLER_S > deadline:
                     raise
@@ -206,10 +205,10 @@ class ConfluentAdmin:
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
-        return changing.configs(self._admin, topics, names, timeout_s)
+        return admin_changes.configs(self._admin, topics, names, timeout_s)
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
-        changing.unregister(self.cluster, broker, timeout_s)
+        admin_changes.unregister(self.cluster, broker, timeout_s)
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         guest.delete_topics(self._admin, names, timeout_s)

@@ -1,6 +1,6 @@
 """The pipeline's sink over confluent-kafka: a producer, transactional or not.
 
-`send_offsets_to_transaction` may block for good: see `confluent`. `bounded` gives it up, and with it the
+`send_offsets_to_transaction` may block for good: see `library`. `bounded` gives it up, and with it the
 producer.
 """
 

@@ -2,7 +2,7 @@
 
 `quick` rewrites whole blocks of lines into JSON by replacing text, and gives nothing for a line that is not
 of the usual shape: integers, the known fields, sends and polls. `text_of` writes such ops by formatting them.
-Whatever they give is what `edn_ops` gives (tests/unit/model/test_edn_ops.py).
+Whatever they give is what `ops` gives (tests/unit/model/test_edn_ops.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log model as a whole: partitions, a clock, producers with their coordinator; honest or with bugs.
 
 `SimulatedLog` is both sides of the comparison: without bugs it is what a log must do, with some of
-`log_bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
+`bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
 the coordinator:
 - A producer id has one transaction at a time, which ends with a marker in each partition that it wrote to; to
   end one that is not open is refused (KIP-98). A new epoch aborts the open one, and fences the old (KIP-98).

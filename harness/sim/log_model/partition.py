@@ -1,7 +1,7 @@
 """The model of one partition's log: its state, and the offsets that follow from it.
 
-This is the state; what happens to it is in `segments`, `producers`, `writing`, `reading`, `retention`,
-`compaction`, `tiered`, `restarts` and `simulated`, each of which states its rules.
+This is the state; what happens to it is in `segments`, `producers`, `append`, `fetch`, `retention`,
+`compaction`, `tiered`, `restarts` and `model`, each of which states its rules.
 Sources are Kafka's proposals (KIP-n), its documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong,
 "Property Based Testing Confluent Cloud Storage for Fun and Safety", Confluent. The rules of the offsets:
 - log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
@@ -57,7 +57,7 @@ class Ended:
 
 @dataclass(slots=True)
 class Partition:
-    """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `log_bugs.LOG_BUGS`.
+    """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `bugs.LOG_BUGS`.
 
     open         by producer: the first offset of its open transaction here
     remote       segments in the remote tier, in offset order; uncommitted ones last

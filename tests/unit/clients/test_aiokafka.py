@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
-from aiokafka import errors as theirs
+from aiokafka import TopicPartition, errors
 
 from harness.clients.aiokafka import config, group
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
@@ -69,15 +68,15 @@ def test_it_has_nothing_against_what_it_can_do() -> None:
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
-        (theirs.NotLeaderForPartitionError(), ("NOT_LEADER_FOR_PARTITION", "retriable")),
-        (theirs.MessageSizeTooLargeError("big"), ("MSG_SIZE_TOO_LARGE", "plain")),
-        (theirs.UnknownTopicOrPartitionError(), ("UNKNOWN_TOPIC_OR_PART", "retriable")),
-        (theirs.OutOfOrderSequenceNumber(), ("OUT_OF_ORDER_SEQUENCE_NUMBER", "fatal")),
-        (theirs.ProducerFenced(), ("_FENCED", "fatal")),
-        (theirs.KafkaConnectionError("gone"), ("_TRANSPORT", "retriable")),
-        (theirs.TopicAuthorizationFailedError("t"), ("TOPIC_AUTHORIZATION_FAILED", "abortable")),
-        (theirs.CommitFailedError("late"), ("_CommitFailedError", "plain")),
-        (theirs.KafkaError("Unexpected error during batch delivery"), ("_KafkaError", "fatal")),
+        (errors.NotLeaderForPartitionError(), ("NOT_LEADER_FOR_PARTITION", "retriable")),
+        (errors.MessageSizeTooLargeError("big"), ("MSG_SIZE_TOO_LARGE", "plain")),
+        (errors.UnknownTopicOrPartitionError(), ("UNKNOWN_TOPIC_OR_PART", "retriable")),
+        (errors.OutOfOrderSequenceNumber(), ("OUT_OF_ORDER_SEQUENCE_NUMBER", "fatal")),
+        (errors.ProducerFenced(), ("_FENCED", "fatal")),
+        (errors.KafkaConnectionError("gone"), ("_TRANSPORT", "retriable")),
+        (errors.TopicAuthorizationFailedError("t"), ("TOPIC_AUTHORIZATION_FAILED", "abortable")),
+        (errors.CommitFailedError("late"), ("_CommitFailedError", "plain")),
+        (errors.KafkaError("Unexpected error during batch delivery"), ("_KafkaError", "fatal")),
         (AssertionError("Invalid state transition"), ("_STATE", "fatal")),
     ],
 )
@@ -90,12 +89,12 @@ def test_errors_prove_no_more_than_they_do() -> None:
     def judged(situation: Any, raised: BaseException) -> str:
         return outcome(situation, config.converted(raised), retries_off=False)
 
-    assert judged("send", theirs.MessageSizeTooLargeError("big")) == "fail"  # never queued
-    assert judged("send", theirs.KafkaConnectionError("gone")) == "fail"
-    for report in (theirs.NotEnoughReplicasError(), theirs.RequestTimedOutError(), theirs.ProducerFenced()):
+    assert judged("send", errors.MessageSizeTooLargeError("big")) == "fail"  # never queued
+    assert judged("send", errors.KafkaConnectionError("gone")) == "fail"
+    for report in (errors.NotEnoughReplicasError(), errors.RequestTimedOutError(), errors.ProducerFenced()):
         assert judged("report", report) == "info"
     # The library repeats a commit without telling: an earlier try may have been heard.
-    assert judged("commit-offsets", theirs.CommitFailedError("late")) == "info"
+    assert judged("commit-offsets", errors.CommitFailedError("late")) == "info"
 
 
 # --- the loop ---
@@ -116,10 +115,10 @@ def test_calls_return_raise_and_are_cancelled_in_time() -> None:
         return 7
 
     async def wrong() -> None:
-        raise theirs.KafkaTimeoutError("theirs")
+        raise errors.KafkaTimeoutError("theirs")
 
     assert loop.call(seven, 5.0, "seven") == 7
-    with pytest.raises(theirs.KafkaTimeoutError):
+    with pytest.raises(errors.KafkaTimeoutError):
         loop.call(wrong, 5.0, "wrong")
     with pytest.raises(ClientError, match="_TIMED_OUT: forever took longer"):
         loop.call(forever, 0.05, "forever")
@@ -176,7 +175,7 @@ class FakeConsumer:
 
     async def committed(self, partition: Any) -> int | None:
         if partition == C:
-            raise theirs.GroupCoordinatorNotAvailableError
+            raise errors.GroupCoordinatorNotAvailableError
         return 5 if partition == A else None
 
     async def position(self, partition: Any) -> int:
@@ -257,14 +256,14 @@ def with_fake() -> tuple[AiokafkaConsumer, FakeConsumer]:
 def test_what_a_failed_poll_had_taken_is_given_again() -> None:
     consumer, fake = with_fake()
     consumer.assign({("r-0", 0): 4, ("r-0", 1): 0})
-    fake.given = [{A: [Fetched(A, 4), Fetched(A, 5)]}, theirs.CorruptRecordException("crc")]
+    fake.given = [{A: [Fetched(A, 4), Fetched(A, 5)]}, errors.CorruptRecordException("crc")]
     assert [record.offset for record in consumer.poll(1.0, 10).records] == [4, 5]
     fake.at = {A: 9, B: 9}  # the library has gone on
     with pytest.raises(ClientError, match="INVALID_MSG") as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "plain" and fake.at == {A: 6, B: 0}
     fake.assigned |= {C}  # of this one nothing is known: the consumer cannot go on
-    fake.given = [theirs.CorruptRecordException("crc")]
+    fake.given = [errors.CorruptRecordException("crc")]
     with pytest.raises(ClientError) as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "fatal"

@@ -12,14 +12,13 @@ from harness.generator import Clients, Fn, TimeLimit, any_, op
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import PENDING, Context, Fault, Generator
 from nemesis import table
-from nemesis.schedule import entry as entries
 from nemesis.schedule import rounds
-from nemesis.schedule.entry import Entry, Trigger
+from nemesis.schedule.entry import LOG, TXN_OPEN, Entry, Trigger, problems
 from nemesis.schedule.timing import Timing
 from tests.unit.harness.simulated_time import simulate
 
 SECOND = 1_000_000_000
-LINE = Trigger(entries.LOG, "elected")
+LINE = Trigger(LOG, "elected")
 
 
 def chosen(schedule: Sequence[Entry], *more: str) -> tuple[Fault, ...]:
@@ -142,7 +141,7 @@ def test_between_rounds_it_rests() -> None:
 
 
 def test_an_open_transaction_sets_it_off() -> None:
-    entry = Entry("kill:leader", for_s=3, when=Trigger(entries.TXN_OPEN, open_s=0.5))
+    entry = Entry("kill:leader", for_s=3, when=Trigger(TXN_OPEN, open_s=0.5))
     waiting: Generator = rhythm_of(entry)
     quick = Op(0, SECOND, 0, INVOKE, "txn", [])
     for event in (quick, quick.with_(type=OK), quick.with_(process=1, time_ns=2 * SECOND)):
@@ -200,5 +199,5 @@ def test_asking_twice_gives_the_same_answer() -> None:
 )
 def test_impossible_times(schedule: list[Entry], says: list[tuple[int, str]]) -> None:
     faults = {fault.name: fault for fault in chosen(schedule)}
-    found = entries.problems(schedule, faults, 60)
+    found = problems(schedule, faults, 60)
     assert [(problem.entry, problem.key) for problem in found] == says

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clients.confluent import changes
+from harness.clients.confluent import admin_changes
 from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import settings
 from harness.protocol import admin_requests, primitives
@@ -89,7 +89,7 @@ def test_the_wrong_controller_is_asked_again() -> None:
     def cluster(timeout_s: float) -> dict[str, object]:
         return {"controller": 1, "brokers": {1: broker.address}}
 
-    changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
+    admin_changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
     assert len(broker.taken) == 2
     assert broker.taken[0][:2] == REASSIGN[:2]
 
@@ -101,9 +101,9 @@ def test_a_refusal_is_told_by_its_name() -> None:
         return {"controller": None, "brokers": {1: broker.address}}
 
     with pytest.raises(ClientError, match="INVALID_REPLICA_ASSIGNMENT: no such broker"):
-        changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
+        admin_changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
     with pytest.raises(ClientError, match="no broker is known"):
-        changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
+        admin_changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
 
 
 def _until(what: Callable[[], bool]) -> None:

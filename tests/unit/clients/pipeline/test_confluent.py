@@ -9,7 +9,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.confluent import source as confluent_source
+from harness.clients.confluent import source
 from harness.clients.confluent.source import ConfluentSource, anonymous
 from harness.clients.pipeline.config import made
 from harness.pipeline_app.ports import Mark, Partition
@@ -63,13 +63,13 @@ def rebalances(
     from harness.plan import pipeline
 
     library, on = Library(*script), Rebalanced()
-    monkeypatch.setattr(confluent_source, "made_with", lambda *_: library)
+    monkeypatch.setattr(source, "made_with", lambda *_: library)
     plan = make({"workload": "pipeline", "assignor": assignor}).model_copy(update={"run": "r"})
     options = workload(pipeline.options(plan)).client_options
     config = {**client_config(plan, "h:1"), "process": 8, "logic_options": options, "folder": str(folder)}
-    source = ConfluentSource(made(config))
+    opened = ConfluentSource(made(config))
     for _ in script:
-        source.poll(0.1, 10, on)
+        opened.poll(0.1, 10, on)
     return on.events
 
 
