@@ -98,7 +98,7 @@ class Heart:
             if (at[1] + self._flushes) % 2 == 0 or at not in self.work:
                 self._requested.setdefault(at, self._restart)
 
-    def polled(self, found: Mapping[Partition, list[Record]]) -> None:
+    def polled(self, records_by_partition: Mapping[Partition, list[Record]]) -> None:
         """What a poll returned: handed to who asked, the rest kept."""
         if self._restarted and self._mistake == mistakes.BUFFER_CLEARED:
             for at, stream in self.streams.items():
@@ -106,7 +106,7 @@ class Heart:
                 stream.ahead = []
         self._restarted = False
         fresh: list[tuple[Partition, Stream, Chunk]] = []
-        for at, records in found.items():
+        for at, records in records_by_partition.items():
             polled_of = self.streams.get(at)
             if polled_of is None or not records:
                 continue
@@ -174,15 +174,15 @@ class Heart:
 
     def marks(self) -> dict[Partition, Mark]:
         """What is to be committed when the work has been produced."""
-        found = {}
+        marks = {}
         for at, work in self.work.items():
             if self.streams.get(at) is not work.stream and self._mistake != mistakes.WRONG_GENERATION:
                 continue
             offset = work.stream.taken
             if self._mistake == mistakes.COMMIT_BUFFERED:
                 offset = work.stream.position
-            found[at] = Mark(offset, state_of(work.counts))
-        return found
+            marks[at] = Mark(offset, state_of(work.counts))
+        return marks
 
     def tell_produced(self) -> None:
         for at, work in self.work.items():
@@ -223,7 +223,7 @@ class Heart:
                 work.stream.given_up = work.chunks[-1].next
         if self._mistake == mistakes.NO_REWIND:
             return {}
-        found: dict[Partition, int] = {}
+        seeks: dict[Partition, int] = {}
         for at, work in given_up.items():
             stream = work.stream
             self._tell_dropped(at, stream.ahead)
@@ -231,9 +231,9 @@ class Heart:
             stream.counts, stream.done = counts_of(stream.state), stream.stored
             stream.given_up = 0
             if self.streams.get(at) is stream:
-                found[at] = stream.stored
+                seeks[at] = stream.stored
                 self._emit("position", at, offset=stream.stored)
-        return found
+        return seeks
 
     # --- telling ---
 

@@ -65,17 +65,17 @@ def reassign_answer(answer: bytes) -> Failure:
     """The first error of an answer, 0 for none. Raises ValueError when it is cut short."""
     try:
         reader, first = _opening(answer)
-        found = [first]
+        failures = [first]
         for _ in range(reader.varint() - 1):
             topic = reader.compact_text()
             for _ in range(reader.varint() - 1):
                 number, error, message = reader.take("i"), reader.take("h"), reader.compact_text()
-                found.append((error, f"{topic}-{number}: {message}"))
+                failures.append((error, f"{topic}-{number}: {message}"))
                 reader.tags()
             reader.tags()
     except struct.error as error:
         raise ValueError("an AlterPartitionReassignments answer was cut short") from error
-    return next((each for each in found if each[0]), (0, ""))
+    return next((each for each in failures if each[0]), (0, ""))
 
 
 def unregister_answer(answer: bytes) -> Failure:

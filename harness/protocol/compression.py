@@ -45,28 +45,28 @@ def compressed(codec: str, body: bytes) -> bytes:
         return body
     if codec == "gzip":
         return gzip.compress(body, mtime=0)
-    found: bytes = pa.compress(body, codec=codec, asbytes=True)
-    return found
+    packed: bytes = pa.compress(body, codec=codec, asbytes=True)
+    return packed
 
 
 def _gzip(body: bytes) -> bytes:
     opened = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    found = opened.decompress(body, PLAIN_MAX + 1)
-    if len(found) <= PLAIN_MAX and not opened.eof:
+    plain_body = opened.decompress(body, PLAIN_MAX + 1)
+    if len(plain_body) <= PLAIN_MAX and not opened.eof:
         raise Unreadable("the gzip body ends too early")
-    return _bounded(found)
+    return _bounded(plain_body)
 
 
 def _stream(name: str) -> Callable[[bytes], bytes]:
     def opened(body: bytes) -> bytes:
-        found, size = [], 0
+        pieces, size = [], 0
         with pa.CompressedInputStream(pa.BufferReader(body), name) as stream:
             while piece := stream.read(_PIECE):
-                found.append(piece)
+                pieces.append(piece)
                 size += len(piece)
                 if size > PLAIN_MAX:
                     break
-        return _bounded(b"".join(found))
+        return _bounded(b"".join(pieces))
 
     return opened
 
@@ -74,15 +74,15 @@ def _stream(name: str) -> Callable[[bytes], bytes]:
 def _snappy(body: bytes) -> bytes:
     if not body.startswith(_JAVA):
         return _block(body, PLAIN_MAX)
-    found, at, room = [], _JAVA_HEAD, PLAIN_MAX
+    blocks, at, room = [], _JAVA_HEAD, PLAIN_MAX
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         if at + 4 + size > len(body):
             raise Unreadable("a block of the snappy body ends too early")
-        found.append(_block(body[at + 4 : at + 4 + size], room))
-        room -= len(found[-1])
+        blocks.append(_block(body[at + 4 : at + 4 + size], room))
+        room -= len(blocks[-1])
         at += 4 + size
-    return b"".join(found)
+    return b"".join(blocks)
 
 
 def _block(block: bytes, room: int) -> bytes:
@@ -100,14 +100,14 @@ def _block(block: bytes, room: int) -> bytes:
         raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
     if length == 0:
         return b""
-    found: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
-    return found
+    plain_block: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
+    return plain_block
 
 
-def _bounded(found: bytes) -> bytes:
-    if len(found) > PLAIN_MAX:
+def _bounded(plain_body: bytes) -> bytes:
+    if len(plain_body) > PLAIN_MAX:
         raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
-    return found
+    return plain_body
 
 
 _OPENERS: Final[dict[str, Callable[[bytes], bytes]]] = {

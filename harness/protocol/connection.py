@@ -73,9 +73,9 @@ class Link:
 
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
         """The leader's address, None for no leader; asked for when it is not known."""
-        found = self._placed.get(topic) or self.placed(topic)
-        place = found.partitions.get(partition)
-        return None if place is None else found.brokers.get(place[0])
+        metadata = self._placed.get(topic) or self.placed(topic)
+        place = metadata.partitions.get(partition)
+        return None if place is None else metadata.brokers.get(place[0])
 
     def brokers(self, topic: str) -> list[tuple[str, int]]:
         return list((self._placed.get(topic) or self.placed(topic)).brokers.values())

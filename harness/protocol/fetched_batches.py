@@ -26,7 +26,7 @@ def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]
     """[offset, timestamp, key, value] from offset `at` on; no markers, nothing aborted (KIP-98)."""
     waiting = sorted(aborted, key=lambda one: one[1])
     hidden: set[int] = set()
-    found: list[list[Any]] = []
+    rows: list[list[Any]] = []
     for batch in batches:
         while waiting and waiting[0][1] <= batch.last:
             hidden.add(waiting.pop(0)[0])
@@ -34,12 +34,12 @@ def visible(batches: Sequence[Batch], at: int, aborted: Sequence[tuple[int, int]
             if marker(batch) == ABORT:
                 hidden.discard(batch.producer_id)
         elif not (batch.transactional and batch.producer_id in hidden):
-            found += (
+            rows += (
                 [one.offset, one.timestamp, _decoded(one.key), _decoded(one.value)]
                 for one in records(batch)
                 if one.offset >= at
             )
-    return found
+    return rows
 
 
 def _decoded(raw: bytes | None) -> str | None:

@@ -86,14 +86,14 @@ def parse(answer: bytes) -> View:
     reader = Reader(answer)
     try:
         reader.take("i")  # correlation
-        found = read(reader)
+        metadata = read(reader)
     except struct.error as error:
         raise ValueError("a Metadata answer was cut short") from error
     partitions = {
         at: PartitionView(leader if leader >= 0 else None, epoch, frozenset(isr), len(replicas))
-        for at, (leader, epoch, replicas, isr) in found.partitions.items()
+        for at, (leader, epoch, replicas, isr) in metadata.partitions.items()
     }
-    return View(frozenset(found.brokers), partitions, found.controller if found.controller >= 0 else None)
+    return View(frozenset(metadata.brokers), partitions, metadata.controller if metadata.controller >= 0 else None)
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:

@@ -23,17 +23,17 @@ class Reader:
 
     def take(self, code: str) -> Any:
         """The value of a format character of `struct`; of several, a tuple."""
-        found = struct.unpack_from(">" + code, self._data, self._at)
+        values = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)
-        return found[0] if len(found) == 1 else found
+        return values[0] if len(values) == 1 else values
 
     def raw(self, length: int) -> bytes:
         """So many bytes; none for a negative length."""
         if self._at + length > len(self._data):
             raise struct.error("an answer was cut short")
-        found = self._data[self._at : self._at + max(length, 0)]
+        taken = self._data[self._at : self._at + max(length, 0)]
         self._at += max(length, 0)
-        return found
+        return taken
 
     def text(self) -> str:
         """A string; empty for null."""

@@ -96,30 +96,37 @@ def parse(content: bytes, at: int = 0) -> Batch | None:
     """One whole batch; None when its head makes no sense, such as offsets that end before they begin."""
     if len(content) <= MAGIC_AT:
         return None
-    if content[MAGIC_AT] < 2:
-        entry = legacy_batch.entry(content)
-        if entry is None:
-            return None
-        base, last, attributes, timestamp, sound = entry
-        if not -(1 << 63) <= base <= last < 1 << 63:
-            return None
-        return Batch(
-            at=at,
-            size=len(content),
-            base=base,
-            last=last,
-            epoch=-1,
-            magic=content[MAGIC_AT],
-            sound=sound,
-            attributes=attributes,
-            base_timestamp=timestamp,
-            max_timestamp=timestamp,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            count=-1,
-            content=content,
-        )
+    return _old(content, at) if content[MAGIC_AT] < 2 else _new(content, at)
+
+
+def _old(content: bytes, at: int) -> Batch | None:
+    """One entry of format 0 or 1."""
+    entry = legacy_batch.entry(content)
+    if entry is None:
+        return None
+    base, last, attributes, timestamp, sound = entry
+    if not -(1 << 63) <= base <= last < 1 << 63:
+        return None
+    return Batch(
+        at=at,
+        size=len(content),
+        base=base,
+        last=last,
+        epoch=-1,
+        magic=content[MAGIC_AT],
+        sound=sound,
+        attributes=attributes,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=-1,
+        content=content,
+    )
+
+
+def _new(content: bytes, at: int) -> Batch | None:
     if len(content) < HEAD:
         return None
     (

@@ -136,8 +136,8 @@ class Placed(NamedTuple):
 
 
 def placed(answer: bytes) -> Placed:
-    found = metadata.read(Reader(answer))
-    return Placed(found.brokers, {number: row for (_, number), row in found.partitions.items()})
+    cluster = metadata.read(Reader(answer))
+    return Placed(cluster.brokers, {number: row for (_, number), row in cluster.partitions.items()})
 
 
 def find_coordinator(transactional_id: str) -> bytes:

@@ -40,11 +40,11 @@ def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
             yield batch
             at += batch.size
             continue
-        found = _search(file, at + 1, size)
-        yield Flaw(name, at, _gap(file, at, found, size))
-        if found is None:
+        next_at = _search(file, at + 1, size)
+        yield Flaw(name, at, _gap(file, at, next_at, size))
+        if next_at is None:
             return
-        at = found
+        at = next_at
 
 
 def _length(file: BinaryIO, at: int, size: int) -> int | None:
@@ -90,9 +90,9 @@ def _search(file: BinaryIO, begin: int, size: int) -> int | None:
     return None
 
 
-def _gap(file: BinaryIO, at: int, found: int | None, size: int) -> str:
+def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
     """What stands where a batch should."""
-    end = size if found is None else found
+    end = size if next_at is None else next_at
     file.seek(at)
     head = file.read(MAGIC_AT + 1)
     if not any(head):
@@ -109,7 +109,7 @@ def _gap(file: BinaryIO, at: int, found: int | None, size: int) -> str:
             what = f"the batch of offset {base} has {whole} bytes, and the file ends before"
         else:
             what = "not the beginning of a batch"
-    then = "nothing readable follows" if found is None else f"the next sound batch is at byte {found}"
+    then = "nothing readable follows" if next_at is None else f"the next sound batch is at byte {next_at}"
     return f"{end - at} bytes: {what}; {then}"
 
 

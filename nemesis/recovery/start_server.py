@@ -82,11 +82,11 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
         lines[node] += logs[node].fresh()
     log_findings = {node: read(lines[node], env.roles.topic_prefix()) for node in down}
     after = {node: look(env, node) for node in down}
-    found = {"before": before, "after": after, "log": log_findings, "started_s": took, "ended": ended}
+    fields = {"before": before, "after": after, "log": log_findings, "started_s": took, "ended": ended}
     return hit(
         down,
         bool(down) and len(took) + len(ended) == len(down),
-        **found,
+        **fields,
         **({"unhealthy_still": still} if still else {}),
     )
 
@@ -109,5 +109,5 @@ def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
     cluster.kill(node)
     lines += log.fresh()
     log_findings = {node: read(lines, env.roles.topic_prefix())}
-    found = {"before": {node: before}, "after": {node: look(env, node)}, "log": log_findings}
-    return hit([node], bool(seen), at=seen[:400], **found)
+    fields = {"before": {node: before}, "after": {node: look(env, node)}, "log": log_findings}
+    return hit([node], bool(seen), at=seen[:400], **fields)

@@ -124,11 +124,11 @@ def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: fl
     return found
 
 
-def _clash(one: Entry, other: Entry, limit_s: float) -> float | None:
+def _clash(entry_a: Entry, entry_b: Entry, limit_s: float) -> float | None:
     """When both are on, if ever."""
     rows = [
         (*window, number)
-        for number, entry in enumerate((one, other))
+        for number, entry in enumerate((entry_a, entry_b))
         for window in islice(windows(entry, limit_s), WINDOWS_MAX)
     ]
     ends = [0.0, 0.0]

@@ -59,8 +59,8 @@ def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
     """Effect of taking away servers of the metadata: none of them controls the cluster, and another does."""
-    found = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
-    return hit(names, bool(found), **({"controller": found[0]} if found else {}))
+    others = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
+    return hit(names, bool(others), **({"controller": others[0]} if others else {}))
 
 
 class BrokenNodes:
@@ -130,7 +130,7 @@ class BrokenNodes:
         except (HarnessError, OSError) as error:
             return {"evidence": f"not known: {error}"}
         if self._evidence is not nothing_more and set(nodes) >= set(env.cluster.nodes):
-            seen["took_effect"] = any(bool(found) for found in seen.values())
+            seen["took_effect"] = any(bool(evidence) for evidence in seen.values())
         return seen
 
     def teardown(self, env: Env) -> None:

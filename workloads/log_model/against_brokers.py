@@ -171,14 +171,14 @@ class Beside:
         if any(self._segments(*pair, followers=True) and not self._segments(*pair) for pair in pairs):
             self._uneven = True
         views = [
-            want._replace(start=one[0], high_watermark=one[1], last_stable=one[2], end=one[3])
-            for want, one in zip(wanted, seen, strict=True)
+            want._replace(start=offsets[0], high_watermark=offsets[1], last_stable=offsets[2], end=offsets[3])
+            for want, offsets in zip(wanted, seen, strict=True)
         ]
         if exact.f == "advance":
             expected = Outcome(value=wanted[exact.arg("partition")].high_watermark)
         outcome = expected if exact.f in _NO_VALUE and not self.got.error else self.got
         findings = self._findings(exact, outcome, expected, wanted, seen, views)
-        divergence = next((one for one in findings if one[0] not in self._passed_over), None)
+        divergence = next((finding for finding in findings if finding[0] not in self._passed_over), None)
         self._ledgers.take(exact, outcome, views)
         self._before, self._previous = views, exact.f
         self._reloaded = self._reloaded or exact.f in ("restart", "elect")
@@ -215,32 +215,32 @@ class Beside:
                 return seen
             time.sleep(_LOOK_S)
 
-    def _unsettled(self, want: View, one: Seen) -> bool:
-        if "segments" not in self._passed_over and self._segments(want, one, followers=True):
+    def _unsettled(self, want: View, seen: Seen) -> bool:
+        if "segments" not in self._passed_over and self._segments(want, seen, followers=True):
             return True
-        return any(True for _ in self._differences(want, one))
+        return any(True for _ in self._differences(want, seen))
 
-    def _differences(self, want: View, one: Seen) -> Iterator[tuple[str, str]]:
+    def _differences(self, want: View, seen: Seen) -> Iterator[tuple[str, str]]:
         """(over what, what was seen) of all that is not passed over."""
         found = [
-            (name.replace("_", " "), f"{getattr(one, name)}, the model: {getattr(want, name)}")
+            (name.replace("_", " "), f"{getattr(seen, name)}, the model: {getattr(want, name)}")
             for name in ("start", "high_watermark", "end", "last_stable")
-            if getattr(one, name) != getattr(want, name)
+            if getattr(seen, name) != getattr(want, name)
         ]
-        if segments := self._segments(want, one):
+        if segments := self._segments(want, seen):
             found.append(("segments", segments))
-        if one.remote is not None:
-            found += _tiers(want, one.remote)
+        if seen.remote is not None:
+            found += _tiers(want, seen.remote)
         yield from (difference for difference in found if difference[0] not in self._passed_over)
 
-    def _segments(self, want: View, one: Seen, followers: bool = False) -> str:
+    def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
         """How the leader's segments, or with `followers` any replica's, begin elsewhere than the model's."""
-        if one.bases is None or self._compacts:
+        if seen.bases is None or self._compacts:
             return ""
         bases = [span.base for span in want.local]
         # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
         allowed = (bases, [max(base, want.local_start) for base in bases])
-        for replica_bases in one.bases if followers and not self._uneven else one.bases[:1]:
+        for replica_bases in seen.bases if followers and not self._uneven else seen.bases[:1]:
             if list(replica_bases) not in allowed:
                 return f"begin at {list(replica_bases)} on a replica, the model: {bases}"
         return ""
@@ -267,8 +267,8 @@ class Beside:
             for name in _FROM_REQUESTS:
                 if not (wrongly and action.f in _READS) and (why := properties.PROPERTIES[name](step)):
                     yield name, f"partition {at}: {why}"
-        for at, (want, one) in enumerate(zip(wanted, seen, strict=True)):
-            for what, text in self._differences(want, one):
+        for at, (want, seen_partition) in enumerate(zip(wanted, seen, strict=True)):
+            for what, text in self._differences(want, seen_partition):
                 yield what, f"partition {at} after {action.text()}: {text}"
         if action.f == "clean":
             yield from self._uncleaned()
@@ -318,10 +318,10 @@ class Beside:
         deadline = time.monotonic() + self._target.deadline_s
         for partition in range(len(self._before)):
             read = Action("read-all", {"partition": partition})
-            kept, all_ = ({one[0] for one in log.apply(read).value[0]} for log in (cleaned, self.model))
+            kept, all_ = ({record[0] for record in log.apply(read).value[0]} for log in (cleaned, self.model))
             while True:
                 got, _ = self._brokers.apply(read, self.model.now)
-                left = {one[0] for one in got.value[0]} & (all_ - kept) if not got.error else all_
+                left = {record[0] for record in got.value[0]} & (all_ - kept) if not got.error else all_
                 if not left:
                     break
                 if time.monotonic() > deadline:
@@ -343,19 +343,19 @@ def tier(log: SimulatedLog) -> None:
         log.apply(Action("check-tier"))
 
 
-def _tiers(want: View, one: Remote) -> Iterator[tuple[str, str]]:
-    if one.local_start != want.local_start:
-        yield "local log start", f"{one.local_start}, the model: {want.local_start}"
+def _tiers(want: View, tiers: Remote) -> Iterator[tuple[str, str]]:
+    if tiers.local_start != want.local_start:
+        yield "local log start", f"{tiers.local_start}, the model: {want.local_start}"
     wanted = [(span.base, span.end, span.size, span.max_timestamp) for span in want.remote]
     copied = [
         (*copy[:3], wish[3] if copy[3] is None else copy[3])
-        for copy, wish in itertools.zip_longest(one.copies, wanted, fillvalue=(-1, -1, -1, -1))
+        for copy, wish in itertools.zip_longest(tiers.copies, wanted, fillvalue=(-1, -1, -1, -1))
         if copy[0] >= 0
     ]
     if copied != wanted:
         yield "copied segments", f"{copied}, the model: {wanted}"
-    if one.last is not None and wanted and one.last != wanted[-1][1] - 1:
-        yield "the last copied offset", f"{one.last}, the model: {wanted[-1][1] - 1}"
+    if tiers.last is not None and wanted and tiers.last != wanted[-1][1] - 1:
+        yield "the last copied offset", f"{tiers.last}, the model: {wanted[-1][1] - 1}"
 
 
 def _outcome_text(outcome: Outcome) -> str:

@@ -72,9 +72,9 @@ def high_watermark_goes_back(step: Step) -> str:
 def segments_in_line(step: Step) -> str:
     """Local segments follow one another, and the last ends at log end."""
     spans = step.after.local
-    for one, other in pairwise(spans):
-        if one.end != other.base or one.base > one.end:
-            return f"[{one.base}, {one.end}) is followed by [{other.base}, {other.end})"
+    for span, following in pairwise(spans):
+        if span.end != following.base or span.base > span.end:
+            return f"[{span.base}, {span.end}) is followed by [{following.base}, {following.end})"
     return "" if spans[-1].base <= spans[-1].end == step.after.end else f"the last is {spans[-1]}"
 
 
@@ -137,7 +137,7 @@ def nothing_kept_late(step: Step) -> str:
     ms, size = local_limits(step.settings)
     if span.max_timestamp >= 0 and 0 <= ms < step.ledgers.now - span.max_timestamp:
         return f"{span} is older than {ms} ms"
-    left = sum(one.size for one in step.after.local[1:])
+    left = sum(span.size for span in step.after.local[1:])
     return f"{span} is there, and {left} bytes without it, of {size}" if 0 <= size <= left else ""
 
 

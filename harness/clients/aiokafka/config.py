@@ -72,8 +72,8 @@ def converted(raised: BaseException) -> ClientError:
         message = str(getattr(raised, "message", name))
         code = RENAMED.get(message, message)
     else:
-        found = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
-        code = found or f"_{name}"
+        own_code = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
+        code = own_code or f"_{name}"
     return ClientError(code, text, _kind(raised))
 
 
@@ -138,15 +138,15 @@ def consumer(made: Settings) -> dict[str, Any]:
 def _given(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """The user's own options, as Kafka writes them (check.crcs) or as aiokafka does (check_crcs)."""
     known = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
-    found = {}
+    options = {}
     for given, value in config.items():
         name = given.replace(".", "_")
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {given}: the harness sets this itself: {_OWNED[what][name]}")
         if name not in known:
             raise BadInput(f"--{what}-config {given}: aiokafka's {what} has no option {name}")
-        found[name] = _value(f"--{what}-config {given}", value, known[name])
-    return found
+        options[name] = _value(f"--{what}-config {given}", value, known[name])
+    return options
 
 
 def _value(where: str, given: Any, default: Any) -> Any:

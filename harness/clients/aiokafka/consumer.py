@@ -61,14 +61,14 @@ class AiokafkaConsumer:
     async def _seek(self, positions: Mapping[Partition, int]) -> None:
         """Where each is known before anything waits, so that no fetch begins elsewhere meanwhile."""
         assigned = self._consumer.assignment()  # a partition that was revoked begins where the group says
-        found = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
-        self._next = {each: at for each, at in self._next.items() if each not in found}
-        for each, offset in found.items():
+        offsets = {at: offset for each, offset in positions.items() if (at := TopicPartition(*each)) in assigned}
+        self._next = {each: at for each, at in self._next.items() if each not in offsets}
+        for each, offset in offsets.items():
             if offset >= 0:
                 self._consumer.seek(each, offset)
                 self._next[each] = offset
         for logical, seek in ((BEGINNING, "seek_to_beginning"), (END, "seek_to_end")):
-            unresolved = [each for each, offset in found.items() if offset == logical]
+            unresolved = [each for each, offset in offsets.items() if offset == logical]
             if unresolved:
                 await getattr(self._consumer, seek)(*unresolved)
 
@@ -95,12 +95,12 @@ class AiokafkaConsumer:
             raise ClientError("_STATE", "nothing is assigned: the cluster was not found", "fatal")
         try:
             # While the group rebalances, getmany waits for its end, however long.
-            found = await asyncio.wait_for(
+            polled = await asyncio.wait_for(
                 self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=records_max),
                 timeout_s + POSITION_TIMEOUT_S,
             )
         except TimeoutError:
-            found = {}
+            polled = {}
         except Exception as raised:
             # It may have taken records of other partitions before: they are to be handed over again.
             readable, error = self._readable(), config.converted(raised)
@@ -109,7 +109,7 @@ class AiokafkaConsumer:
             kind = error.kind if readable <= self._next.keys() else "fatal"
             raise ClientError(error.code, error.text, kind) from None
         records = []
-        for each, taken in found.items():
+        for each, taken in polled.items():
             records += [Record(r.topic, r.partition, r.offset, r.value) for r in taken]
             self._next[each] = taken[-1].offset + 1
         return Batch(records, {} if records else await self._positions())

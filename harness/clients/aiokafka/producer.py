@@ -56,9 +56,11 @@ class AiokafkaProducer:
                 if future.cancelled():
                     delivery.error = ClientError("_DESTROY", "the producer was closed")
                 elif (error := future.exception()) is not None:
-                    found = config.converted(error)
+                    client_error = config.converted(error)
                     self._hole = self._hole or self._idempotent
-                    delivery.error = ClientError(found.code, found.text, "fatal" if self._hole else found.kind)
+                    delivery.error = ClientError(
+                        client_error.code, client_error.text, "fatal" if self._hole else client_error.kind
+                    )
                 else:
                     # None with acks=0; below 0 where a duplicate is answered as a success.
                     metadata = future.result()

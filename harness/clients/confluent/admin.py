@@ -76,11 +76,11 @@ class ConfluentAdmin:
         made: list[str] = []
         for name in names:
             left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
-            found = len(self._metadata(name, left_s).topics[name].partitions)
-            if found not in (0, partitions):
+            count = len(self._metadata(name, left_s).topics[name].partitions)
+            if count not in (0, partitions):
                 raise ClientError(
                     "INVALID_PARTITIONS",
-                    f"the mock cluster makes {found} partitions a topic, not {partitions}",
+                    f"the mock cluster makes {count} partitions a topic, not {partitions}",
                 )
             made.append(name)
         self._await_leaders(names, partitions, deadline)
@@ -124,7 +124,7 @@ class ConfluentAdmin:
         starts = self._list_offsets(partitions, OffsetSpec.earliest(), isolation_level, timeout_s)
         ends = self._list_offsets(partitions, OffsetSpec.latest(), isolation_level, timeout_s)
         deadline = time.monotonic() + timeout_s + SLACK_S
-        found: dict[TopicPartition, tuple[int, int]] = {}
+        pairs: dict[TopicPartition, tuple[int, int]] = {}
         for partition in partitions:
             pair: list[int] = []
             for futures in (starts, ends):
@@ -137,8 +137,8 @@ class ConfluentAdmin:
                 if answer.offset < 0:
                     raise _unanswered(f"offsets of {partition}")
                 pair.append(int(answer.offset))
-            found[partition] = (pair[0], pair[1])
-        return found
+            pairs[partition] = (pair[0], pair[1])
+        return pairs
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
@@ -148,7 +148,7 @@ class ConfluentAdmin:
             return {}
         deadline = time.monotonic() + timeout_s + SLACK_S
         futures = self._admin.delete_records(requested, request_timeout=timeout_s, operation_timeout=timeout_s)
-        found = {}
+        starts = {}
         for place, future in futures.items():
             try:
                 answer = future.result(timeout=max(0.0, deadline - time.monotonic()))
@@ -158,8 +158,8 @@ class ConfluentAdmin:
                 raise ClientError("_TIMED_OUT", f"records of {place} were not deleted in time") from None
             if answer.low_watermark < 0:
                 raise _unanswered(f"deletion of records of {place}")
-            found[place.topic, place.partition] = int(answer.low_watermark)
-        return found
+            starts[place.topic, place.partition] = int(answer.low_watermark)
+        return starts
 
     def _list_offsets(
         self, partitions: Sequence[TopicPartition], which: Any, isolation_level: str, timeout_s: float
@@ -170,7 +170,7 @@ class ConfluentAdmin:
         futures = self._admin.list_offsets(
             requested, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
         )
-        return {(found.topic, found.partition): future for found, future in futures.items()}
+        return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
         """librdkafka waits for the controller that it last heard of, and looks for no other by itself."""
@@ -218,7 +218,7 @@ class ConfluentAdmin:
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         metadata = self._metadata(None, timeout_s)
-        brokers = {number: f"{found.host}:{found.port}" for number, found in metadata.brokers.items()}
+        brokers = {number: f"{broker.host}:{broker.port}" for number, broker in metadata.brokers.items()}
         controller = metadata.controller_id if metadata.controller_id >= 0 else None
         return {"controller": controller, "brokers": brokers}
 

@@ -86,11 +86,11 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S
     futures = admin.describe_configs([_resource(topic) for topic in topics], request_timeout=timeout_s)
-    found = {}
+    configs_by_topic = {}
     for resource, future in futures.items():
         entries = _result(future, deadline, f"the settings of {resource.name}")
-        found[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
-    return found
+        configs_by_topic[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
+    return configs_by_topic
 
 
 def _send_to_any(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:

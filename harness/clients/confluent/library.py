@@ -147,8 +147,8 @@ class ConfluentConsumer:
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
         def on(event: str) -> Callable[[Any, Sequence[Any]], None]:
             def happened(_: Any, partitions: Sequence[Any]) -> None:
-                found = self._committed(partitions) if event == "assigned" else {}
-                rebalanced(event, [(p.topic, p.partition) for p in partitions], found)
+                committed = self._committed(partitions) if event == "assigned" else {}
+                rebalanced(event, [(p.topic, p.partition) for p in partitions], committed)
 
             return happened
 
@@ -192,11 +192,11 @@ class ConfluentConsumer:
                     take([first])
                     take(self._consumer.consume(records_max - 1, 0))
         except (ck.KafkaException, RuntimeError) as raised:
-            found = converted(raised)
+            error = converted(raised)
             if not (records or ends or errors):
-                raise found from None
+                raise error from None
             # The library will not hand these over again: the reader takes them, then raises.
-            errors.append(ClientError(found.code, found.text, "fatal"))
+            errors.append(ClientError(error.code, error.text, "fatal"))
         return Batch(records, ends, errors)
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:

@@ -60,11 +60,11 @@ class ConfluentWriter:
             except ck.KafkaException:
                 break
         silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
-        return [one or silent for one in sent]
+        return [delivery or silent for delivery in sent]
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         deadline = time.monotonic() + timeout_s
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for topic in topics:
             left_s = max(0.1, deadline - time.monotonic())
             try:
@@ -73,8 +73,8 @@ class ConfluentWriter:
                 raise converted(error) from None
             if answer.error is not None:
                 raise converted(answer.error)
-            found[topic] = len(answer.partitions)
-        return found
+            counts[topic] = len(answer.partitions)
+        return counts
 
     def close(self) -> None:
         holder, self._producer = [self._producer], None
@@ -185,7 +185,7 @@ class ConfluentPipeline:
             raise converted(error) from None
         finally:
             destroy_beside(holder)
-        wrong = next((one.error for one in answer or () if one.error is not None), None)
+        wrong = next((partition.error for partition in answer or () if partition.error is not None), None)
         if wrong is not None:
             raise converted(wrong)
 

@@ -70,8 +70,8 @@ class Probe:
         began = time.monotonic()
         while True:
             try:
-                found = self._admin.list_topics(timeout=TRY_S).brokers
-                return {number: f"{at.host}:{at.port}" for number, at in sorted(found.items())}
+                brokers = self._admin.list_topics(timeout=TRY_S).brokers
+                return {number: f"{at.host}:{at.port}" for number, at in sorted(brokers.items())}
             except ck.KafkaException as error:
                 failed = converted(error)
             self._admin.poll(0)

@@ -44,16 +44,17 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
 
 def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
     """Raises ClientError for the first partition that was not answered."""
-    found: dict[Partition, Mark | None] = {}
-    for one in answer:
-        if one.error is not None:
-            raise converted(one.error)
-        found[one.topic, one.partition] = Mark(one.offset, one.metadata or "") if one.offset >= 0 else None
-    return found
+    marks: dict[Partition, Mark | None] = {}
+    for partition in answer:
+        if partition.error is not None:
+            raise converted(partition.error)
+        mark = Mark(partition.offset, partition.metadata or "")
+        marks[partition.topic, partition.partition] = mark if partition.offset >= 0 else None
+    return marks
 
 
 def _plain(partitions: Sequence[Any]) -> list[Partition]:
-    return [(one.topic, one.partition) for one in partitions]
+    return [(partition.topic, partition.partition) for partition in partitions]
 
 
 class ConfluentSource(Member):
@@ -102,7 +103,7 @@ class ConfluentSource(Member):
             raise converted(error) from None
         return ends[1]
 
-    def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
+    def _take(self, taken: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         try:
             messages = self._consumer.consume(records_max, timeout_s)
         except (ck.KafkaException, RuntimeError) as error:
@@ -118,9 +119,9 @@ class ConfluentSource(Member):
                 continue
             at = (message.topic(), message.partition())
             value = loads(message.value())
-            records = found.get(at)
+            records = taken.get(at)
             if records is None:
-                records = found[at] = []
+                records = taken[at] = []
             records.append((message.offset(), value["id"], value["key"]))
 
     # --- ports.Source ---
@@ -151,7 +152,7 @@ class ConfluentSource(Member):
                 STEP_S,
                 "commit of offsets",
             )
-            found_errors = [one.error for one in answer or () if one.error is not None]
+            found_errors = [partition.error for partition in answer or () if partition.error is not None]
         except ck.KafkaException as error:
             raise Failed("abort", f"commit of offsets: {converted(error)}") from None
         except ClientError as error:

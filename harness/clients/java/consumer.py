@@ -27,9 +27,9 @@ class _Listener:
         self.events: list[tuple[str, list[TopicPartition]]] = []
 
     def _note(self, event: str, partitions: Any) -> None:
-        found = [(str(each.topic()), int(each.partition())) for each in partitions]
-        if found:
-            self.events.append((event, found))
+        named = [(str(each.topic()), int(each.partition())) for each in partitions]
+        if named:
+            self.events.append((event, named))
 
     def onPartitionsAssigned(self, partitions: Any) -> None:
         self._note("assigned", partitions)
@@ -126,25 +126,25 @@ class JavaConsumer:
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         """What the group has committed; {} when it does not answer. Raises ClientError for what will stay."""
         try:
-            found = self.marks(partitions)
+            marks = self.marks(partitions)
         except ClientError as error:
             if error.kind == "retriable":
                 return {}
             raise
-        return {each: None if mark is None else mark.offset for each, mark in found.items()}
+        return {each: None if mark is None else mark.offset for each, mark in marks.items()}
 
     def _positions(self) -> dict[TopicPartition, int]:
         """Where partitions stand of which the poll gave nothing; without those where that is not known yet.
         Raises ClientError for what will not pass, the death of the JVM for one."""
-        found = {}
+        positions = {}
         for each in self._assigned:
             try:
-                found[each] = self._call(partial(self._position, each))
+                positions[each] = self._call(partial(self._position, each))
             except ClientError as error:
                 # Not looked up yet; or lost since, of which the next poll tells.
                 if error.kind != "retriable" and error.code != "_IllegalStateException":
                     raise
-        return found
+        return positions
 
     def _position(self, partition: TopicPartition) -> int:
         limit = self._machine.millis(POSITION_TIMEOUT_S)
@@ -181,8 +181,8 @@ class JavaConsumer:
     def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
         """What the group has committed. Raises ClientError."""
         wanted = {self._partition(each) for each in partitions}
-        found = self._call(lambda: self._consumer.committed(wanted))
-        return {each: self._call(partial(_mark, found, self._partition(each))) for each in partitions}
+        committed = self._call(lambda: self._consumer.committed(wanted))
+        return {each: self._call(partial(_mark, committed, self._partition(each))) for each in partitions}
 
     def end(self, partition: TopicPartition) -> int:
         """Where a partition ends now. Raises ClientError."""
@@ -225,6 +225,6 @@ def _marks_of(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, M
     return {each: Mark(offset) for each, offset in positions.items()}
 
 
-def _mark(found: Any, partition: Any) -> Mark | None:
-    one = found.get(partition)
-    return None if one is None else Mark(int(one.offset()), str(one.metadata()))
+def _mark(committed: Any, partition: Any) -> Mark | None:
+    mark = committed.get(partition)
+    return None if mark is None else Mark(int(mark.offset()), str(mark.metadata()))

@@ -92,10 +92,10 @@ class Machine:
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:
-            found = self._gateway.jvm
+            java_class = self._gateway.jvm
             for part in CLASSES[name].split("."):
-                found = getattr(found, part)
-            self._classes[name] = found
+                java_class = getattr(java_class, part)
+            self._classes[name] = java_class
         return self._classes[name]
 
     def listen(self) -> None:

@@ -48,10 +48,10 @@ class JavaProducer:
             try:
                 metadata = future.get(left_ms, self._machine.TimeUnit.MILLISECONDS)
             except Exception as raised:
-                found = self._machine.converted(raised)
-                if found.code == "_TimeoutException":  # of the future, not of the client
+                error = self._machine.converted(raised)
+                if error.code == "_TimeoutException":  # of the future, not of the client
                     raise ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s") from None
-                delivery.error = found
+                delivery.error = error
             else:
                 offset = int(metadata.offset())
                 delivery.offset = offset if offset >= 0 else None

@@ -35,7 +35,7 @@ def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> 
     deadline = time.monotonic() + timeout_s
     # Each may wait for metadata.
     begun = [_begun(producer, row) if time.monotonic() < deadline else late for row in rows]
-    return [_ended(producer, one, max(0.0, deadline - time.monotonic())) for one in begun]
+    return [_ended(producer, delivery, max(0.0, deadline - time.monotonic())) for delivery in begun]
 
 
 def _begun(producer: JavaProducer, row: Outgoing) -> Delivery | ClientError:
@@ -95,7 +95,7 @@ class JavaSink:
             self._post(rows)
             return
         deliveries = sent(self._producer, rows, self._made.settings.patience_s)
-        wrong = [one.error for one in deliveries if one.error is not None]
+        wrong = [delivery.error for delivery in deliveries if delivery.error is not None]
         if wrong:
             gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
             raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")

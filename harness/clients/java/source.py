@@ -74,7 +74,7 @@ class JavaSource(Member):
 
     # --- Member ---
 
-    def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
+    def _take(self, taken: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         try:
             records = self._consumer.take(timeout_s)
         except ClientError as error:
@@ -83,7 +83,7 @@ class JavaSource(Member):
             raise Failed("fatal", f"poll: {error}") from None
         for record in records:
             value = orjson.loads(record.value or b"")
-            found.setdefault((record.topic, record.partition), []).append((record.offset, value["id"], value["key"]))
+            taken.setdefault((record.topic, record.partition), []).append((record.offset, value["id"], value["key"]))
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
         return self._consumer.marks(partitions)

@@ -72,7 +72,7 @@ class LogRole:
 
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
         """Of each partition: log start, high watermark, last stable offset, log end, and those of `tiers`."""
-        found = []
+        rows = []
         for partition in range(self._partitions):
             offsets = [
                 self._offset(partition, requests.EARLIEST, False),
@@ -81,24 +81,24 @@ class LogRole:
                 self._offset(partition, requests.LATEST, False, requests.DEBUGGING),
             ]
             self._ends[partition] = offsets[3]
-            found.append([*offsets, *(self._tier_offset(partition, what) for what in tiers)])
-        return found
+            rows.append([*offsets, *(self._tier_offset(partition, what) for what in tiers)])
+        return rows
 
     def where(self) -> list[list[Any]]:
         """Of each partition: leader (-1: none), leader epoch, replicas, those in sync."""
-        found = self._link.placed(self._topic).partitions
-        return [list(found.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
+        places = self._link.placed(self._topic).partitions
+        return [list(places.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
 
     def config(self, name: str) -> list[str]:
         """A setting of the topic, as each broker knows it; empty for one that does not answer."""
         request = requests.describe_config(self._topic, name)
-        found = []
+        values = []
         for address in self._link.brokers(self._topic):
             try:
-                found.append(requests.described(self._link.ask(address, requests.DESCRIBE_CONFIGS, request)))
+                values.append(requests.described(self._link.ask(address, requests.DESCRIBE_CONFIGS, request)))
             except OSError:  # a connection of before a restart: the next one is fresh
-                found.append("")
-        return found
+                values.append("")
+        return values
 
     # --- writing ---
 
@@ -115,7 +115,7 @@ class LogRole:
         name = self._id(producer)
         request = requests.init_producer_id(name, TXN_TIMEOUT_MS)
         error, number, epoch = self._link.at_coordinator(
-            name, self._topic, requests.INIT_PRODUCER_ID, request, requests.initialised, lambda found: found[0]
+            name, self._topic, requests.INIT_PRODUCER_ID, request, requests.initialised, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), "no producer id")
@@ -151,7 +151,7 @@ class LogRole:
         name = self._id(producer)
         request = requests.add_partition(name, who.number, who.epoch, self._topic, partition)
         error = self._link.at_coordinator(
-            name, self._topic, requests.ADD_PARTITIONS, request, requests.added, lambda found: found
+            name, self._topic, requests.ADD_PARTITIONS, request, requests.added, lambda answer: answer
         )
         if error:
             raise ClientError(errors.name(error), "the partition was not added to the transaction")
@@ -163,7 +163,7 @@ class LogRole:
         name = self._id(producer) if sent.transactional else None
         request = requests.produce(self._topic, partition, batch, -1, name)
         error, base = self._link.at_leader(
-            self._topic, partition, requests.PRODUCE, request, requests.produced, lambda found: found[0]
+            self._topic, partition, requests.PRODUCE, request, requests.produced, lambda answer: answer[0]
         )
         return _appended(error, base, len(sent.triples), len(batch))
 
@@ -172,7 +172,7 @@ class LogRole:
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
-                    self._topic, partition, api, request, requests.produced, lambda found: found[0], True
+                    self._topic, partition, api, request, requests.produced, lambda answer: answer[0], True
                 )
                 return _appended(error, base, count, size)
             except Uncertain:
@@ -223,7 +223,7 @@ class LogRole:
         who, name = self._identity(producer), self._id(producer)
         request = requests.end_txn(name, who.number, who.epoch, action.f == "commit")
         error = self._link.at_coordinator(
-            name, self._topic, requests.END_TXN, request, requests.ended, lambda found: found
+            name, self._topic, requests.END_TXN, request, requests.ended, lambda answer: answer
         )
         who.known.partitions = set()
         return _value(None) if not error else _failed(error)
@@ -233,7 +233,7 @@ class LogRole:
     def _offset(self, partition: int, at: int, committed: bool, replica: int = requests.CONSUMER) -> int:
         request = requests.list_offsets(self._topic, partition, at, committed, replica)
         error, offset = self._link.at_leader(
-            self._topic, partition, requests.LIST_OFFSETS, request, requests.listed, lambda found: found[0]
+            self._topic, partition, requests.LIST_OFFSETS, request, requests.listed, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), "no offset")
@@ -243,7 +243,7 @@ class LogRole:
         api, at = _OF_TIERS[what]
         request = requests.list_tier_offsets(self._topic, partition, at)
         error, offset = self._link.at_leader(
-            self._topic, partition, api, request, requests.listed_of_tier, lambda found: found[0]
+            self._topic, partition, api, request, requests.listed_of_tier, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), f"no offset: {what}")
@@ -263,25 +263,25 @@ class LogRole:
         committed = action.arg("isolation") == "read_committed"
         partition = action.arg("partition")
         request = requests.fetch(self._topic, partition, at, committed, max_bytes, self._tiered)
-        found = self._link.at_leader(
+        fetched = self._link.at_leader(
             self._topic, action.arg("partition"), requests.FETCH, request, requests.fetched, lambda got: got.error
         )
-        if found.error:
-            return _failed(found.error)
-        batches = list(whole(found.data, self._checked))
+        if fetched.error:
+            return _failed(fetched.error)
+        batches = list(whole(fetched.data, self._checked))
         position = max(at, batches[-1].last + 1) if batches else at
-        return _value([visible(batches, at, found.aborted if committed else ()), position])
+        return _value([visible(batches, at, fetched.aborted if committed else ()), position])
 
     def read_all(self, action: Action, now: int) -> Answer:
         """Fetch from log start until a fetch gives nothing more."""
         at, before = self._offset(action.arg("partition"), requests.EARLIEST, False), -1
         records: list[Any] = []
         while at != before:
-            before, found = at, self._fetch(action, at, FETCH_BYTES)
-            if found["error"]:
-                return found
-            records += found["value"][0]
-            at = found["value"][1]
+            before, answer = at, self._fetch(action, at, FETCH_BYTES)
+            if answer["error"]:
+                return answer
+            records += answer["value"][0]
+            at = answer["value"][1]
         return _value([records, at])
 
     def delete_records(self, action: Action, now: int) -> Answer:
@@ -292,7 +292,7 @@ class LogRole:
             requests.DELETE_RECORDS,
             request,
             requests.deleted,
-            lambda found: found[0],
+            lambda answer: answer[0],
         )
         return _failed(error) if error else _value(start)
 

@@ -58,7 +58,7 @@ class SimulatedLog:
 
     def within_batch(self, partition: int, offset: int) -> bool:
         """Whether a batch of the local log begins before the offset and ends at it or behind."""
-        return any(one.base < offset <= one.last for one in self._partitions[partition].batches())
+        return any(batch.base < offset <= batch.last for batch in self._partitions[partition].batches())
 
     @property
     def settings(self) -> LogSettings:
@@ -240,7 +240,7 @@ class SimulatedLog:
         """A batch that is lost is not one to send again: it would be appended, and rightly."""
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):
-                producer.sent[partition] = [one for one in sent if one.end <= cut]
+                producer.sent[partition] = [batch for batch in sent if batch.end <= cut]
 
 
 def _answered(result: Any) -> Outcome:
