@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from checker.disk import checkpoints, folders, indexes, snapshots
+from checker.disk import checkpoints, data_folder, indexes, snapshots
 from checker.disk.checkpoints import Epoch
-from checker.disk.folders import Replica, Segment
+from checker.disk.data_folder import Replica, Segment
 from harness.protocol.flaws import Flaw
 from harness.protocol.record_batch import Batch
 
@@ -102,7 +102,7 @@ def _first_wrong(
 def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -> tuple[bytes | None, str]:
     path = segment.beside(kind)
     name = replica.named(path)
-    content = folders.small(path)
+    content = data_folder.small(path)
     if content is None:
         found.append(Flaw(name, None, "there is none, or it is far too large"))
     return content, name
@@ -112,7 +112,7 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
     """What is wrong with the transaction index of a segment; aborted: (producer, first, marker)."""
     path = segment.beside(".txnindex")
     name = replica.named(path)
-    content = folders.small(path)
+    content = data_folder.small(path)
     entries, flaws = indexes.transaction_index(content or b"", name)
     known = {(entry.producer_id, entry.first, entry.last) for entry in entries}
     missing = [one for one in aborted if one not in known]
@@ -136,7 +136,7 @@ class Snapshots:
         self._files: list[tuple[int, str]] = []
         for offset, path in replica.others(SNAPSHOT) if replica.folder.is_dir() else ():
             name = replica.named(path)
-            producers, flaws = snapshots.snapshot(folders.small(path) or b"", name)
+            producers, flaws = snapshots.snapshot(data_folder.small(path) or b"", name)
             self._files.append((offset, name))
             self._flaws += flaws
             self._found += [(offset, name, producer) for producer in producers]
@@ -167,7 +167,7 @@ class Snapshots:
 def told_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
     """What the leader-epoch-checkpoint says."""
     path = replica.folder / checkpoints.EPOCHS
-    content = folders.small(path)
+    content = data_folder.small(path)
     return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
 
 
@@ -180,5 +180,5 @@ def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
 def partition_flaws(replica: Replica) -> list[Flaw]:
     """What is wrong with partition.metadata."""
     path = replica.folder / checkpoints.PARTITION
-    content = folders.small(path)
+    content = data_folder.small(path)
     return [] if content is None else list(checkpoints.properties(content, replica.named(path))[1])

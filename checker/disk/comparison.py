@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checker.disk import folders, walk
+from checker.disk import data_folder, replica_batches
 from checker.disk.survey import Survey, survey
 from harness.protocol import records
 from harness.protocol.flaws import Flaw, Unreadable
@@ -124,11 +124,11 @@ def _first_difference(
     compacted: bool,
     mark: int | None,
 ) -> Difference | None:
-    mine, other = (folders.replica(nodes[each.node], each.topic, each.partition) for each in (one, best))
+    mine, other = (data_folder.replica(nodes[each.node], each.topic, each.partition) for each in (one, best))
     if mine is None or other is None or begin >= end:
         return None
     rows = _records if compacted else _batches
-    left, right = rows(walk.held(mine, begin, end)), rows(walk.held(other, begin, end))
+    left, right = rows(replica_batches.between(mine, begin, end)), rows(replica_batches.between(other, begin, end))
     found = _merged(left, right, begin, end, both=compacted)
     if found is None:
         return None

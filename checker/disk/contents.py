@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import folders, walk
-from checker.disk.folders import Replica
+from checker.disk import data_folder, replica_batches
+from checker.disk.data_folder import Replica
 from checker.disk.transactions import Transactions
 from harness.protocol import records
 from harness.protocol.flaws import Unreadable
@@ -60,7 +60,7 @@ def read(replica: Replica, decode: Decode) -> Contents:
     found, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
     for one in replica.segments:
-        for batch in walk.segment(replica, one):
+        for batch in replica_batches.of_segment(replica, one):
             if not isinstance(batch, Batch):
                 continue
             if not batch.sound:
@@ -112,7 +112,7 @@ class Seen:
 
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
     """Where some values are, in the log that counts and in what was set aside: (value, where)."""
-    for one, batch in walk.sound(replica, (*replica.segments, *replica.aside)):
+    for one, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:
             continue
         try:
@@ -127,5 +127,5 @@ def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -
 
 def replicas(nodes: Mapping[str, Path], topic: str, partition: int) -> dict[str, Replica]:
     """The replicas that there are, by node."""
-    found = {node: folders.replica(data, topic, partition) for node, data in nodes.items()}
+    found = {node: data_folder.replica(data, topic, partition) for node, data in nodes.items()}
     return {node: one for node, one in found.items() if one is not None}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import agreement, checkpoints, folders, walk
+from checker.disk import agreement, checkpoints, data_folder, replica_batches
 from checker.disk.agreement import Places
 from checker.disk.checkpoints import Epoch
-from checker.disk.folders import Replica
+from checker.disk.data_folder import Replica
 from checker.disk.transactions import Transactions
 from harness.protocol import compression as codecs
 from harness.protocol import records
@@ -77,7 +77,7 @@ def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True)
 
     deep  decode records too, rather than the heads of batches only
     """
-    found = folders.replica(data, topic, partition)
+    found = data_folder.replica(data, topic, partition)
     if found is None:
         return None
     return _Surveyor(node, data, found, deep).read()
@@ -92,7 +92,7 @@ class _Surveyor:
         at = (replica.topic, replica.partition)
         told: dict[str, int | None] = {}
         for name in checkpoints.OF_OFFSETS:
-            offsets, flaws = folders.checkpoint(data, name)
+            offsets, flaws = data_folder.checkpoint(data, name)
             self._flaws.add(*flaws)
             told[name] = offsets.get(at)
         self._high_watermark = told[checkpoints.HIGH_WATERMARKS]
@@ -139,10 +139,10 @@ class _Surveyor:
             len(self._transactions.open), tuple(flaws.found), flaws.more,
         )  # fmt: skip
 
-    def _segment(self, one: folders.Segment, after: int | None) -> None:
+    def _segment(self, one: data_folder.Segment, after: int | None) -> None:
         name = self._replica.named(one.log)
         places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, one.base
-        for found in walk.segment(self._replica, one):
+        for found in replica_batches.of_segment(self._replica, one):
             if isinstance(found, Flaw):
                 self._flaws.add(found)
                 broken = True

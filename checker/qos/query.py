@@ -1,7 +1,8 @@
 """The comparison while it goes on: a streaming query whose batches keep the store, and its end.
 
-Batches are Spark's: offsets, checkpoint and order. What a batch does is in `step` and `book`. A broker that
-does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s` says.
+Batches are Spark's: offsets, checkpoint and order. What a batch does is in `spark_batch` and `window_state`. A
+broker that does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s`
+says.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 
-from checker.qos import batch as step
-from checker.qos import losses, source
+from checker.qos import losses, source, spark_batch
+from checker.qos.checkpoint_store import Store
 from checker.qos.settings import Settings
-from checker.qos.store import Store
-from checker.qos.windows import END, UNKNOWN_MS, Book, Window, heard, settled
+from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
@@ -188,17 +188,17 @@ class Live:
         if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
             before = replace(before, read_ms=UNKNOWN_MS, hold_ms=0)
         watch = Observation()
-        new = step.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
+        new = spark_batch.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
         path = self._store.begin(batch)
         spark = rows.sparkSession  # the query's own: an observation hears only what runs in its session
         kept = self._ids(spark, old.batch)
         if old.edge_ms > old.cleared_ms:
-            kept = step.remembered(kept, old.edge_ms)
-        step.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
-        seen = step.seen(watch.get)
+            kept = spark_batch.remembered(kept, old.edge_ms)
+        spark_batch.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
+        seen = spark_batch.seen(watch.get)
         lost, resets = self._lost(rows, batch)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
-        book, told = self._judge(spark.read.schema(step.IDS).parquet(path), book)
+        book, told = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
         self._store.finish(book, [one.line(batch) for one in told])
         self.book, self._first_ms = book, self._first_ms or now_ms
         for one in told:
@@ -211,15 +211,15 @@ class Live:
 
     def _ids(self, spark: Any, batch: int) -> DataFrame:
         if batch < 0:
-            return step.nothing(spark)
-        found: DataFrame = spark.read.schema(step.IDS).parquet(self._store.ids(batch))
+            return spark_batch.nothing(spark)
+        found: DataFrame = spark.read.schema(spark_batch.IDS).parquet(self._store.ids(batch))
         return found
 
     def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[Told]]:
-        judged = step.judged(ids, book, self.settings)
-        book, windows = settled(book, step.windows(judged), self.settings)
+        judged = spark_batch.judged(ids, book, self.settings)
+        book, windows = settled(book, spark_batch.windows(judged), self.settings)
         wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
-        found = step.examples(judged, wrong, EXAMPLES) if wrong else []
+        found = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
             Told(one, tuple(example for example in found if example["window"] == one.start_ms)) for one in windows
         ]

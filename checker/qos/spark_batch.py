@@ -15,7 +15,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from checker.qos.settings import PARTS_MAX, Settings
-from checker.qos.windows import Book, Seen, Window
+from checker.qos.window_state import Book, Seen, Window
 
 IDS: Final = "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"
 _KEYS: Final = ("id", "part")

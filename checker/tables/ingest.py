@@ -29,11 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.tables import schema
-from checker.tables.builder import Builder
 from checker.tables.coding import Coder
 from checker.tables.columns import Small
 from checker.tables.progress import Counted
 from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
+from checker.tables.table_builder import Builder
 from harness.model import codec
 from harness.model.errors import BadHistory, Missing
 from harness.model.op import Op

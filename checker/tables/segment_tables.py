@@ -18,9 +18,9 @@ import orjson
 import pyarrow.parquet as pq
 
 from checker.tables import ingest, schema
-from checker.tables.builder import LIMIT, Builder
 from checker.tables.coding import Coder
 from checker.tables.read_history import Notes, rarely_collecting, read_files
+from checker.tables.table_builder import LIMIT, Builder
 
 FOLDER: Final = ".segments"
 RECORD: Final = "record.json"

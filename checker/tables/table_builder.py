@@ -17,7 +17,7 @@ import pyarrow as pa
 from checker.tables import schema
 from checker.tables.coding import BASE, EMPTY, Coder, text_of
 from checker.tables.read_history import Line
-from checker.tables.rows import Held
+from checker.tables.row_buffers import RowBuffers
 from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
 from harness.model.edn import ops
 from harness.model.errors import BadHistory
@@ -66,7 +66,7 @@ class Builder:
         self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
         self.retired: dict[int, int] = {}
         self.doubts: dict[str, str] = {}
-        self.held = Held()
+        self.held = RowBuffers()
 
     @property
     def rows(self) -> int:
@@ -301,5 +301,5 @@ class Builder:
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""
-        held, self.held = self.held, Held()
+        held, self.held = self.held, RowBuffers()
         return held.tables(self.coder)

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker.disk import causes, contents, folders, truncations
+from checker.disk import causes, contents, data_folder, truncations
 from checker.disk.causes import Finding, Log, Read, Sent
-from checker.disk.replicas import Comparison, compare
+from checker.disk.comparison import Comparison, compare
 from checker.disk.truncations import Truncation
-from checker.tables import ingest, join_segments, load
+from checker.tables import ingest, join_segments, read_tables
 from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
@@ -26,7 +26,7 @@ from harness.model.errors import BadInput
 from harness.plan import test_plan as plans
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
-from harness.stored.kept_data import FOLDER
+from harness.stored.broker_data import FOLDER
 
 SERVER_LOG: Final = "server.log"
 _Partition = tuple[str, int]
@@ -56,11 +56,11 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     topic  that one only; empty for all, of a run: for its own
     """
     run = place if is_run(place) else None
-    nodes = folders.nodes(place / FOLDER if run else place)
+    nodes = data_folder.nodes(place / FOLDER if run else place)
     if not nodes:
         raise BadInput(_nothing(place, run))
     plan = plans.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
-    named = sorted({one for data in nodes.values() for one in folders.partitions(data)})
+    named = sorted({one for data in nodes.values() for one in data_folder.partitions(data)})
     wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
     if not wanted:
         there = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
@@ -106,7 +106,7 @@ def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Se
 
 @lru_cache(maxsize=4)  # the keys of a bucket come one after another
 def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
-    return load.bucket_columns(folder, kind, bucket, *names)
+    return read_tables.bucket_columns(folder, kind, bucket, *names)
 
 
 class _History:
@@ -119,7 +119,7 @@ class _History:
         self._bucket: dict[int, int] = {}
         self.keys: list[int] = []
         for bucket in range(meta["buckets"]):
-            keys = load.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
+            keys = read_tables.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
             for key in np.unique(keys).tolist():
                 if 0 <= key < BASE:
                     self._bucket[key] = bucket

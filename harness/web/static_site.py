@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput, Missing
-from harness.web import files, past_results, paths, run_query
+from harness.web import past_results, paths, run_files, run_query
 from harness.web.run_rows import Row
 from harness.web.views import STATIC, UP, Views
 
@@ -72,12 +72,12 @@ def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
     _write(target / "index.html", views.run(folder, rows))
     _write(target / "files.html", views.files(folder))
     _write(target / "compare.html", _or_why(views, lambda: views.since(folder, rows), UP * 2))
-    page = _or_why(views, lambda: files.report(folder).encode(errors="backslashreplace"), UP * 3)
-    for file in files.walk(folder):
+    page = _or_why(views, lambda: run_files.report(folder).encode(errors="backslashreplace"), UP * 3)
+    for file in run_files.walk(folder):
         path = paths.inside(folder, file.names)
-        if path is None or file.names == files.REPORT:
+        if path is None or file.names == run_files.REPORT:
             continue
-        names = files.exported(folder, file.names)
+        names = run_files.exported(folder, file.names)
         if len(names[-1].encode(errors="surrogateescape")) > NAMES_MAX:
             continue
         copy = target.joinpath("files", *names)

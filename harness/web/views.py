@@ -12,8 +12,8 @@ from harness.report.page import settings as settings_of
 from harness.report.text import compare as comparing
 from harness.report.text import summary
 from harness.stored import damaged, listing
-from harness.web import drawings, files, past_results, paths, rendering, run_query
-from harness.web.live import Reading, Watches
+from harness.web import drawings, past_results, paths, rendering, run_files, run_query
+from harness.web.live_run import Reading, Watches
 from harness.web.past_results import Done, Past
 from harness.web.run_rows import GOING, Catalogue, Row
 
@@ -73,7 +73,7 @@ class Views:
         return self._render(
             "run.html.j2", UP * 2, here="run", title=row.id, row=row, said=self._said(folder),
             settings=_settings(plan), command=settings_of.command(plan, str(folder)),
-            plots=files.plots(folder), parts=self._parts(folder), previous=previous.id if previous else None,
+            plots=run_files.plots(folder), parts=self._parts(folder), previous=previous.id if previous else None,
             live=_live(reading, plan) if reading is not None else None, going=going,
             refresh=REFRESH_S if going and not still else 0,
         )  # fmt: skip
@@ -99,15 +99,15 @@ class Views:
             *((f"log of {node}", ("logs", node, "server.log")) for node in _nodes(folder)),
         ]  # fmt: skip
         return [
-            (what, files.link(folder, names, self.static))
+            (what, run_files.link(folder, names, self.static))
             for what, names in known
             if paths.inside(folder, names) is not None
         ]
 
     def files(self, folder: Path) -> bytes:
         """The files of a run."""
-        found, more = files.listed(folder)
-        rows = [("/".join(one.names), files.link(folder, one.names, self.static), one.size) for one in found]
+        found, more = run_files.listed(folder)
+        rows = [("/".join(one.names), run_files.link(folder, one.names, self.static), one.size) for one in found]
         return self._render("files.html.j2", UP * 2, here="run", title=folder.name, files=rows, more=more)
 
     # --- comparing ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.web import files, paths
+from harness.web import paths, run_files
 
 EARLIEST, LATEST = 315_532_800, 4_354_819_198  # what an archive can say of times: 1980 to 2107
 PIECE: Final = 1 << 18
@@ -48,7 +48,7 @@ def write(folder: Path, out: Out) -> None:
     top = name_of((folder.name,))
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]
-        for file in files.walk(folder):
+        for file in run_files.walk(folder):
             path = paths.inside(folder, file.names)
             name = name_of(file.names)
             while name.casefold() in taken:

@@ -15,7 +15,7 @@ from harness.model.op import OK, Op
 from harness.model.options import CheckOptions, Settings
 from harness.report.page import draw
 from harness.sim.queue.run import simulate
-from harness.web import export
+from harness.web import static_site
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
@@ -180,7 +180,7 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
             f"<svg xmlns='http://www.w3.org/2000/svg' onload='window.hit=1;alert(1)'>{HIT}</svg>"
             if name.endswith("svg") else f"<!doctype html><title>x</title>{HIT}"
         )  # fmt: skip
-    export.export(runs, tmp_path / "site", print)
+    static_site.export(runs, tmp_path / "site", print)
     with serving(runs) as served:
         here = f"http://127.0.0.1:{served.port}/"
         site = (tmp_path / "site").as_uri()
@@ -216,7 +216,7 @@ def test_an_export_opens_from_disk(browser: Any, tmp_path: Path) -> None:
     many.many(runs, 30)
     lossy(runs, BEFORE, "all", False)
     lossy(runs, LOST, "1", True)
-    export.export(runs, tmp_path / "site", print)
+    static_site.export(runs, tmp_path / "site", print)
     with watched(browser, (tmp_path / "site").as_uri()) as one:
         page = one.page
         page.goto((tmp_path / "site" / "index.html").as_uri())

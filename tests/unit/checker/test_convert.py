@@ -11,7 +11,7 @@ import pytest
 
 from checker import convert
 from checker.check import check_plain
-from checker.tables import export, ingest, progress
+from checker.tables import ingest, parquet_folder, progress
 from checker.tables.read_history import Notes
 from harness.model import codec
 from harness.model.edn import ops as edn_ops
@@ -156,7 +156,7 @@ def test_a_torn_last_line_is_left_out_and_noted(tmp_path: Path) -> None:
 
 
 def _tables(folder: Path) -> Path:
-    export.write(JEPSEN[20], folder)
+    parquet_folder.write(JEPSEN[20], folder)
     return folder
 
 
@@ -194,7 +194,7 @@ DAMAGE: dict[str, tuple[Any, str]] = {
 def test_damaged_tables_are_refused(tmp_path: Path, name: str) -> None:
     damage, message = DAMAGE[name]
     folder = _tables(tmp_path / "tables")
-    assert export.is_tables(folder)
+    assert parquet_folder.is_tables(folder)
     damage(folder)
     with pytest.raises(BadHistory, match=message) as raised:
         check_plain(folder, CheckOptions())

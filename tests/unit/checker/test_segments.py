@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checker.check import check_plain
-from checker.tables import ingest, join_segments, load, schema, segment_tables
+from checker.tables import ingest, join_segments, read_tables, schema, segment_tables
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
@@ -54,7 +54,7 @@ def _without_completion(lines: list[dict[str, Any]], index: int) -> None:
 
 
 def _ops(folder: Path) -> pa.Table:
-    parts = load.ops_columns(folder, *schema.OPS.names)
+    parts = read_tables.ops_columns(folder, *schema.OPS.names)
     return pa.concat_tables([part.cast(schema.OPS) for part in parts])
 
 
@@ -63,7 +63,7 @@ def _rows(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"ops": _ops(folder).to_pylist()}
     for kind, form in schema.SPREAD.items():
         for bucket in range(BUCKETS):
-            table = load.bucket_columns(folder, kind, bucket, *form.names)
+            table = read_tables.bucket_columns(folder, kind, bucket, *form.names)
             found[f"{kind} {bucket}"] = table.to_pylist()
     for kind in schema.SMALL:
         found[kind] = pq.ParquetFile(folder / f"{kind}.parquet").read().to_pylist()
@@ -87,7 +87,7 @@ def _both(run: Path, rolled: int = 0) -> None:
     assert join_segments.in_pieces(files, run / "tables", BUCKETS, found, lambda text: None, None) is not None
     assert _meta(run / "tables") == _meta(run / "one")
     assert _rows(run / "tables") == _rows(run / "one")
-    assert load.texts(run / "tables") == load.texts(run / "one")
+    assert read_tables.texts(run / "tables") == read_tables.texts(run / "one")
     assert not (run / "tables" / segment_tables.FOLDER).exists()
 
 

@@ -21,7 +21,7 @@ from harness.model import codec
 from harness.model.errors import BadInput
 from harness.model.op import OK, Op
 from harness.store import OWNER
-from harness.web import export, live, past_results, run_query, zip_archive
+from harness.web import live_run, past_results, run_query, static_site, zip_archive
 from harness.web.run_rows import Catalogue
 from harness.web.site import Site
 from tests.unit.report.folders import judged, recorded
@@ -210,7 +210,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     (folder / "history" / "00001.jsonl").write_bytes(b'{"schema":1}\n' + line)
     assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 3
 
-    by_pieces = live.Watch(folder)
+    by_pieces = live_run.Watch(folder)
     for _ in range(10_000):
         if by_pieces.read(1000).whole:
             break
@@ -266,7 +266,7 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
         assert "not JSON" in served.get("/runs/torn/index.html").text
         assert "was not judged" in served.get("/runs/only-plan/index.html").text
         assert served.log == []
-    assert export.export(runs, tmp_path / "site", print) == len(contents) + 2
+    assert static_site.export(runs, tmp_path / "site", print) == len(contents) + 2
 
 
 def file_names(texts: tuple[str, ...]) -> list[str]:
@@ -332,7 +332,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
             assert not re.search(r'[\\:<>"|?*\x00-\x1f]|(^|/)\.\.?(/|$)', name) and not name.startswith("/")
         assert served.log == []
     site = tmp_path / "site"
-    assert export.export(runs, site, print) == len(texts) + 1
+    assert static_site.export(runs, site, print) == len(texts) + 1
     for path in site.rglob("*.html"):
         if path.name != "report.html":
             shown(path.read_text())
@@ -357,7 +357,7 @@ def test_a_static_site_links_to_its_own_files(tmp_path: Path) -> None:
         many.make(runs, f"run-{number}", number)
     many.experiment(runs, "a", "2026-03-01T00:00:00Z", 1, 1, ["run-1"])
     judged(recorded(runs, "judged", []))
-    export.export(runs, tmp_path / "site", print)
+    static_site.export(runs, tmp_path / "site", print)
     checked = 0
     for page in (tmp_path / "site").rglob("*.html"):
         if page.parent.name == "files":

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from harness.report.page import draw
-from harness.web import export
 from harness.web import paths as places
+from harness.web import static_site
 from harness.web.run_rows import Catalogue
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
@@ -182,7 +182,7 @@ def test_an_export_has_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
     (folder / "evil.svg").write_text("<svg onload=alert(1) />")
     (folder / "page").write_text("<script>alert(1)</script>")
     site = tmp_path / "site"
-    assert export.export(runs, site, print) == 1
+    assert static_site.export(runs, site, print) == 1
     files = [path for path in site.rglob("*") if not path.is_dir()]
     assert len(files) > 15
     for path in files:
@@ -209,7 +209,7 @@ def test_a_run_whose_own_files_are_elsewhere_is_not_shown(tmp_path: Path, name: 
     if path.exists():
         path.rename(tmp_path / "away")
     path.symlink_to(elsewhere / name if (elsewhere / name).exists() else elsewhere)
-    export.export(tmp_path / "runs", tmp_path / "site", print)
+    static_site.export(tmp_path / "runs", tmp_path / "site", print)
     assert [row.verdict for row in Catalogue(tmp_path / "runs").rows()] == ["unreadable"]
     with serving(tmp_path / "runs") as served:
         for page in ("index.html", "files.html", "run.zip", "files/report.html", "files/plan.yaml"):
@@ -228,7 +228,7 @@ def test_the_page_of_a_run_is_one_that_this_version_would_write(tmp_path: Path) 
             reply = served.get(f"/runs/{RUN}/files/report.html")
             assert reply.status == 200 and b"alert(1)" not in reply.body and SECRET not in reply.body
             assert RUN in reply.text
-        export.export(tmp_path / "runs", tmp_path / "site", print)
+        static_site.export(tmp_path / "runs", tmp_path / "site", print)
         assert b"alert(1)" not in kept.read_bytes() and SECRET not in kept.read_bytes()
         page = draw.draw(folder).read_bytes()
         reply = served.get(f"/runs/{RUN}/files/report.html")

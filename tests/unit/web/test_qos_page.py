@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.web.qos import QosSite, Shown
+from harness.web.qos_page import QosSite, Shown
 
 ROW = {
     "window": "2026-01-01 00:00:00", "state": "bad", "in": 1200, "out": 1199, "missing": 1, "duplicate": 0,

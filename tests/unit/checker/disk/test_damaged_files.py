@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.disk import checkpoints, contents, folders, indexes, snapshots
-from checker.disk.replicas import Comparison, compare
+from checker.disk import checkpoints, contents, data_folder, indexes, snapshots
+from checker.disk.comparison import Comparison, compare
 from checker.disk.survey import survey
 from harness.protocol import record_batch, records
 from harness.protocol.flaws import Unreadable
@@ -42,7 +42,7 @@ def changed(path: Path, change: Callable[[bytearray], object]) -> None:
 
 
 def log(data: Path, topic: str, place: int, node: str = "n2") -> Path:
-    found = folders.replica(data / node, topic, 0)
+    found = data_folder.replica(data / node, topic, 0)
     assert found is not None
     return found.segments[place].log
 
@@ -269,7 +269,7 @@ def test_no_folder_makes_a_survey_raise(
     for path in draw.sample(files, 3):
         path.write_bytes(damaged(path.read_bytes(), changes))
     found = survey("n3", at, topic, 0)
-    replica = folders.replica(at, topic, 0)
+    replica = data_folder.replica(at, topic, 0)
     assert found is not None and replica is not None and len(found.flaws) <= 100
     contents.read(replica, lambda value: len(value or b""))
     compare({"n1": pristine / "n1", "n3": at}, topic, 0)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checker.disk import checkpoints, contents, folders, indexes, snapshots
-from checker.disk.replicas import compare
+from checker.disk import checkpoints, contents, data_folder, indexes, snapshots
+from checker.disk.comparison import compare
 from harness.protocol import compression, record_batch, records
 from harness.protocol.record_batch import Batch
 from tests.unit.checker.disk.real import NODES, VERSIONS, dumped, unpacked
@@ -123,9 +123,9 @@ def test_snapshots_are_those_of_the_dump(version: str, data: Path) -> None:
 
 
 def test_replicas_are_whole_and_the_same(data: Path) -> None:
-    nodes = folders.nodes(data)
+    nodes = data_folder.nodes(data)
     assert tuple(nodes) == NODES
-    assert folders.partitions(nodes["n1"]) == PARTITIONS
+    assert data_folder.partitions(nodes["n1"]) == PARTITIONS
     found = {topic: compare(nodes, topic, partition) for topic, partition in PARTITIONS}
     for one in found.values():
         assert one.same and one.flaws == () and one.differences == () and one.absent == ()
@@ -138,7 +138,7 @@ def test_replicas_are_whole_and_the_same(data: Path) -> None:
 
 
 def test_what_transactions_came_to(data: Path) -> None:
-    replica = folders.replica(data / "n1", "txn", 0)
+    replica = data_folder.replica(data / "n1", "txn", 0)
     assert replica is not None
     held = contents.read(replica, lambda value: len(value or b""))
     outcomes = Counter(contents.OUTCOMES[outcome] for outcome in held.outcomes)
@@ -146,11 +146,11 @@ def test_what_transactions_came_to(data: Path) -> None:
 
 
 def test_files_of_the_node(data: Path) -> None:
-    assert folders.told(data / "n1")["node.id"] == "1"
+    assert data_folder.properties(data / "n1")["node.id"] == "1"
     assert [(data / node / checkpoints.CLEAN).exists() for node in NODES] == [True, True, False]
-    marks, flaws = folders.checkpoint(data / "n2", checkpoints.HIGH_WATERMARKS)
+    marks, flaws = data_folder.checkpoint(data / "n2", checkpoints.HIGH_WATERMARKS)
     assert flaws == () and marks["codecs", 0] == 50
-    starts, _ = folders.checkpoint(data / "n2", checkpoints.LOG_STARTS)
+    starts, _ = data_folder.checkpoint(data / "n2", checkpoints.LOG_STARTS)
     assert starts["short", 0] == 12
     content = (data / "n1" / "txn-0" / checkpoints.PARTITION).read_bytes()
     told, flaws = checkpoints.properties(content, "")

@@ -7,35 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from checker.qos import losses, settings, store
+from checker.qos import checkpoint_store, losses, settings
 from checker.qos.settings import Settings
-from checker.qos.windows import Book
+from checker.qos.window_state import Book
 from harness.model.errors import BadInput
 from harness.model.transforms import TRANSFORMS
 
 ASKED = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
 
 
-def finish(held: store.Store, batch: int) -> None:
+def finish(held: checkpoint_store.Store, batch: int) -> None:
     held.begin(batch)
     held.finish(Book(batch=batch), [{"batch": batch, "start_ms": batch}])
 
 
 def lines(folder: Path) -> list[int]:
-    return [json.loads(line)["batch"] for line in (folder / store.WINDOWS).read_text().splitlines()]
+    return [json.loads(line)["batch"] for line in (folder / checkpoint_store.WINDOWS).read_text().splitlines()]
 
 
 def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
+    held = checkpoint_store.opened(tmp_path / "c", ASKED)
     for batch in range(4):
         finish(held, batch)
     # Killed in the next one: its lines are there, its folder is not; one line is torn.
     held.begin(4)
     held.tell([{"batch": 4}])
-    with (held.folder / store.WINDOWS).open("a") as file:
+    with (held.folder / checkpoint_store.WINDOWS).open("a") as file:
         file.write('{"batch": 4, "sta')
     held.close()
-    again = store.opened(tmp_path / "c", ASKED)
+    again = checkpoint_store.opened(tmp_path / "c", ASKED)
     assert again.book().batch == 3
     assert lines(again.folder) == [0, 1, 2, 3]
     finish(again, 4)
@@ -45,25 +45,25 @@ def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
+    held = checkpoint_store.opened(tmp_path / "c", ASKED)
     with pytest.raises(BadInput, match="another process uses it"):
-        store.opened(tmp_path / "c", ASKED)
+        checkpoint_store.opened(tmp_path / "c", ASKED)
     held.close()
     other = Settings(("t",), ("v",), "localhost:2", window_ms=60_000, padding_ms=30_000)
     with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is \["v"\]'):
-        store.opened(tmp_path / "c", other)
+        checkpoint_store.opened(tmp_path / "c", other)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "precious.txt").touch()
     with pytest.raises(BadInput, match="no checkpoint"):
-        store.opened(tmp_path / "d", ASKED)
+        checkpoint_store.opened(tmp_path / "d", ASKED)
     (tmp_path / "c" / "spark" / "commits").mkdir(parents=True)
     (tmp_path / "c" / "spark" / "commits" / "0").touch()
     with pytest.raises(BadInput, match="state is gone"):
-        store.opened(tmp_path / "c", ASKED)
+        checkpoint_store.opened(tmp_path / "c", ASKED)
 
 
 def test_offsets_are_those_of_the_topics(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
+    held = checkpoint_store.opened(tmp_path / "c", ASKED)
     assert held.offsets(0) is None
     path = tmp_path / "c" / "spark" / "offsets"
     path.mkdir(parents=True)
