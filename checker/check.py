@@ -74,8 +74,8 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
     try:
         return judge(parquet_folder.source(folder, spark), options)
     except ingest.DamagedTables as error:
-        said = str(error).removesuffix("; remove the folder and check again")
-        raise BadHistory(f"{said}; {parquet_folder.AGAIN}") from None
+        message = str(error).removesuffix("; remove the folder and check again")
+        raise BadHistory(f"{message}; {parquet_folder.AGAIN}") from None
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
@@ -122,14 +122,14 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
         noted = replace(source, noted=_run_folder(Path(path)))
         return [(path, to_data(judge(noted, each))) for each in options]
     except HarnessError as error:
-        said: dict[str, Any] = {"error": str(error), "exit_code": error.exit_code}
+        failure: dict[str, Any] = {"error": str(error), "exit_code": error.exit_code}
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        said = {
+        failure = {
             "error": f"{path}: the checker crashed: {type(error).__name__}: {first}",
             "exit_code": EXIT_CRASH,
         }
-    return [(path, said)] * len(options)
+    return [(path, failure)] * len(options)
 
 
 def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:

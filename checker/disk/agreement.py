@@ -83,9 +83,15 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
 
 
 def _first_wrong(
-    name: str, good: Flags, index: indexes.Index, size: int, what: tuple[str, str], left: Flags,
-    segment: Segment, written: bool,
-) -> list[Flaw]:  # fmt: skip
+    name: str,
+    good: Flags,
+    index: indexes.Index,
+    size: int,
+    what: tuple[str, str],
+    left: Flags,
+    segment: Segment,
+    written: bool,
+) -> list[Flaw]:
     """left: which entries may be left from before a truncation, going by their size."""
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)
@@ -153,10 +159,12 @@ class Snapshots:
         for offset, name in self._files:
             if offset > end:
                 found.append(Flaw(name, None, f"it is of offset {offset}, and the log ends at {end}"))
-        for _, name, told in self._found:
-            seen = self._batches.get(told.last_offset)
-            if seen is not None and not compacted and seen != (told.id, told.last_sequence):
-                what = f"producer {told.id} wrote sequence number {told.last_sequence} at {told.last_offset}"
+        for _, name, producer in self._found:
+            seen = self._batches.get(producer.last_offset)
+            if seen is not None and not compacted and seen != (producer.id, producer.last_sequence):
+                what = (
+                    f"producer {producer.id} wrote sequence number {producer.last_sequence} at {producer.last_offset}"
+                )
                 found.append(Flaw(name, None, f"{what}; the log has number {seen[1]} of producer {seen[0]}"))
         return found
 
@@ -164,7 +172,7 @@ class Snapshots:
 # --- leader epochs --------------------------------------------------------------------------------------
 
 
-def told_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
+def checkpoint_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
     """What the leader-epoch-checkpoint says."""
     path = replica.folder / checkpoints.EPOCHS
     content = data_folder.small(path)

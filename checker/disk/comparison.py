@@ -88,15 +88,15 @@ def compare(
     deep            decode the records of every batch too, rather than heads and checksums only
     """
     found = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
-    there = {node: one for node, one in found.items() if one is not None}
+    surveys = {node: one for node, one in found.items() if one is not None}
     absent = tuple(node for node, one in found.items() if one is None)
-    if not there:
+    if not surveys:
         return Comparison(topic, partition, {}, absent, "", high_watermark, (0, 0), (), {})
-    known = [high_watermark, *(one.high_watermark for one in there.values())]
+    known = [high_watermark, *(one.high_watermark for one in surveys.values())]
     mark = max((offset for offset in known if offset is not None), default=None)
-    best = max(there.values(), key=lambda one: (_last_epoch(one), one.end, -one.unsound))
+    best = max(surveys.values(), key=lambda one: (_last_epoch(one), one.end, -one.unsound))
     differences, spans = [], []
-    for node, one in there.items():
+    for node, one in surveys.items():
         if node == best.node:
             continue
         begin, end = max(one.log_start, best.log_start), min(one.end, best.end)
@@ -106,9 +106,9 @@ def compare(
         difference = _first_difference(nodes, one, best, begin, end, compacted, mark)
         if difference is not None:
             differences.append(difference)
-    behind = {} if mark is None else {node: one.end for node, one in there.items() if one.end < mark}
+    behind = {} if mark is None else {node: one.end for node, one in surveys.items() if one.end < mark}
     span = (min(b for b, _ in spans), max(e for _, e in spans)) if spans else (best.end, best.end)
-    return Comparison(topic, partition, there, absent, best.node, mark, span, tuple(differences), behind)
+    return Comparison(topic, partition, surveys, absent, best.node, mark, span, tuple(differences), behind)
 
 
 def _last_epoch(one: Survey) -> int:
@@ -141,13 +141,13 @@ def _first_difference(
 _Row = tuple[int, int, Any, str]
 
 
-def _batches(held: Iterator[Batch]) -> Iterator[_Row]:
-    for batch in held:
+def _batches(batches: Iterator[Batch]) -> Iterator[_Row]:
+    for batch in batches:
         yield batch.base, batch.last, batch.content, _described(batch)
 
 
-def _records(held: Iterator[Batch]) -> Iterator[_Row]:
-    for batch in held:
+def _records(batches: Iterator[Batch]) -> Iterator[_Row]:
+    for batch in batches:
         if not batch.sound:
             yield batch.base, batch.last, batch.content, _described(batch)
             continue

@@ -65,7 +65,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JudgedWindow:
     """A window that was closed or counted anew, with some of what is wrong in it."""
 
     window: Window
@@ -75,17 +75,24 @@ class Told:
         """As it stands in windows.jsonl."""
         window = self.window
         return {
-            "schema": 1, "batch": batch, "start_ms": window.start_ms, "in": window.records_in,
-            "out": window.records_out, "missing": window.missing, "duplicate": window.duplicate,
-            "late": window.late, "unmatched": window.unmatched, "revision": window.revision,
+            "schema": 1,
+            "batch": batch,
+            "start_ms": window.start_ms,
+            "in": window.records_in,
+            "out": window.records_out,
+            "missing": window.missing,
+            "duplicate": window.duplicate,
+            "late": window.late,
+            "unmatched": window.unmatched,
+            "revision": window.revision,
             "examples": list(self.examples),
-        }  # fmt: skip
+        }
 
 
 class Live:
     """One comparison. `book` may be read by others at any time; `ended` may be set by them."""
 
-    def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[Told], None]) -> None:
+    def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[JudgedWindow], None]) -> None:
         self._spark, self._store, self._tell = spark, store, tell
         self.settings = replace(settings, kafka={**_PATIENT, **settings.kafka})
         self.book: Book = store.book()
@@ -101,8 +108,8 @@ class Live:
         at = self.settings.bootstrap
         try:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
-            asked = (*self.settings.inputs, *self.settings.outputs)
-            gone = losses.absent(self._spark, self._admin, asked, ANSWER_S + 2)
+            topics = (*self.settings.inputs, *self.settings.outputs)
+            gone = losses.absent(self._spark, self._admin, topics, ANSWER_S + 2)
         except (Py4JError, PySparkException) as error:
             raise Missing(
                 f"--bootstrap {at}: no Kafka broker answers ({reason(error)}): check the address; if it "
@@ -198,10 +205,10 @@ class Live:
         seen = spark_batch.seen(watch.get)
         lost, resets = self._lost(rows, batch)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
-        book, told = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
-        self._store.finish(book, [one.line(batch) for one in told])
+        book, judged = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
+        self._store.finish(book, [one.line(batch) for one in judged])
         self.book, self._first_ms = book, self._first_ms or now_ms
-        for one in told:
+        for one in judged:
             self._tell(one)
 
     def _began(self, now_ms: int) -> int:
@@ -215,13 +222,14 @@ class Live:
         found: DataFrame = spark.read.schema(spark_batch.IDS).parquet(self._store.ids(batch))
         return found
 
-    def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[Told]]:
+    def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[JudgedWindow]]:
         judged = spark_batch.judged(ids, book, self.settings)
         book, windows = settled(book, spark_batch.windows(judged), self.settings)
         wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
         found = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
-            Told(one, tuple(example for example in found if example["window"] == one.start_ms)) for one in windows
+            JudgedWindow(one, tuple(example for example in found if example["window"] == one.start_ms))
+            for one in windows
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
@@ -243,10 +251,10 @@ class Live:
         if self.book.batch < 0 or not idle:
             return
         final = replace(self.book, judged_ms=END, read_ms=END)
-        book, told = self._judge(self._ids(self._spark, self.book.batch), final)
-        self._store.tell(one.line(book.batch) for one in told)
+        book, judged = self._judge(self._ids(self._spark, self.book.batch), final)
+        self._store.tell(one.line(book.batch) for one in judged)
         self.book = book
-        for one in told:
+        for one in judged:
             self._tell(one)
 
     def _trouble(self, error: Any) -> str:

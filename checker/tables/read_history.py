@@ -221,8 +221,8 @@ def _deep(data: Any) -> bool:
     for _ in range(reader.MAX_DEPTH + 1):
         level = [
             inner
-            for held in level
-            for inner in (held.values() if type(held) is dict else held)
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
             if type(inner) is list or type(inner) is dict
         ]
         if not level:

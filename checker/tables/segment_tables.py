@@ -40,8 +40,8 @@ class State:
 
     def then(self, later: State) -> State:
         """After a piece that changed what `later` says: a process without an open line has none."""
-        held = {process: line for process, line in {**self.open, **later.open}.items() if line}
-        return State(held, later.last_index, later.last_ns)
+        still_open = {process: line for process, line in {**self.open, **later.open}.items() if line}
+        return State(still_open, later.last_index, later.last_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""What `harness qos` prints, and what its page shows, of windows and window_state."""
+"""What `harness qos` prints, and what its page shows, of windows and books."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from checker.qos import window_state
-from checker.qos.query import Live, Told
+from checker.qos.query import JudgedWindow, Live
 from checker.qos.settings import clock
 from checker.qos.window_state import Totals, Window
 from harness.web.qos_page import Shown
@@ -15,7 +15,7 @@ ROWS: Final = 200
 COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
-def line(told: Told) -> str:
+def line(told: JudgedWindow) -> str:
     """A window that was closed, or counted anew."""
     window = told.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))

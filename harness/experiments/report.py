@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.experiments import record
 from harness.experiments.expect import figure
-from harness.experiments.run import Attempt, Tried, summary, told
+from harness.experiments.run import Attempt, Tried, describe, summary
 from harness.experiments.spec import Experiment
 from harness.plan.test_plan import TestPlan
 
@@ -130,5 +130,5 @@ def document(chosen: Experiment, tried: Sequence[Tried]) -> str:
         parts.append(f"## {one.case.name} {one.case.variant}".rstrip())
         parts.append(one.case.title)
         parts.append("\n".join(f"- {line}" for line in summary(one)))
-        parts.append("\n".join(f"- {told(attempt)}" for attempt in one.attempts))
+        parts.append("\n".join(f"- {describe(attempt)}" for attempt in one.attempts))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -90,7 +90,7 @@ def experiment(
         for n in range(count):
             one = attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
             attempts.append(one)
-            say(f"  run {n + 1} of {count}, {told(one)}")
+            say(f"  run {n + 1} of {count}, {describe(one)}")
             if stop and not one.met:
                 break
         tried = Tried(case, attempts)
@@ -131,13 +131,15 @@ def _label(case: Case) -> str:
     return f"{case.name} [{case.variant}]" if case.variant else case.name
 
 
-def told(one: Attempt) -> str:
-    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
-    mark = "as expected" if one.met else "not as expected" if one.conclusive else "cannot be judged"
-    if one.detection:
-        said += f", after {one.detection.after_s:.1f} s and {one.detection.ops:,} ops"
-    where = f"  {one.folder}" if one.folder else ""
-    return f"seed {one.seed}: {one.valid}{f' ({said})' if said else ''}, {mark}; {one.seconds:.0f} s{where}"
+def describe(outcome: Attempt) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in outcome.bad.items()) or outcome.why[:160]
+    mark = "as expected" if outcome.met else "not as expected" if outcome.conclusive else "cannot be judged"
+    if outcome.detection:
+        shown += f", after {outcome.detection.after_s:.1f} s and {outcome.detection.ops:,} ops"
+    where = f"  {outcome.folder}" if outcome.folder else ""
+    return (
+        f"seed {outcome.seed}: {outcome.valid}{f' ({shown})' if shown else ''}, {mark}; {outcome.seconds:.0f} s{where}"
+    )
 
 
 def summary(tried: Tried) -> list[str]:

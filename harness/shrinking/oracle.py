@@ -30,9 +30,28 @@ from harness.shrinking.sub_history import Name, name
 Witness = Mapping[str, Any]
 # What a witness says of its surroundings, which a part of the history has fewer of.
 AROUND: Final = frozenset(
-    ["index", "max-read-index", "max-read", "end", "offset", "offsets", "delta", "skipped", "count", "sent",
-     "visible", "lost", "aborted", "messages", "complete", "time", "unseen", "forbidden", "scc-size"]
-)  # fmt: skip
+    [
+        "index",
+        "max-read-index",
+        "max-read",
+        "end",
+        "offset",
+        "offsets",
+        "delta",
+        "skipped",
+        "count",
+        "sent",
+        "visible",
+        "lost",
+        "aborted",
+        "messages",
+        "complete",
+        "time",
+        "unseen",
+        "forbidden",
+        "scc-size",
+    ]
+)
 UNSEEN: Final = "unseen"
 
 
@@ -63,7 +82,7 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
         for value in witness.get("messages") or ():
             yield text_of([witness.get("key"), value])
         return
-    named = {field: held for field, held in witness.items() if field not in AROUND}
+    named = {field: value for field, value in witness.items() if field not in AROUND}
     if anomaly == "inconsistent-offsets":  # the place; of its values there may be fewer
         named = {"key": witness.get("key"), "offset": witness.get("offset")}
     yield text_of(named)

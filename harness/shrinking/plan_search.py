@@ -77,25 +77,25 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
     """
     answers: dict[Size, bool | None] = {}
 
-    def asked(size: Size) -> bool | None:
+    def answer(size: Size) -> bool | None:
         if size not in answers:
             answers[size] = shows(size)
         return answers[size]
 
     best = first
-    if not asked(first):
+    if not answer(first):
         return Search(None, len(answers), answers[first] is not None)
     if written is not None:
-        said = asked(written)
-        if said is None:
+        shown = answer(written)
+        if shown is None:
             return Search(best, len(answers), False)
-        best = written if said else best
+        best = written if shown else best
     while True:
         for size in smaller(best):
-            said = asked(size)
-            if said is None:
+            shown = answer(size)
+            if shown is None:
                 return Search(best, len(answers), False)
-            if said:
+            if shown:
                 best = size
                 break
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from harness.experiments.expect import wilson
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
 from harness.model.result import Result
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import test
 
@@ -49,7 +49,7 @@ def plan_of(run: Path) -> TestPlan:
     path = run / "plan.yaml"
     if not path.is_file():
         raise BadInput(f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)")
-    return plans.load(path)
+    return test_plan.load(path)
 
 
 def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
@@ -68,7 +68,7 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
 
 def bad_of(result: Result) -> dict[str, int]:
     """The anomalies that count against the verdict, with their counts."""
-    return {held.name: held.count for held in result.anomalies if held.bad}
+    return {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad}
 
 
 def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
@@ -76,13 +76,13 @@ def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
     found = []
     for n in range(times):
         found.append(run())
-        say(f"  run {n + 1} of {times}: {told(found[-1])}")
+        say(f"  run {n + 1} of {times}: {describe(found[-1])}")
     return found
 
 
-def told(one: Repeat) -> str:
-    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
-    return f"{one.valid}{': ' if said else ''}{said}  {one.folder} ({one.seconds:.0f} s)"
+def describe(repeat: Repeat) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in repeat.bad.items()) or repeat.why[:160]
+    return f"{repeat.valid}{': ' if shown else ''}{shown}  {repeat.folder} ({repeat.seconds:.0f} s)"
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:

@@ -19,9 +19,16 @@ from harness.model.result import Result
 
 # What files of another version, or edited ones, make of code that reads them.
 DAMAGED: Final = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
     pa.ArrowException,
-)  # fmt: skip
+)
 COUNTS: Final = ("ops", "sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
 OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborted")
 
@@ -89,7 +96,7 @@ def _wrong(figures: Mapping[str, Any]) -> str:
         return "pipeline"
     if "inputs" in through and not all(_count(through.get(name)) for name in OF_PIPELINES):
         return "pipeline"
-    told = figures.get("offsets", {})
-    if not isinstance(told, Mapping) or not _counts(told.get("events", {})):
+    offsets = figures.get("offsets", {})
+    if not isinstance(offsets, Mapping) or not _counts(offsets.get("events", {})):
         return "offsets"
     return ""

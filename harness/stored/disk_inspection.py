@@ -23,7 +23,7 @@ from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
 from harness.stored.broker_data import FOLDER
@@ -59,20 +59,20 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     nodes = data_folder.nodes(place / FOLDER if run else place)
     if not nodes:
         raise BadInput(_nothing(place, run))
-    plan = plans.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
+    plan = test_plan.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
     named = sorted({one for data in nodes.values() for one in data_folder.partitions(data)})
     wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
     if not wanted:
-        there = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
-        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {there}")
+        known_topics = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
+        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {known_topics}")
     history = _History(place, plan) if run and plan else None
     marks = history.ends() if history else {}
     found = tuple(compare(nodes, *one, high_watermark=marks.get(one)) for one in wanted)
     if history is None:
         return Inspection(place, nodes, found, {}, False, ())
-    told = _truncations(place, nodes)
+    truncated = _truncations(place, nodes)
     findings = {
-        (one.topic, one.partition): tuple(history.findings(nodes, one, told))
+        (one.topic, one.partition): tuple(history.findings(nodes, one, truncated))
         for one in found
         if history.key_of((one.topic, one.partition)) is not None
     }
@@ -151,7 +151,7 @@ class _History:
         self,
         nodes: Mapping[str, Path],
         comparison: Comparison,
-        told: Mapping[_Partition, Sequence[Truncation]],
+        truncated: Mapping[_Partition, Sequence[Truncation]],
     ) -> Iterator[Finding]:
         """The records of a partition's key that are not where they should be."""
         at = comparison.topic, comparison.partition
@@ -162,18 +162,23 @@ class _History:
         decode = partial(payload.decode, run=self._plan.run, key=key)
         replicas = contents.replicas(nodes, *at)
         log = Log(
-            contents.read(replicas[best.node], decode), best.log_start, best.end, comparison.high_watermark,
-            best.compacted, {one.epoch: one.start for one in best.epochs}, told.get(at, ()),
-        )  # fmt: skip
+            contents.read(replicas[best.node], decode),
+            best.log_start,
+            best.end,
+            comparison.high_watermark,
+            best.compacted,
+            {one.epoch: one.start for one in best.epochs},
+            truncated.get(at, ()),
+        )
         committed = self._plan.isolation_level == "read_committed"
-        asked = causes.asked(self._sends(key), self._reads(key), log, committed)
-        values = {one.value for one in asked}
+        suspects = causes.suspects(self._sends(key), self._reads(key), log, committed)
+        values = {one.value for one in suspects}
         seen: defaultdict[int, list[contents.Seen]] = defaultdict(list)
         if values:
             for node, replica in replicas.items():
                 for value, where in contents.look(node, replica, values, decode):
                     seen[value].append(where)
-        yield from causes.explain(key, asked, log, seen)
+        yield from causes.explain(key, suspects, log, seen)
 
     def _sends(self, key: int) -> Iterator[Sent]:
         names = ("value", "offset", "type", "op", "txn")

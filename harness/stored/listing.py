@@ -77,10 +77,10 @@ def _small(data: Any) -> bool:
     for _ in range(VALUES_MAX):
         if not left:
             return True
-        held = left.pop()
-        if isinstance(held, int) and abs(held) >= INT_MAX:  # no setting, and no float holds it
+        value = left.pop()
+        if isinstance(value, int) and abs(value) >= INT_MAX:  # no setting, and no float holds it
             return False
-        left.extend((*held, *held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ())
+        left.extend((*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ())
     return False
 
 

@@ -109,8 +109,8 @@ class Results:
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
-        self._experiments = Cache(lambda folder: _held(folder, _experiment))
-        self._matrices = Cache(lambda folder: _held(folder, _matrix))
+        self._experiments = Cache(lambda folder: _read_done(folder, _experiment))
+        self._matrices = Cache(lambda folder: _read_done(folder, _matrix))
 
     def read(self) -> Past:
         """Everything, the newest first."""
@@ -137,7 +137,7 @@ class Results:
         return sorted(done, key=lambda one: (one.began, one.folder), reverse=True)
 
 
-def _held(folder: Path, make: Any) -> Done:
+def _read_done(folder: Path, make: Any) -> Done:
     path = folder / FILE
     try:
         if path.stat().st_size > BYTES_MAX:
@@ -149,11 +149,11 @@ def _held(folder: Path, make: Any) -> Done:
         return Done(folder.name, folder.name, problem=why[:500])
 
 
-def _experiment(folder: Path, held: Any) -> Done:
-    if held["schema"] > SCHEMA:
-        raise ValueError(f"written by a newer version (schema {held['schema']})")
-    cases = tuple(_case(str(held["experiment"]), one) for one in held["cases"])
-    return Done(folder.name, str(held["experiment"]), str(held["title"]), str(held["began"]), cases)
+def _experiment(folder: Path, data: Any) -> Done:
+    if data["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer version (schema {data['schema']})")
+    cases = tuple(_case(str(data["experiment"]), one) for one in data["cases"])
+    return Done(folder.name, str(data["experiment"]), str(data["title"]), str(data["began"]), cases)
 
 
 def _case(experiment: str, one: Mapping[str, Any]) -> Case:
@@ -178,15 +178,15 @@ def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
     return Share(text, k, n, bool(agrees))
 
 
-def _matrix(folder: Path, held: Any) -> Done:
+def _matrix(folder: Path, rows: Any) -> Done:
     """The cells of one name are a case: how many did as they should (0), of those that could be judged."""
     cells: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in held:
+    for cell in rows:
         cells.setdefault(str(cell["name"]), []).append(cell)
     cases = []
-    for name, rows in cells.items():
-        codes = [row["exit_code"] for row in rows if row["exit_code"] != 2]
+    for name, named in cells.items():
+        codes = [row["exit_code"] for row in named if row["exit_code"] != 2]
         share = Share("as expected", codes.count(0), len(codes), codes.count(0) == len(codes))
-        runs = tuple(_run(row["attempt"]) for row in rows if row.get("attempt"))
+        runs = tuple(_run(row["attempt"]) for row in named if row.get("attempt"))
         cases.append(Case(name, "", "", (share,), runs))
     return Done(folder.name, "matrix", "", folder.name, tuple(cases))

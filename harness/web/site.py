@@ -46,8 +46,8 @@ class Site:
         if names is None:
             return self.missing("There is nothing at this address.")
         try:
-            asked = target.partition("?")[2]
-            query = parse_qs(asked, errors="surrogateescape", max_num_fields=FIELDS_MAX)
+            query_text = target.partition("?")[2]
+            query = parse_qs(query_text, errors="surrogateescape", max_num_fields=FIELDS_MAX)
         except ValueError:
             return self._message(400, "not understood", "The address has too many fields.")
         try:
@@ -87,9 +87,12 @@ class Site:
             case ("run.zip",):
                 saved = f'attachment; filename="{NOT_PLAIN.sub("_", folder.name)}.zip"'
                 return Answer(
-                    200, ZIP, run_files.NOTHING, write=partial(zip_archive.write, folder),
+                    200,
+                    ZIP,
+                    run_files.NOTHING,
+                    write=partial(zip_archive.write, folder),
                     headers={"Content-Disposition": saved},
-                )  # fmt: skip
+                )
             case ("files", *names):
                 return self._file(folder, tuple(names))
         return self.missing("There is nothing at this address.")
@@ -103,15 +106,15 @@ class Site:
             return self.missing("The run has no such file.")
         kind, policy = run_files.kind(names)
         try:
-            held = paths.opened(path)
+            opened = paths.opened(path)
         except OSError as error:
             return self.missing(f"The file cannot be read ({error.strerror}).")
         saved = {"Content-Disposition": "attachment"} if kind == run_files.BYTES else {}
-        return Answer(200, kind, policy, file=held, headers=saved)
+        return Answer(200, kind, policy, file=opened, headers=saved)
 
     def _experiment(self, slug: str) -> Answer:
-        held = self.views.results.read().by_name
-        for name, done in held.items():
+        experiments = self.views.results.read().by_name
+        for name, done in experiments.items():
             if past_results.slug(name) == slug:
                 return _page(self.views.experiment(done, self._ids()))
         return self.missing("No such experiment was run here.")

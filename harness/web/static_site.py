@@ -47,14 +47,14 @@ def export(runs: Path, target: Path, say: Say) -> int:
 def _check(runs: Path, target: Path) -> None:
     try:
         taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-        where, held = target.resolve(), runs.resolve()
+        site_folder, runs_folder = target.resolve(), runs.resolve()
     except OSError as error:
         raise BadInput(f"--export {target}: {error.strerror}; name a new folder") from None
     if any(one.is_file() for one in target.parents):
         raise BadInput(f"--export {target}: lies in a file; name a new folder")
     if taken:
         raise BadInput(f"--export {target}: is there already; name a new or an empty folder")
-    if where.is_relative_to(held):
+    if site_folder.is_relative_to(runs_folder):
         raise BadInput(f"--export {target}: lies in the folder of runs; name one elsewhere")
 
 
@@ -99,9 +99,9 @@ def _or_why(views: Views, page: Callable[[], bytes], root: str) -> bytes:
 
 
 def _past(views: Views, rows: Sequence[Row], target: Path) -> None:
-    held = views.results.read()
+    past = views.results.read()
     ids = frozenset(row.id for row in rows)
-    _write(target / "experiments.html", views.experiments(held))
-    _write(target / "matrix.html", views.matrix(held, ids))
-    for name, done in held.by_name.items():
+    _write(target / "experiments.html", views.experiments(past))
+    _write(target / "matrix.html", views.matrix(past, ids))
+    for name, done in past.by_name.items():
         _write(target / "experiments" / f"{past_results.slug(name)}.html", views.experiment(done, ids))

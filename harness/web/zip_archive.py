@@ -57,15 +57,15 @@ def write(folder: Path, out: Out) -> None:
             if path is None:
                 continue
             try:
-                held, size = paths.opened(path)
+                content, size = paths.opened(path)
             except OSError:  # gone meanwhile, or not ours to read
                 continue
-            with held:
-                changed = min(max(os.fstat(held.fileno()).st_mtime, EARLIEST), LATEST)
+            with content:
+                changed = min(max(os.fstat(content.fileno()).st_mtime, EARLIEST), LATEST)
                 entry = zipfile.ZipInfo(f"{top}/{name}", time.gmtime(changed)[:6])
                 entry.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 with archive.open(entry, "w", force_zip64=size >= 1 << 31) as part:
-                    while size > 0 and (data := held.read(min(PIECE, size))):
+                    while size > 0 and (data := content.read(min(PIECE, size))):
                         part.write(data)
                         size -= len(data)

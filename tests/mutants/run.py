@@ -125,16 +125,16 @@ class Worker:
         """What killed it; empty if nothing did; None while it lives."""
         if self.pipe.poll(0.05):
             try:
-                told: str = self.pipe.recv()
+                killer: str = self.pipe.recv()
             except EOFError:
-                told = "time"
+                killer = "time"
         elif time.monotonic() > self._until:
-            told = "time"
+            killer = "time"
         else:
             return None
         self.process.kill()
         self.process.join()
-        return told
+        return killer
 
 
 def chosen(sample: int, seed: int, only: str) -> list[tuple[Mutation, str]]:
@@ -164,10 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     material = prepare()
     untouched = Mutation("checker.none", "", 0, 0, 0, "", "", 0)
     busy = [Worker(material, untouched, "")]
-    while (told := busy[0].answer()) is None:
+    while (killer := busy[0].answer()) is None:
         pass
-    if told:
-        print(f"the checker as it is does not pass: {told}")
+    if killer:
+        print(f"the checker as it is does not pass: {killer}")
         return 1
     busy, killed, survivors, listed = [], 0, [], SURVIVORS.read_text() if SURVIVORS.exists() else ""
     total = len(waiting)

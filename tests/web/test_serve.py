@@ -178,8 +178,9 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
     for name in files:
         (folder / name).write_text(
             f"<svg xmlns='http://www.w3.org/2000/svg' onload='window.hit=1;alert(1)'>{HIT}</svg>"
-            if name.endswith("svg") else f"<!doctype html><title>x</title>{HIT}"
-        )  # fmt: skip
+            if name.endswith("svg")
+            else f"<!doctype html><title>x</title>{HIT}"
+        )
     static_site.export(runs, tmp_path / "site", print)
     with serving(runs) as served:
         here = f"http://127.0.0.1:{served.port}/"
@@ -207,7 +208,7 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
                     one.page.goto(at)
                     one.page.wait_for_load_state()
                     assert one.page.evaluate("window.hit === undefined"), name
-                    one.trouble[:] = [said for said in one.trouble if not said.startswith("console: ")]
+                    one.trouble[:] = [line for line in one.trouble if not line.startswith("console: ")]
         assert served.log == []
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from harness.experiments.expect import wilson
 from harness.experiments.matrix.run import Done
-from harness.experiments.run import told
+from harness.experiments.run import describe
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
 MARKDOWN_BYTES: Final = 1_000_000
@@ -49,19 +49,22 @@ def junit(done: Sequence[Done]) -> bytes:
     for one in done:
         seconds = one.attempt.seconds if one.attempt is not None else 0.0
         answers = one.attempt.answers if one.attempt is not None else []
-        for n, text in enumerate(one.cell.case.expect.texts):
+        for n, expected in enumerate(one.cell.case.expect.texts):
             case = ElementTree.SubElement(
-                suite, "testcase", name=_plain(f"{text} (seed {one.cell.seed})"),
-                classname=_plain(one.cell.name), time=f"{seconds if n == 0 else 0:.1f}",
-            )  # fmt: skip
+                suite,
+                "testcase",
+                name=_plain(f"{expected} (seed {one.cell.seed})"),
+                classname=_plain(one.cell.name),
+                time=f"{seconds if n == 0 else 0:.1f}",
+            )
             counts["tests"] += 1
             if one.exit_code == EXIT_UNKNOWN:
                 counts["skipped"] += 1
                 ElementTree.SubElement(case, "skipped", message=_plain(one.error or "could not be judged"))
             elif not answers[n]:
                 counts["failures"] += 1
-                said = _plain(told(one.attempt) if one.attempt is not None else one.error)
-                ElementTree.SubElement(case, "failure", message=said).text = said
+                message = _plain(describe(one.attempt) if one.attempt is not None else one.error)
+                ElementTree.SubElement(case, "failure", message=message).text = message
     suite.attrib |= {name: str(count) for name, count in counts.items()}
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
@@ -97,8 +100,8 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
 
 
 def _line(one: Done) -> str:
-    said = told(one.attempt) if one.attempt is not None else f"not run: {one.error}"
-    return f"{one.cell.name}: {said}".replace("\n", " ")
+    text = describe(one.attempt) if one.attempt is not None else f"not run: {one.error}"
+    return f"{one.cell.name}: {text}".replace("\n", " ")
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.experiments.matrix.spec import Cell
-from harness.experiments.run import Attempt, attempt, told
+from harness.experiments.run import Attempt, attempt, describe
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 
 Say = Callable[[str], None]
@@ -48,7 +48,7 @@ def matrix(
         try:
             one = attempt(cell.case, cell.case.test_plan(cell.seed), runs_dir, spark_master)
             found.append(Done(cell, one, one.why))
-            say(f"  {told(one)}")
+            say(f"  {describe(one)}")
         except HarnessError as error:
             found.append(Done(cell, None, str(error)))
             say(f"  not run: {error}")

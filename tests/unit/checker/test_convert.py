@@ -125,12 +125,12 @@ def test_segments_one_after_another_are_one_log(tmp_path: Path, monkeypatch: pyt
 def test_a_large_file_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     monkeypatch.setattr(progress, "EVERY", 100)
-    said: list[str] = []
-    convert.to_log(JEPSEN[20], tmp_path / "history", "r", said.append)
-    assert said and said[0].startswith("100 lines, ")
-    said.clear()
-    convert.to_parquet(JEPSEN[20], tmp_path / "tables", said.append)
-    assert said and said[0].startswith("tables: 100 lines, ")
+    messages: list[str] = []
+    convert.to_log(JEPSEN[20], tmp_path / "history", "r", messages.append)
+    assert messages and messages[0].startswith("100 lines, ")
+    messages.clear()
+    convert.to_parquet(JEPSEN[20], tmp_path / "tables", messages.append)
+    assert messages and messages[0].startswith("tables: 100 lines, ")
 
 
 def test_bad_edn_names_line_and_column_and_leaves_nothing(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ DAMAGE: dict[str, tuple[Any, str]] = {
     "absurd": (lambda folder: _schema(folder, buckets=-1), "_schema.json: damaged"),
     "undescribed": (lambda folder: _schema(folder, counts=None), "_schema.json: damaged"),
     "incomplete": (lambda folder: _schema(folder, files={"x": 1}), "'x' is missing"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -31,11 +31,11 @@ def _log(folder: Path, lines: list[dict[str, Any]], segment: int = 100, torn: bo
     """A run folder with a log of segments of so many lines."""
     (folder / "history").mkdir(parents=True)
     for number, low in enumerate(range(0, len(lines), segment)):
-        held = b"".join(orjson.dumps(line) + b"\n" for line in lines[low : low + segment])
+        content = b"".join(orjson.dumps(line) + b"\n" for line in lines[low : low + segment])
         if torn and low + segment >= len(lines):
-            held = held[:-7]
+            content = content[:-7]
         file = folder / "history" / f"{number:05d}.jsonl"
-        file.write_bytes(codec.header("run", number, 0, 0) + held)
+        file.write_bytes(codec.header("run", number, 0, 0) + content)
     return folder
 
 

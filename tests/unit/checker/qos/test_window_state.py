@@ -61,12 +61,12 @@ def test_judgement_waits_once_after_a_gap() -> None:
 def test_a_window_is_told_when_closed_and_again_when_its_counts_change() -> None:
     start = NOW - 3 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=start + MINUTE + 30_000)
-    book, told = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
-    assert [(one.missing, one.late, one.revision) for one in told] == [(2, 0, 1)]
-    book, told = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
-    assert told == []
-    book, told = settled(book, [window(start, records_in=9, records_out=9)], SETTINGS)
-    assert [(one.missing, one.late, one.revision) for one in told] == [(0, 2, 2)]
+    book, reported = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
+    assert [(one.missing, one.late, one.revision) for one in reported] == [(2, 0, 1)]
+    book, reported = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)
+    assert reported == []
+    book, reported = settled(book, [window(start, records_in=9, records_out=9)], SETTINGS)
+    assert [(one.missing, one.late, one.revision) for one in reported] == [(0, 2, 2)]
     assert window_state.verdict(replace(book, records=(9, 9)))[0] == "valid"
 
 
@@ -74,34 +74,34 @@ def test_a_window_with_something_pending_is_not_closed() -> None:
     start = NOW - 3 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
     late = replace(window(start, records_in=2, records_out=1, pending=1), ripe_ms=NOW + 30_000)
-    book, told = settled(book, [late], SETTINGS)
-    assert told == [] and book.pending == 1 and book.edge_ms <= start
+    book, reported = settled(book, [late], SETTINGS)
+    assert reported == [] and book.pending == 1 and book.edge_ms <= start
 
 
 def test_what_was_an_outputs_alone_goes_when_its_input_comes() -> None:
     start = NOW - 2 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
-    book, told = settled(book, [window(start, unmatched=1)], SETTINGS)
-    assert [one.unmatched for one in told] == [1]
-    book, told = settled(book, [], SETTINGS)
-    assert [one.counts for one in told] == [(0, 0, 0, 0, 0, 0)]
+    book, reported = settled(book, [window(start, unmatched=1)], SETTINGS)
+    assert [one.unmatched for one in reported] == [1]
+    book, reported = settled(book, [], SETTINGS)
+    assert [one.counts for one in reported] == [(0, 0, 0, 0, 0, 0)]
     assert book.totals.unmatched == 0
 
 
 def test_old_windows_are_forgotten_and_still_counted() -> None:
     starts = range(NOW - 2000 * MINUTE, NOW, MINUTE)
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=NOW)
-    book, told = settled(book, [window(start, records_in=1, missing=1) for start in starts], SETTINGS)
+    book, reported = settled(book, [window(start, records_in=1, missing=1) for start in starts], SETTINGS)
     assert book.edge_ms == NOW - 2 * MINUTE and len(book.remembered) == 2
     assert len(book.windows) == window_state.SHOWN
-    assert book.totals.missing == len(told) == 1999  # the last one is not over yet
+    assert book.totals.missing == len(reported) == 1999  # the last one is not over yet
     assert window_state.from_data(json.loads(json.dumps(window_state.to_data(book)))) == book
 
 
 def test_at_the_end_all_is_judged_and_nothing_forgotten() -> None:
     book = replace(Book(), batch=3, mark_ms=NOW, judged_ms=END, read_ms=END)
-    book, told = settled(book, [window(NOW, records_in=5, records_out=5)], SETTINGS)
-    assert len(told) == 1 and book.edge_ms == Book().edge_ms
+    book, reported = settled(book, [window(NOW, records_in=5, records_out=5)], SETTINGS)
+    assert len(reported) == 1 and book.edge_ms == Book().edge_ms
 
 
 def test_the_verdict_does_not_flatter() -> None:
