@@ -119,8 +119,8 @@ def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
 def _copied(file: Path, stream: IO[bytes]) -> int:
     """Copy a segment; how many lines it holds besides its header."""
     lines = -1
-    with file.open("rb") as one:
-        while block := one.read(1 << 20):
+    with file.open("rb") as source:
+        while block := source.read(1 << 20):
             stream.write(block)
             lines += block.count(b"\n")
     return max(lines, 0)

@@ -121,7 +121,7 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
     content = data_folder.small(path)
     entries, flaws = indexes.transaction_index(content or b"", name)
     known = {(entry.producer_id, entry.first, entry.last) for entry in entries}
-    missing = [one for one in aborted if one not in known]
+    missing = [transaction for transaction in aborted if transaction not in known]
     if flaws or not missing:
         return list(flaws)
     producer, first, last = missing[0]

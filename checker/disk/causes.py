@@ -137,31 +137,31 @@ def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_commit
     return found
 
 
-def explain(key: int, wanted: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
+def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
     """The cause of each; seen: where else the values lie, on any replica, aside or not."""
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
-    for one in wanted:
-        row = places.get(one.value)
+    for suspect in suspected:
+        row = places.get(suspect.value)
         if row is not None:
-            cause, shown = _of_present(one, row, log)
+            cause, shown = _of_present(suspect, row, log)
         else:
-            cause, shown = _of_absent(one, log, seen.get(one.value, ()))
-        found.append(Finding(one.kind, key, one.value, one.offset, one.op, cause, shown))
+            cause, shown = _of_absent(suspect, log, seen.get(suspect.value, ()))
+        found.append(Finding(suspect.kind, key, suspect.value, suspect.offset, suspect.op, cause, shown))
     return found
 
 
-def _of_present(one: Suspect, row: int, log: Log) -> tuple[str, str]:
+def _of_present(suspect: Suspect, row: int, log: Log) -> tuple[str, str]:
     """Of a record that the log holds."""
     contents = log.contents
     offset, epoch, outcome = contents.offsets[row], contents.epochs[row], contents.outcomes[row]
     where = f"at offset {offset}, leader epoch {epoch}"
-    if one.offset >= 0 and one.offset != offset:
-        where += f", and not at {one.offset}"
-    if one.kind == PHANTOM:
+    if suspect.offset >= 0 and suspect.offset != offset:
+        where += f", and not at {suspect.offset}"
+    if suspect.kind == PHANTOM:
         if outcome == ABORTED:
             return "aborted-but-served", where
-        return ("never-sent", where) if one.refused is None else ("written-though-refused", where)
+        return ("never-sent", where) if suspect.refused is None else ("written-though-refused", where)
     if outcome == ABORTED:
         return "filtered-as-aborted", where
     if offset < log.log_start:
@@ -173,9 +173,9 @@ def _of_present(one: Suspect, row: int, log: Log) -> tuple[str, str]:
     return "on-disk-but-not-served", where
 
 
-def _of_absent(one: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
+def _of_absent(suspect: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
     """Of a record that the log does not hold."""
-    offset, contents = one.offset, log.contents
+    offset, contents = suspect.offset, log.contents
     if 0 <= offset < log.log_start:
         return "behind-log-start", f"log start is {log.log_start}"
     if offset >= 0 and (contents.is_broken(offset) or offset in contents.bad):
@@ -186,11 +186,11 @@ def _of_absent(one: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
         return "compacted", f"offset {offset} is missing in a log that the cleaner has been at"
     if seen:
         return "written-and-truncated", _where(seen[0]) + _instead(offset, occupant, log)
-    truncations = [one for one in log.truncations if 0 <= one.offset <= offset]
+    truncations = [truncation for truncation in log.truncations if 0 <= truncation.offset <= offset]
     if truncations:
         return "written-and-truncated", str(truncations[-1]) + _instead(offset, occupant, log)
-    if one.was_read:
-        return "written-and-truncated", f"op {one.op} read it" + _instead(offset, occupant, log)
+    if suspect.was_read:
+        return "written-and-truncated", f"op {suspect.op} read it" + _instead(offset, occupant, log)
     if occupant is not None and log.began.get(occupant[1], offset + 1) <= offset and len(log.began) > 1:
         return "written-and-truncated", _instead(offset, occupant, log).removeprefix("; ")
     if offset >= log.end:
@@ -202,9 +202,9 @@ def _of_absent(one: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
     return "not-explained", _instead(offset, occupant, log).removeprefix("; ") or "no replica holds it"
 
 
-def _where(one: Seen) -> str:
-    aside = ", set aside" if one.aside else ""
-    return f"{one.node} holds it at offset {one.offset}, leader epoch {one.epoch}: {one.file}{aside}"
+def _where(seen: Seen) -> str:
+    aside = ", set aside" if seen.aside else ""
+    return f"{seen.node} holds it at offset {seen.offset}, leader epoch {seen.epoch}: {seen.file}{aside}"
 
 
 def _also(seen: Sequence[Seen]) -> str:

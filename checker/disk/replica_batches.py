@@ -10,11 +10,11 @@ from harness.protocol.flaws import Flaw
 from harness.protocol.record_batch import Batch
 
 
-def of_segment(replica: Replica, one: Segment) -> Iterator[Batch | Flaw]:
+def of_segment(replica: Replica, segment: Segment) -> Iterator[Batch | Flaw]:
     """What one segment holds, in order. A file that cannot be read is a flaw of its own."""
-    name = replica.named(one.log)
+    name = replica.named(segment.log)
     try:
-        with one.log.open("rb") as file:
+        with segment.log.open("rb") as file:
             yield from record_batch.read(file, name)
     except OSError as error:
         yield Flaw(name, None, f"cannot be read ({error.strerror or error})")
@@ -22,20 +22,20 @@ def of_segment(replica: Replica, one: Segment) -> Iterator[Batch | Flaw]:
 
 def sound(replica: Replica, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Batch]]:
     """The batches whose checksums hold."""
-    for one in segments:
-        for found in of_segment(replica, one):
-            if isinstance(found, Batch) and found.sound:
-                yield one, found
+    for segment in segments:
+        for batch in of_segment(replica, segment):
+            if isinstance(batch, Batch) and batch.sound:
+                yield segment, batch
 
 
 def between(replica: Replica, begin: int, end: int) -> Iterator[Batch]:
     """The batches of the log that counts with offsets in [begin, end), sound or not."""
-    following = [*(one.base for one in replica.segments[1:]), None]
-    for one, after in zip(replica.segments, following, strict=False):
-        if (after is not None and after <= begin) or one.base >= end:
+    following = [*(segment.base for segment in replica.segments[1:]), None]
+    for segment, after in zip(replica.segments, following, strict=False):
+        if (after is not None and after <= begin) or segment.base >= end:
             continue
-        for found in of_segment(replica, one):
-            if isinstance(found, Batch) and found.last >= begin:
-                if found.base >= end:
+        for batch in of_segment(replica, segment):
+            if isinstance(batch, Batch) and batch.last >= begin:
+                if batch.base >= end:
                     break
-                yield found
+                yield batch

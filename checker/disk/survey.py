@@ -116,9 +116,9 @@ class _Surveyor:
             flaws.add(Flaw(replica.folder.name, None, "there is only what was set aside of it"))
         elif not replica.segments:
             flaws.add(Flaw(replica.folder.name, None, "it has no segment"))
-        following = [*(one.base for one in replica.segments[1:]), None]
-        for one, after in zip(replica.segments, following, strict=False):
-            self._segment(one, after)
+        following = [*(segment.base for segment in replica.segments[1:]), None]
+        for segment, after in zip(replica.segments, following, strict=False):
+            self._segment(segment, after)
         flaws.add(*self._producers.flaws(self._end, self._compacted))
         flaws.add(*agreement.partition_flaws(replica))
         for what, offset in (
@@ -156,10 +156,10 @@ class _Surveyor:
             flaws.more,
         )
 
-    def _segment(self, one: data_folder.Segment, after: int | None) -> None:
-        name = self._replica.named(one.log)
-        places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, one.base
-        for found in replica_batches.of_segment(self._replica, one):
+    def _segment(self, segment: data_folder.Segment, after: int | None) -> None:
+        name = self._replica.named(segment.log)
+        places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, segment.base
+        for found in replica_batches.of_segment(self._replica, segment):
             if isinstance(found, Flaw):
                 self._flaws.add(found)
                 broken = True
@@ -184,8 +184,8 @@ class _Surveyor:
             aborted += self._batch(found, name)
         if not broken:
             written = after is None and not self._clean
-            self._flaws.add(*agreement.index_flaws(self._replica, one, places, written))
-            self._flaws.add(*agreement.aborted_flaws(self._replica, one, aborted))
+            self._flaws.add(*agreement.index_flaws(self._replica, segment, places, written))
+            self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
         """Count a sound batch; the transaction that it aborts, as (producer, first, marker)."""

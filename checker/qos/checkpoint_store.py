@@ -95,7 +95,7 @@ class Store:
                 data = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(data, dict) and data and all(isinstance(one, dict) for one in data.values()):
+            if isinstance(data, dict) and data and all(isinstance(partitions, dict) for partitions in data.values()):
                 return data
         return None
 
@@ -126,7 +126,7 @@ def opened(folder: Path, settings: Settings) -> Store:
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(f"--checkpoint {folder} is of another query: {differs}; name a new one, or ask the same")
-        elif any(one.name != "lock" for one in folder.iterdir()):
+        elif any(entry.name != "lock" for entry in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: holds files that are no checkpoint; name a new folder")
         else:
             path.write_text(json.dumps(query, indent=1))

@@ -206,10 +206,10 @@ class Live:
         lost, resets = self._lost(rows, batch)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
         book, judged = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
-        self._store.finish(book, [one.line(batch) for one in judged])
+        self._store.finish(book, [window.line(batch) for window in judged])
         self.book, self._first_ms = book, self._first_ms or now_ms
-        for one in judged:
-            self._tell(one)
+        for window in judged:
+            self._tell(window)
 
     def _began(self, now_ms: int) -> int:
         """Outputs whose inputs were there before the latest record are nobody's."""
@@ -225,11 +225,11 @@ class Live:
     def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[JudgedWindow]]:
         judged = spark_batch.judged(ids, book, self.settings)
         book, windows = settled(book, spark_batch.windows(judged), self.settings)
-        wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
-        found = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
+        wrong = [window.start_ms for window in windows if window.missing or window.duplicate or window.unmatched]
+        examples = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
-            JudgedWindow(one, tuple(example for example in found if example["window"] == one.start_ms))
-            for one in windows
+            JudgedWindow(window, tuple(example for example in examples if example["window"] == window.start_ms))
+            for window in windows
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
@@ -252,10 +252,10 @@ class Live:
             return
         final = replace(self.book, judged_ms=END, read_ms=END)
         book, judged = self._judge(self._ids(self._spark, self.book.batch), final)
-        self._store.tell(one.line(book.batch) for one in judged)
+        self._store.tell(window.line(book.batch) for window in judged)
         self.book = book
-        for one in judged:
-            self._tell(one)
+        for window in judged:
+            self._tell(window)
 
     def _trouble(self, error: Any) -> str:
         at = f"--bootstrap {self.settings.bootstrap}"

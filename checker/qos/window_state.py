@@ -250,7 +250,7 @@ def from_data(data: dict[str, Any]) -> Book:
     """The book of a JSON object. Raises KeyError, TypeError or ValueError when it is none."""
     if data.get("schema") != 1:
         raise ValueError("not of schema 1")
-    values = {one.name: data[one.name] for one in fields(Book)}
+    values = {member.name: data[member.name] for member in fields(Book)}
     for name in ("records", "rejects"):
         values[name] = tuple(values[name])
     values["windows"] = tuple(Window(**window) for window in values["windows"])

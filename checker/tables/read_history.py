@@ -133,7 +133,7 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
             if size > MAX_LINE and not ready:  # all of it one line, that has not ended
                 raise BadHistory(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        done = number + sum(one.count(b"\n") for one in ready) - 1
+        done = number + sum(part.count(b"\n") for part in ready) - 1
         if not last or isinstance(error, gzip.BadGzipFile):
             raise BadHistory(f"{path}, after line {done}: damaged gzip ({error})") from None
         notes.truncated = f"{path.name}: cut off after line {done}"

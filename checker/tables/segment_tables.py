@@ -80,8 +80,8 @@ def scan(files: Sequence[str]) -> State | None:
             return None
         if line is not None:
             index, time_ns = int(line[1]), int(line[2])
-        for process, one in latest.items():
-            changed[process.decode()] = one[0].decode() if one[4] == b"invoke" else ""
+        for process, match in latest.items():
+            changed[process.decode()] = match[0].decode() if match[4] == b"invoke" else ""
     changed.pop('"nemesis"', None)
     return State(changed, index, time_ns)
 

@@ -58,11 +58,11 @@ def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, An
         "began": began,
         "cases": [
             {
-                **asdict(one),
-                "versions": versions(one.case.test_plan(0)),
-                "seen": [[seen.text, seen.k, seen.n, seen.agrees] for seen in one.seen],
+                **asdict(case_tried),
+                "versions": versions(case_tried.case.test_plan(0)),
+                "seen": [[seen.text, seen.k, seen.n, seen.agrees] for seen in case_tried.seen],
             }
-            for one in tried
+            for case_tried in tried
         ],
     }
 

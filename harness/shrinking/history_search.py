@@ -75,10 +75,10 @@ class Question:
 
     def _invented(self, part: Part) -> list[tuple[str, oracle.Witness, str]]:
         """What the part wrongly shows. Beside a cycle, records may be unread in logs not read to the end."""
-        found = self.target.invented(self.findings(part))
+        claims = self.target.invented(self.findings(part))
         if oracle.is_cycle(self.target.anomaly):
-            return [one for one in found if one[0] != oracle.UNSEEN or one[1].get("complete")]
-        return found
+            return [claim for claim in claims if claim[0] != oracle.UNSEEN or claim[1].get("complete")]
+        return claims
 
     def repaired(self, part: Part) -> Part | None:
         """The part, without records that it wrongly shows as missing or odd; None if it cannot show it."""

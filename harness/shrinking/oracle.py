@@ -148,7 +148,8 @@ class Target:
     def among(self, witnesses: Sequence[Witness]) -> bool:
         """Whether the witness is there, and says as much about why."""
         return any(
-            self.claim in identities(self.anomaly, one) and _grounds(self.witness) <= _grounds(one) for one in witnesses
+            self.claim in identities(self.anomaly, candidate) and _grounds(self.witness) <= _grounds(candidate)
+            for candidate in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
@@ -174,4 +175,4 @@ class Target:
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
         """Whether a part has a cycle of the type, as bad as the whole history's; see `history`."""
         bad = bool(self.witness.get("forbidden"))
-        return any(bool(one.get("forbidden")) == bad for one in witnesses.get(self.anomaly, ()))
+        return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

@@ -137,9 +137,9 @@ def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
         return True
     if name == oracle.UNSEEN:  # joined there: a text for each key
         key, value = str(witness["key"]), witness["messages"][0]
-        return any(value in (one.get("messages") or {}).get(key, ()) for one in witnesses)
+        return any(value in (candidate.get("messages") or {}).get(key, ()) for candidate in witnesses)
     claim = next(oracle.identities(name, witness))
-    return any(claim in oracle.identities(name, one) for one in witnesses)
+    return any(claim in oracle.identities(name, candidate) for candidate in witnesses)
 
 
 def text(small: Small, result: Result) -> str:

@@ -53,8 +53,12 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
     """The plan of the n-th run of a size. Raises BadInput where the size is none that can be run."""
     lines: list[Any] = [
-        {"fault": one.fault, "at": one.at_s, **({} if one.for_s is None else {"for": one.for_s})}
-        for one in size.injections
+        {
+            "fault": injection.fault,
+            "at": injection.at_s,
+            **({} if injection.for_s is None else {"for": injection.for_s}),
+        }
+        for injection in size.injections
     ]
     values = plan.model_dump(by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"})
     changed = {
@@ -95,11 +99,11 @@ class Trial:
                 return None
             began = self.clock()
             try:
-                one = self.run(plan_for(self.plan, size, hit + missed))
+                repeat = self.run(plan_for(self.plan, size, hit + missed))
             except BadInput:  # no such plan: a fault after the end of the load, say
                 return False
             self.longest_s = max(self.longest_s, self.clock() - began)
-            shown = self.anomaly in one.bad
+            shown = self.anomaly in repeat.bad
             hit, missed = hit + shown, missed + (not shown)
         self.hits[size] = (hit, hit + missed)
         self.say(f"  {'yes' if hit >= most else 'no':3}  {hit} of {hit + missed} runs  {size}")

@@ -46,7 +46,9 @@ class Inspection:
     @property
     def well(self) -> bool:
         """Whether all replicas are whole and the same, and every record is where it should be."""
-        whole = all(one.same and not one.flaws and not one.behind for one in self.partitions)
+        whole = all(
+            comparison.same and not comparison.flaws and not comparison.behind for comparison in self.partitions
+        )
         return whole and not self.missing and not any(self.findings.values())
 
 
@@ -60,24 +62,24 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     if not nodes:
         raise BadInput(_nothing(place, run))
     plan = test_plan.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
-    named = sorted({one for data in nodes.values() for one in data_folder.partitions(data)})
-    wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
+    named = sorted({partition for data in nodes.values() for partition in data_folder.partitions(data)})
+    wanted = [partition for partition in named if partition[0] == topic or (not topic and _is_own(partition[0], plan))]
     if not wanted:
         known_topics = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
         raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {known_topics}")
     history = _History(place, plan) if run and plan else None
     marks = history.ends() if history else {}
-    found = tuple(compare(nodes, *one, high_watermark=marks.get(one)) for one in wanted)
+    comparisons = tuple(compare(nodes, *partition, high_watermark=marks.get(partition)) for partition in wanted)
     if history is None:
-        return Inspection(place, nodes, found, {}, False, ())
+        return Inspection(place, nodes, comparisons, {}, False, ())
     truncated = _truncations(place, nodes)
     findings = {
-        (one.topic, one.partition): tuple(history.findings(nodes, one, truncated))
-        for one in found
-        if history.key_of((one.topic, one.partition)) is not None
+        (comparison.topic, comparison.partition): tuple(history.findings(nodes, comparison, truncated))
+        for comparison in comparisons
+        if history.key_of((comparison.topic, comparison.partition)) is not None
     }
     missing = () if topic else tuple(key for key in history.keys if history.place(key) not in set(named))
-    return Inspection(place, nodes, found, findings, True, missing)
+    return Inspection(place, nodes, comparisons, findings, True, missing)
 
 
 def _nothing(place: Path, run: Path | None) -> str:
@@ -99,8 +101,8 @@ def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Se
         path = run / "logs" / node / SERVER_LOG
         if path.is_file():
             with path.open(errors="replace") as lines:
-                for one in truncations.read(node, lines):
-                    found[one.topic, one.partition].append(one)
+                for truncation in truncations.read(node, lines):
+                    found[truncation.topic, truncation.partition].append(truncation)
     return found
 
 
@@ -167,12 +169,12 @@ class _History:
             best.end,
             comparison.high_watermark,
             best.compacted,
-            {one.epoch: one.start for one in best.epochs},
+            {epoch.epoch: epoch.start for epoch in best.epochs},
             truncated.get(at, ()),
         )
         committed = self._plan.isolation_level == "read_committed"
         suspects = causes.suspects(self._sends(key), self._reads(key), log, committed)
-        values = {one.value for one in suspects}
+        values = {suspect.value for suspect in suspects}
         seen: defaultdict[int, list[contents.Seen]] = defaultdict(list)
         if values:
             for node, replica in replicas.items():

@@ -264,8 +264,8 @@ def _latest(runs: Path) -> Path:
 
 
 def _by_prefix(runs: Path, name: str) -> Path:
-    ids = sorted(row.name for row in _entries(runs) if is_run(row) and not row.is_symlink())
-    starts = [one for one in ids if one.startswith(name)]
+    ids = sorted(folder.name for folder in _entries(runs) if is_run(folder) and not folder.is_symlink())
+    starts = [run_id for run_id in ids if run_id.startswith(name)]
     if len(starts) == 1:
         return runs / starts[0]
     if starts:

@@ -97,7 +97,7 @@ def of(given: Mapping[str, Sequence[str]]) -> Query:
 
 def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
     """The rows that are asked for, in their order."""
-    words = [one or other for one, other in WORDS.findall(query.q.casefold())]
+    words = [phrase or word for phrase, word in WORDS.findall(query.q.casefold())]
     found = [row for row in rows if _matches(row, query, words)]
     found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
     pages = max(1, -(-len(found) // per_page))
@@ -135,5 +135,6 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
     """The last run before one that did the same: its workload, with its faults. `rows`: the newest first."""
-    older = rows[next((at + 1 for at, one in enumerate(rows) if one.id == row.id), len(rows)) :]
-    return next((one for one in older if (one.workload, one.faults) == (row.workload, row.faults)), None)
+    older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
+    same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))
+    return next(same, None)

@@ -83,7 +83,7 @@ def _settings(plan: Mapping[str, Any]) -> tuple[str, ...]:
         changed = settings.changed(plan)
     except (BadInput, ValueError, TypeError, AttributeError):  # an edited plan
         return ()
-    return tuple(f"{one.option[2:]} {one.value}" for one in changed if one.option not in ELSEWHERE)
+    return tuple(f"{setting.option[2:]} {setting.value}" for setting in changed if setting.option not in ELSEWHERE)
 
 
 def _versions(plan: Mapping[str, Any]) -> str:

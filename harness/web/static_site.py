@@ -50,7 +50,7 @@ def _check(runs: Path, target: Path) -> None:
         site_folder, runs_folder = target.resolve(), runs.resolve()
     except OSError as error:
         raise BadInput(f"--export {target}: {error.strerror}; name a new folder") from None
-    if any(one.is_file() for one in target.parents):
+    if any(parent.is_file() for parent in target.parents):
         raise BadInput(f"--export {target}: lies in a file; name a new folder")
     if taken:
         raise BadInput(f"--export {target}: is there already; name a new or an empty folder")

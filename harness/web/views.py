@@ -125,8 +125,8 @@ class Views:
 
     def files(self, folder: Path) -> bytes:
         """The files of a run."""
-        found, more = run_files.listed(folder)
-        rows = [("/".join(one.names), run_files.link(folder, one.names, self.static), one.size) for one in found]
+        listed, more = run_files.listed(folder)
+        rows = [("/".join(file.names), run_files.link(folder, file.names, self.static), file.size) for file in listed]
         return self._render("files.html.j2", UP * 2, here="run", title=folder.name, files=rows, more=more)
 
     # --- comparing ------------------------------------------------------------------------------------
@@ -145,18 +145,18 @@ class Views:
             raise BadInput(f"{len(names)} runs were chosen; choose two in the list of runs to compare them")
         folders = [self.folder(name) for name in names]
         try:
-            found = compare.compare(*folders)
+            comparison = compare.compare(*folders)
         except damaged.DAMAGED as error:
             raise BadInput(f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})") from None
         parts = [
             (title, [_compared(row) for row in rows], marked)
             for title, rows, marked in (
-                ("Settings that differ", found.settings, True),
-                ("Anomalies", found.anomalies, True),
-                ("Figures", found.figures, False),
+                ("Settings that differ", comparison.settings, True),
+                ("Anomalies", comparison.anomalies, True),
+                ("Figures", comparison.figures, False),
             )
         ]
-        verdicts = [str(verdict or "not judged") for verdict in (found.verdict.a, found.verdict.b)]
+        verdicts = [str(verdict or "not judged") for verdict in (comparison.verdict.a, comparison.verdict.b)]
         return self._render(
             "compare.html.j2", root, here="", title="compare", names=names, verdicts=verdicts, parts=parts
         )
@@ -199,9 +199,9 @@ class Views:
         """The cells of the last matrices, a column for each time."""
         times = list(past.matrices[:MATRICES_MAX])
         cells: dict[str, dict[str, past_results.Case]] = {}
-        for one in times:
-            for case in one.cases:
-                cells.setdefault(case.name, {})[one.folder] = case
+        for result in times:
+            for case in result.cases:
+                cells.setdefault(case.name, {})[result.folder] = case
         return self._render(
             "matrix.html.j2",
             "",
