@@ -22,7 +22,6 @@ Decode = Callable[[bytes | None], int | str]
 COMMITTED: Final = 0  # or not in a transaction
 ABORTED: Final = 1
 OPEN: Final = 2
-OUTCOMES: Final = ("committed", "aborted", "in a transaction that nothing has ended")
 
 
 def _column() -> array[int]:

@@ -37,6 +37,7 @@ MOPS = 4
 TICK_NS = 20_000
 FAIL_RATE, INFO_RATE = 0.01, 0.0001
 ASSIGNS, SINGLE_SEND, SINGLE_POLL, TXN = range(4)
+TYPE_NAMES = tuple(schema.TYPE_CODES)
 F_NAMES = ("assign", "send", "poll", "txn")
 FIELDS = ("index", "time_ns", "process", "type", "f", "value", "extra")  # as codec orders them
 LINE_BYTES = 110  # of a log, on average
@@ -233,7 +234,7 @@ def tables(history: History, low: int, high: int) -> dict[str, pa.Table]:
                 "index": level["op"],
                 "invoke_index": history.invoke_index(op),
                 "complete_ns": complete,
-                "type": _texts(schema.TYPE_NAMES, history.type[low:high]),
+                "type": _texts(TYPE_NAMES, history.type[low:high]),
                 "f": _texts(F_NAMES, history.f[low:high]),
                 "error": pa.nulls(len(op), pa.string()),
                 "final": final,
@@ -280,7 +281,7 @@ def meta_of(history: History, buckets: int, sources: list[list[Any]]) -> dict[st
     counts: dict[str, dict[str, int]] = {}
     for f in np.unique(history.f).tolist():
         kinds = np.bincount(history.type[history.f == f], minlength=3).tolist()
-        counts[F_NAMES[f]] = {name: n for name, n in zip(schema.TYPE_NAMES, kinds, strict=True) if n}
+        counts[F_NAMES[f]] = {name: n for name, n in zip(TYPE_NAMES, kinds, strict=True) if n}
     ops = len(history.f)
     last = int(history.complete_index(np.array(ops - 1)))
     return {
@@ -365,7 +366,7 @@ def ops_of(history: History) -> Iterator[dict[str, Any]]:
                     "ends": [[key, 0, int(history.ends[key])] for key in keys[slot]],
                 }
             end = {"index": 2 * SLOTS * turn + SLOTS + op % SLOTS, **common, "value": completed}
-            end["type"] = schema.TYPE_NAMES[history.type[op]]
+            end["type"] = TYPE_NAMES[history.type[op]]
             ends.append({**end, "extra": extra} if extra else end)
         for data in (*sorted(starts, key=lambda data: data["index"]), *ends):
             whole = {**data, "time_ns": data["index"] * TICK_NS}
