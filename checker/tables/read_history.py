@@ -91,7 +91,7 @@ def is_edn(path: Path) -> bool:
 
 
 def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
-    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn_ops`)."""
+    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn.ops`)."""
     yield from read_files(sources(path), True, notes, exact)
 
 

@@ -173,6 +173,6 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Whether a part has a cycle of the type, as bad as the whole history's; see `history`."""
+        """Whether a part has a cycle of the type, as bad as the whole history's; see `history_search`."""
         bad = bool(self.witness.get("forbidden"))
         return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

@@ -1,4 +1,4 @@
-"""`harness shrink RUN --schedule`: carries out what `schedule` asks for, within a budget of time."""
+"""`harness shrink RUN --schedule`: carries out what `plan_search` asks for, within a budget of time."""
 
 from __future__ import annotations
 
