@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import export
+from checker.tables import parquet_folder
 from harness.model import codec
 from harness.model.edn import fast_path, reader
 from harness.model.edn import ops as edn_ops
@@ -205,7 +205,7 @@ def test_any_bytes(tmp_path: Path, name: str, content: bytes) -> None:
 def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: int) -> None:
     """With checksums no damage passes; without, Parquet's own and the description must do."""
     (tmp_path / "h.jsonl").write_bytes(_json_text(OPS))
-    export.write(tmp_path / "h.jsonl", tmp_path / "whole")
+    parquet_folder.write(tmp_path / "h.jsonl", tmp_path / "whole")
     if not checksums:
         (tmp_path / "whole" / "_checksums.json").unlink()
     assert verdict(tmp_path / "whole") == "valid"
