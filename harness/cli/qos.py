@@ -199,19 +199,18 @@ def _note(text: str) -> None:
 
 def _compare(settings: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
     """Run it, and say what came of it."""
-    from checker.qos import query, store, windows
+    from checker.qos import checkpoint_store, query, window_state
     from harness.cli import qos_text
     from harness.run import spark
-    from harness.web import server
-    from harness.web.qos import QosSite
+    from harness.web import qos_page, server
 
     trouble: ClusterTrouble | None = None
-    stored = store.opened(folder, settings)
+    stored = checkpoint_store.opened(folder, settings)
     try:
         session = spark.streaming(master, query.SPARK, _note)
         live = query.Live(session, settings, stored, lambda closed: print(qos_text.line(closed), flush=True))
         live.check()
-        with server.listening(QosSite(lambda: qos_text.shown(live)), port, _note) as served:
+        with server.listening(qos_page.QosSite(lambda: qos_text.shown(live)), port, _note) as served:
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
             _note(
                 f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
@@ -226,7 +225,7 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
             served.shutdown()
     finally:
         stored.close()
-    verdict, why = windows.verdict(live.book)
+    verdict, why = window_state.verdict(live.book)
     if trouble is not None and verdict != "invalid":
         raise trouble
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
@@ -234,7 +233,7 @@ def _compare(settings: Settings, folder: Path, until: Until, port: int, master: 
     if trouble is not None:
         _note(f"{trouble}; what was found until then stands")
     if stays:
-        print(f"windows: {folder / store.WINDOWS}", flush=True)
+        print(f"windows: {folder / checkpoint_store.WINDOWS}", flush=True)
     return VERDICT_EXIT[verdict]
 
 

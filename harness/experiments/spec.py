@@ -165,15 +165,20 @@ def load(path: Path) -> Experiment:
     try:
         written = Written.model_validate(loaded.data)
     except ValidationError as error:
-        told = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
-        raise BadInput("\n".join(told)) from None
+        mistakes = [yaml_data.line(mistake, loaded.where, _keys) for mistake in error.errors()]
+        raise BadInput("\n".join(mistakes)) from None
     cases = _cases(loaded, written, path.stem)
     for name, variant in written.variants.items():
         cases += _varied(loaded, name, variant, [case for case in cases if not case.variant])
     return Experiment(
-        path.stem, written.title, written.why.strip(), written.source.strip(), written.kind,
-        tuple(cases), path,
-    )  # fmt: skip
+        path.stem,
+        written.title,
+        written.why.strip(),
+        written.source.strip(),
+        written.kind,
+        tuple(cases),
+        path,
+    )
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
@@ -222,23 +227,23 @@ def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
     expect = written.expect.expectation() if written.expect else Expectation()
     base = Case(name, written.title, written.plan, expect, written.runs)
     found: dict[str, Case] = {}
-    for n, one in enumerate(written.cases):
+    for n, case in enumerate(written.cases):
         at = loaded.where(("cases", n))
-        if one.name in found:
-            raise BadInput(f"{at}: there is a case {one.name} already")
-        if one.like and one.like not in found:
-            raise BadInput(f"{at}: {one.name} is like {one.like}, and no earlier case has that name")
-        above = found[one.like] if one.like else base
-        found[one.name] = Case(
-            one.name,
-            one.title or above.title,
-            over(above.plan, one.plan),
-            one.expect.expectation() if one.expect else above.expect,
-            one.runs or above.runs,
+        if case.name in found:
+            raise BadInput(f"{at}: there is a case {case.name} already")
+        if case.like and case.like not in found:
+            raise BadInput(f"{at}: {case.name} is like {case.like}, and no earlier case has that name")
+        above = found[case.like] if case.like else base
+        found[case.name] = Case(
+            case.name,
+            case.title or above.title,
+            over(above.plan, case.plan),
+            case.expect.expectation() if case.expect else above.expect,
+            case.runs or above.runs,
             "",
-            one.claimed,
+            case.claimed,
         )
-        _possible(loaded, ("cases", n), found[one.name])
+        _possible(loaded, ("cases", n), found[case.name])
     if not found:
         _possible(loaded, (), base)
     return list(found.values()) or [base]

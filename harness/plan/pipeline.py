@@ -113,5 +113,5 @@ def workload_options(plan: TestPlan) -> Mapping[str, Any]:
             seed=plan.seed,
         ),
         "grows": any(fault.startswith("add-partitions") for fault in (*plan.nemesis, *scheduled(plan))),
-        "there_before": plan.auto_offset_reset == "latest",
+        "group_existed": plan.auto_offset_reset == "latest",
     }

@@ -24,7 +24,7 @@ from harness.plan.test_plan import TestPlan
 from harness.run import attached, client_versions, make_cluster, record
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark
-from harness.stored import kept_data
+from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
 from nemesis.schedule import triggers
@@ -107,7 +107,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
             say(f"your own tools reach the brokers at {reached}")
         interrupted = record.record(folder, resolved, cluster, spark, stack, say, quiet)
         if plan.keep_data:  # before the verdict: a check may look at it
-            kept_data.keep(folder, cluster, plan.run, say)
+            broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
         session = None if plan.workload == LOG_MODEL else spark.get()  # the steps are judged already
         result = check_run(folder, resolved.check_options, session, say)

@@ -1,4 +1,4 @@
-"""`harness shrink RUN --schedule`: carries out what `schedule` asks for, within a budget of time."""
+"""`harness shrink RUN --schedule`: carries out what `plan_search` asks for, within a budget of time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from harness.shrinking.plan_search import Injection, Size
 from harness.shrinking.replay import Repeat
 from harness.shrinking.shrink_run import FOLDER
 from harness.stored import fault_spans
-from nemesis import table as nemeses
 from nemesis.schedule.timing import Timing
+from nemesis.table import faults
 
 Say = Callable[[str], None]
 FOR_MIN_S = 0.5
@@ -35,7 +35,7 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
     """The faults of a run at the times at which they came; None where none came, or a schedule is there."""
     stops = {
         fault.name: fault.rounds.stop is not None
-        for fault in nemeses.faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
+        for fault in faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
     }
     limit_ns = int(plan.time_limit_s * 1e9)
     injections = []
@@ -53,15 +53,22 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
     """The plan of the n-th run of a size. Raises BadInput where the size is none that can be run."""
     lines: list[Any] = [
-        {"fault": one.fault, "at": one.at_s, **({} if one.for_s is None else {"for": one.for_s})}
-        for one in size.injections
+        {
+            "fault": injection.fault,
+            "at": injection.at_s,
+            **({} if injection.for_s is None else {"for": injection.for_s}),
+        }
+        for injection in size.injections
     ]
     values = plan.model_dump(by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"})
     changed = {
-        "nemesis": size.rhythm, "time_limit_s": size.seconds, "concurrency": size.clients,
-        "rate_hz": size.rate_hz, "seed": plan.seed + n,
+        "nemesis": size.rhythm,
+        "time_limit_s": size.seconds,
+        "concurrency": size.clients,
+        "rate_hz": size.rate_hz,
+        "seed": plan.seed + n,
         "schedule": lines or schedule.dumped([plan.schedule[n] for n, _ in size.entries]),
-    }  # fmt: skip
+    }
     return make_plan.make({**values, **changed})
 
 
@@ -92,12 +99,12 @@ class Trial:
                 return None
             began = self.clock()
             try:
-                one = self.run(plan_for(self.plan, size, hit + missed))
+                repeat = self.run(plan_for(self.plan, size, hit + missed))
             except BadInput:  # no such plan: a fault after the end of the load, say
                 return False
             self.longest_s = max(self.longest_s, self.clock() - began)
-            there = self.anomaly in one.bad
-            hit, missed = hit + there, missed + (not there)
+            shown = self.anomaly in repeat.bad
+            hit, missed = hit + shown, missed + (not shown)
         self.hits[size] = (hit, hit + missed)
         self.say(f"  {'yes' if hit >= most else 'no':3}  {hit} of {hit + missed} runs  {size}")
         return hit >= most
@@ -124,9 +131,13 @@ def shrink(
     name = _anomaly(run, result, anomaly)
     plan = replay.plan_of(run)
     trial = Trial(
-        plan, name, times, time.monotonic() + float(seconds),
-        lambda chosen: replay.once(chosen, runs_dir, spark_master), say,
-    )  # fmt: skip
+        plan,
+        name,
+        times,
+        time.monotonic() + float(seconds),
+        lambda chosen: replay.once(chosen, runs_dir, spark_master),
+        say,
+    )
     say(f"{name} in most of {times} runs of each plan, for {budget} at most")
     came = plan_search.search(size_of(plan), written(plan, fault_spans.of_run(run)), trial.shows)
     if came.best is None:
@@ -150,11 +161,11 @@ def shrink(
     return EXIT_VALID
 
 
-def _anomaly(run: Path, result: Result, asked: str | None) -> str:
+def _anomaly(run: Path, result: Result, requested: str | None) -> str:
     """Raises BadInput."""
-    if asked is not None:
-        return witness_lookup.anomaly(result, witness_lookup.asked(asked).name).name
-    bad = [held.name for held in result.anomalies if held.bad]
+    if requested is not None:
+        return witness_lookup.anomaly(result, witness_lookup.asked(requested).name).name
+    bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
         raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")
     return bad[0]

@@ -48,7 +48,7 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "plan: {ackz: all}\nexpect: {never: [G1a]}\n",
@@ -67,11 +67,11 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
         ("expect: {never: [G1a]}\ncases: [{name: a}]\nvariants: {v: {cases: [b]}}\n", "no case b"),
     ],
 )
-def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(BadInput) as told:
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadInput) as raised:
         spec.load(written(tmp_path, text))
-    assert said in str(told.value)
-    assert str(told.value).startswith(str(tmp_path / "mine.yaml"))
+    assert message in str(raised.value)
+    assert str(raised.value).startswith(str(tmp_path / "mine.yaml"))
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:

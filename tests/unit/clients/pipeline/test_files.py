@@ -33,8 +33,8 @@ class Inner:
 def config(folder: Path, **options: Any) -> Made:
 
     plan = make({"workload": "pipeline", "run": "r", **options}).model_copy(update={"run": "r"})
-    told = workload_of(plan).client_options
-    return made({**client_config(plan, "h:1"), "process": 8, "logic_options": told, "folder": str(folder)})
+    logic_options = workload_of(plan).client_options
+    return made({**client_config(plan, "h:1"), "process": 8, "logic_options": logic_options, "folder": str(folder)})
 
 
 def test_a_flush_is_a_file_and_its_reference(tmp_path: Path) -> None:
