@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from harness.clients import connection
 from harness.cluster.persistent import client
+from harness.cluster.persistent.named_cluster import NamedCluster
 from harness.model.capabilities import Cluster
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.plan import test_plan as plans
@@ -112,7 +113,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 
 def remove_left(cluster: Cluster, call: Call) -> None:
     """Before the load: delete the topics that killed runs have left on a named cluster."""
-    if isinstance(cluster, client.NamedCluster) and cluster.left_runs:
+    if isinstance(cluster, NamedCluster) and cluster.left_runs:
         gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(gone))
         cluster.forget(cluster.left_runs)
@@ -137,5 +138,5 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
 
 def _forget(cluster: Cluster, run: str) -> None:
     """A named cluster need not remember the run's topics."""
-    if isinstance(cluster, client.NamedCluster):
+    if isinstance(cluster, NamedCluster):
         cluster.forget([run])

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
-from harness.model.capabilities import Cluster, Hosts
+from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors import BadInput
 from harness.model.protocols import Roles
 from harness.plan.test_plan import TestPlan
@@ -105,7 +105,7 @@ def hire(
     attached.check_allowed(plan, admin.call)
     attached.remove_left(cluster, admin.call)
     crew.start()
-    if isinstance(cluster, Viewed):
+    if offers(cluster, Viewed):
         group = client_settings(config).group_id
         roles = ViewRoles(cluster, plan.run, group, plan.concurrency, plan.replication_factor)
         return crew, topics, roles, admin

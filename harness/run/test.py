@@ -20,7 +20,7 @@ from harness import store
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
-from harness.model.capabilities import Cluster, Logs
+from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, HarnessError, Missing
 from harness.model.op import NEMESIS, Op
@@ -291,7 +291,7 @@ def _ahead(plan: TestPlan, faults: tuple[Fault, ...]) -> Ahead:
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
     """Collect the logs, then remove the cluster."""
-    if isinstance(cluster, Logs):
+    if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
         except OSError as error:
