@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import time
@@ -102,6 +103,35 @@ def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pyt
         raise ConnectionRefusedError
 
     assert Clocks(lambda name: tmp_path, refused).ahead_s("n1") is None
+
+
+TIME_OF_DAY = """
+import ctypes
+seconds = (ctypes.c_int64 * 2)()
+library = ctypes.CDLL(None)
+assert library.gettimeofday(seconds, None) == 0 and library.gettimeofday(None, None) == 0
+assert 0 <= seconds[1] < 1_000_000
+assert library.clock_gettime(99, seconds) == -1
+print(seconds[0] + seconds[1] / 1e6)
+"""
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 3600.25, -3600.25])
+def test_the_time_of_day_is_the_same_and_errors_are_the_kernels(clocks: Clocks, ahead_s: float) -> None:
+    env = dict(clocks.env("n1"))
+    clocks.set("n1", ahead_s)
+    done = subprocess.run([sys.executable, "-c", TIME_OF_DAY], env=env, capture_output=True, text=True, check=True)
+    assert float(done.stdout) - time.time() == pytest.approx(ahead_s, abs=2.0)
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 62), ("aarch64", 183)])
+def test_a_library_is_for_its_machine_and_depends_on_nothing(machine: str, number: int) -> None:
+    data = clock_library.library(machine)
+    assert struct.unpack_from("<H", data, 18) == (number,)  # e_machine
+    assert b"GLIBC" not in data and b"lib" not in data
+    at = clock_library.number_at(machine)
+    # Aligned, so that the number is read in one piece; and right, until somebody sets it.
+    assert at % 8 == 0 and data[at : at + 8] == bytes(8) and data.count(b"harness clock") == 1
 
 
 def test_another_machine_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
