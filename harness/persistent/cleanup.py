@@ -39,7 +39,7 @@ class Leftover:
     about: str
     remove: Callable[[], None]
 
-    def told(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str]:
         """As plain data."""
         return {"kind": self.kind, "name": self.name, "about": self.about}
 

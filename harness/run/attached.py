@@ -56,10 +56,10 @@ def _named(plan: TestPlan) -> TestPlan:
     client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)
     for field in OF_CLUSTER:
-        asked, there = getattr(plan, field), getattr(kept, field)
-        if field in plan.model_fields_set and asked != there:
+        requested, kept_value = getattr(plan, field), getattr(kept, field)
+        if field in plan.model_fields_set and requested != kept_value:
             raise BadInput(
-                f"{option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
+                f"{option_name(field)} {requested}: the cluster {plan.cluster_name} has {kept_value}; leave it "
                 "out, or start another: harness cluster up NAME"
             )
     return plans.settled(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
@@ -92,8 +92,8 @@ def run_name(plan: TestPlan) -> str:
     Told from everybody else's where others use the cluster too. A rule that is written out is no name.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
-    told = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
-    name = "-".join(told) or plan.scenario or plan.workload
+    parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
+    name = "-".join(parts) or plan.scenario or plan.workload
     return f"{name}-{secrets.token_hex(3)}" if plan.cluster == "external" else name
 
 

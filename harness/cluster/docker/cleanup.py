@@ -105,8 +105,8 @@ def everything(engine: Any) -> list[tuple[Leftover, str]]:
     having = {"label": RUN}
 
     def note(kind: str, name: str, marks: Mapping[str, str] | None, since: str) -> None:
-        told = marks or {}
-        found.append((Leftover(kind, name, told.get(RUN, ""), since), told.get(OWNER, "")))
+        labels_found = marks or {}
+        found.append((Leftover(kind, name, labels_found.get(RUN, ""), since), labels_found.get(OWNER, "")))
 
     with docker_engine.trouble("listing what runs have left with the Docker engine"):
         for row in engine.api.containers(all=True, filters=having):
@@ -134,7 +134,7 @@ def guarded(run: str, log: Path) -> Iterator[None]:
         guard = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
             env={**os.environ, "PYTHONPATH": namespaces.python_path()},
-        )  # fmt: skip
+        )
     try:
         yield
     finally:

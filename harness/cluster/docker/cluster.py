@@ -182,13 +182,13 @@ class DockerCluster:
         self._filters().started(node)
 
     def running(self, node: str) -> bool:
-        return bool(self._told(node)["Running"])
+        return bool(self._container_state(node)["Running"])
 
-    def _told(self, node: str) -> Mapping[str, Any]:
+    def _container_state(self, node: str) -> Mapping[str, Any]:
         """The state of a node's container: Running, Pid, ExitCode."""
         with trouble(f"asking about {node}"):
-            told: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
-            return told
+            state: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
+            return state
 
     def _signal(self, node: str, number: signal.Signals) -> None:
         """Nothing happens when it does not run."""
@@ -226,8 +226,8 @@ class DockerCluster:
         return found[0]
 
     def _pid(self, node: str) -> int:
-        told = self._told(node)
-        return int(told["Pid"]) if told["Running"] else 0
+        state = self._container_state(node)
+        return int(state["Pid"]) if state["Running"] else 0
 
     # --- commands, clients, logs ----------------------------------------------------------------------
 

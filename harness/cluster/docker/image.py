@@ -172,7 +172,7 @@ def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
             ["ldd", *map(str, paths)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=_LDD_TIMEOUT_S, check=False,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"`ldd` tells what Java is linked with, and it did not run: {error}") from None
     found = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))

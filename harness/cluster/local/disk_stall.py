@@ -79,13 +79,13 @@ def main(argv: Sequence[str]) -> int:
     """See the module's text."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
-    told = False
+    announced = False
     try:
         while True:
             freeze(at)
-            if not told:
+            if not announced:
                 control.send(b"{}")
-                told = True
+                announced = True
             ended = select.select([control], [], [], stall_s)[0]
             thaw(at)
             if ended or select.select([control], [], [], gap_s)[0]:

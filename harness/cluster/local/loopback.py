@@ -131,7 +131,7 @@ class LoopbackCluster:
         laid_out = Servers(
             self.layout, self.version, self.spec.kafka_config, folder, found, fetched, template,
             storage_format.random_id(), self.spec.log_dirs, tuple(flags),
-        )  # fmt: skip
+        )
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)
         folder.mkdir()
@@ -195,14 +195,14 @@ class LoopbackCluster:
             for name, child in self._up().children.items():
                 code = child.poll()
                 if code is not None:
-                    said = self._up().servers.last_words(name)
-                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {said}")
+                    last_words = self._up().servers.last_words(name)
+                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {last_words}")
             if time.monotonic() - began > timeout_s:
-                said = self._up().servers.last_words([*silent, *waiting][0])
+                last_words = self._up().servers.last_words([*silent, *waiting][0])
                 what = f"{', '.join(silent)} did not answer" if silent else (
                     f"{', '.join(waiting)} did not see every broker registered"
-                )  # fmt: skip
-                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {said}")
+                )
+                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {last_words}")
             time.sleep(0.05)
 
     def _up(self) -> Running:

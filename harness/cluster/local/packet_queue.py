@@ -136,8 +136,8 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
         if control.fileno() in ready:
             if not control.recv(64):
                 break
-            told = {socket.inet_ntoa(at): asdict(shaper.counts()) for at, shaper in shapers.items()}
-            control.send(orjson.dumps(told))
+            counts = {socket.inet_ntoa(at): asdict(shaper.counts()) for at, shaper in shapers.items()}
+            control.send(orjson.dumps(counts))
         for index, queue in enumerate(queues):
             if queue.end.fileno() in ready:
                 _take(index, queue, shapers)

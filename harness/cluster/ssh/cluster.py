@@ -116,7 +116,7 @@ class SshCluster:
                 hosts[node.name].look.java[0], template, cluster_id,
             )
             for node in layout.brokers
-        }  # fmt: skip
+        }
         began = time.monotonic()
         bare = [name for name, each in hosts.items() if not each.look.java[0]]
         progress(

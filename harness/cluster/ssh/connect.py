@@ -63,7 +63,7 @@ def connect(host: Host) -> Any:
             host.address, host.port, host.user, key_filename=host.key, sock=connection,
             allow_agent=host.key is None, look_for_keys=host.key is None,
             timeout=_CONNECT_S, banner_timeout=_CONNECT_S, auth_timeout=_CONNECT_S,
-        )  # fmt: skip
+        )
     except BaseException as error:
         client.close()
         connection.close()

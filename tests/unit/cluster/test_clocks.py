@@ -35,14 +35,14 @@ class Reader:
         self.process = subprocess.Popen(
             [sys.executable, "-c", READ], env=dict(clocks.env("n1")), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _, said = self.process.communicate("end\n", timeout=10)
-        assert said == ""
+        _, errors = self.process.communicate("end\n", timeout=10)
+        assert errors == ""
 
     def read(self) -> tuple[float, float, float]:
         """How far ahead: the wall clock, its coarse reading, the clock for spans."""
@@ -88,9 +88,9 @@ def test_the_log_says_what_time_the_server_has(tmp_path: Path) -> None:
     log.write_text("[1999-01-01 00:00:00,000] INFO old (x)\n")
 
     def write(name: str) -> None:
-        told = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 30))
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 30))
         with log.open("a") as lines:
-            lines.write(f"a line without a time\n[{told},000] WARN nonsense (x)\n")
+            lines.write(f"a line without a time\n[{stamp},000] WARN nonsense (x)\n")
 
     seen = Clocks(lambda name: tmp_path, write).ahead_s("n1")
     assert seen is not None and 28.5 < seen[0] <= seen[1] < 30.5

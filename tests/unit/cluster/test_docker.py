@@ -69,7 +69,7 @@ def test_services_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("services: [", "f:1:12: not YAML"),
         ("a: 1", "f: no services"),
@@ -80,8 +80,8 @@ def test_services_are_read() -> None:
         ("services: {n1: {image: '${X:?set it}'}}", "X must be set: set it"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said.replace("[", r"\[").replace("?", r"\?")):
+def test_what_is_wrong_is_told(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message.replace("[", r"\[").replace("?", r"\?")):
         compose.parse(text, {}, "f")
 
 
@@ -148,7 +148,7 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     env |= {
         "CLUSTER_ID": "abc", "KAFKA_HEAP_OPTS": "-Xmx1m", "KAFKA_OPTS": "-Dq", "OTHER": "no\nKAFKA_X=1",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
-    }  # fmt: skip
+    }
     argv = ["sh", "-c", script]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True)
     lines = (tmp_path / "config" / "server.properties").read_text().splitlines()
@@ -191,11 +191,11 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
     (home / "dead").symlink_to(tmp_path / "gone")
     jar = tmp_path / "kafka.jar"
     jar.write_text("jar")
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w") as tar:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
         image._fill(tar, home, [jar])
-    held.seek(0)
-    with tarfile.open(fileobj=held) as tar:
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as tar:
         names = set(tar.getnames())
         assert {"bin/sh", "opt/java/bin/java", "opt/kafka/libs/kafka.jar", "etc/kafka/docker/run"} <= names
         assert not names & {"opt/java/legal/x", "opt/java/dead"}
@@ -232,8 +232,8 @@ def test_redpanda_says_who_holds_a_role() -> None:
         assert redpanda.controller(answer) is None
     found = struct.pack(">iihhih", 1, 0, 0, -1, 2, 2) + b"n2" + struct.pack(">i", 9092)
     assert redpanda.coordinator(found) == 2
-    told = struct.pack(">iihh", 1, 0, 15, 2) + b"no" + struct.pack(">ihi", -1, 0, -1)
-    assert redpanda.coordinator(told) is None
+    refused = struct.pack(">iihh", 1, 0, 15, 2) + b"no" + struct.pack(">ihi", -1, 0, -1)
+    assert redpanda.coordinator(refused) is None
     with pytest.raises(ValueError, match="cut short"):
         redpanda.coordinator(found[:10])
     request = redpanda.coordinator_request("txn-coordinator", "r-1")
@@ -283,14 +283,14 @@ class Engine:
 @pytest.mark.parametrize("start", ["kafka", "redpanda", "image"])
 def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
-    with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as told:
+    with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as raised:
         if start == "kafka":
             table.make("docker", ClusterSpec(run="r", work_dir=tmp_path))
         elif start == "redpanda":
             table.make("docker", ClusterSpec(run="r", work_dir=tmp_path, system="redpanda"))
         else:
             cleanup.leftovers()
-    assert "make system-deps" in str(told.value) and "\n" not in str(told.value)
+    assert "make system-deps" in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_something_else_at_the_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,15 +41,15 @@ def answering(listener: socket.socket, answer: Callable[[Any, list[int]], Any]) 
 def test_values_and_descriptors_by_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
-    here, there = os.pipe()
+    read_end, write_end = os.pipe()
     with rpc.listen(folder / "socket") as listener:
         answering(listener, lambda request, fds: (request, os.write(fds[0], b"hi")))
         request = {"set": frozenset({1}), "text": "x" * (3 << 20)}
-        answer = rpc.call(folder / "socket", request, [there])
+        answer = rpc.call(folder / "socket", request, [write_end])
     assert answer == (request, 2)
-    assert os.read(here, 9) == b"hi"
-    os.close(here)
-    os.close(there)
+    assert os.read(read_end, 9) == b"hi"
+    os.close(read_end)
+    os.close(write_end)
 
 
 def refuse(request: Any, fds: list[int]) -> Any:

@@ -57,7 +57,7 @@ def test_an_answer_is_read() -> None:
         system="Linux x86_64", folder="/home/kafka/.kafka-log-harness", writable=True, space_mb=8192,
         memory_mb=4096, lacking=(), java=("/usr/bin/java", ""), filters=("nft", ""),
         listening=frozenset({22, 9092}), addresses=frozenset({"10.0.0.1"}), seen_as="10.0.0.9",
-    ) == LOOK  # fmt: skip
+    ) == LOOK
 
 
 def test_an_answer_that_is_none_will_not_do() -> None:
@@ -81,8 +81,8 @@ def test_an_answer_that_is_none_will_not_do() -> None:
 def test_what_will_not_do_is_told_with_what_to_do(change: dict[str, Any], says: str) -> None:
     fine = replace(LOOK, listening=frozenset({22}))
     assert preflight.problems(HOST, fine, "10.0.0.1", True) == []
-    (told,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
-    assert told.startswith("n1 (kafka@10.0.0.1:22)") and says in told
+    (problem,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
+    assert problem.startswith("n1 (kafka@10.0.0.1:22)") and says in problem
 
 
 def test_filters_matter_only_where_faults_need_them() -> None:
