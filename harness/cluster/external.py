@@ -62,7 +62,9 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
     if error.code in _CREDENTIALS:
         return BadInput(f"--bootstrap {bootstrap} refuses the credentials of --client-config ({reason})")
     if error.code == "_SSL":
-        return BadInput(f"--bootstrap {bootstrap}: no TLS connection ({reason}); see ssl.ca.location in --client-config")
+        return BadInput(
+            f"--bootstrap {bootstrap}: no TLS connection ({reason}); see ssl.ca.location in --client-config"
+        )
     if error.code == "_INVALID_ARG":
         return BadInput(f"--client-config: {reason}")
     hint = "" if connection else "; if it takes TLS or SASL, give --client-config"

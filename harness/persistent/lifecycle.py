@@ -65,8 +65,13 @@ def _keep(name: str, folder: Path, say: Say) -> State:
     with (folder / client.LOG).open("ab") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "harness.persistent.server", name, str(write_end)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[write_end], start_new_session=True,
-            cwd="/", env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[write_end],
+            start_new_session=True,
+            cwd="/",
+            env=environment,
         )
     os.close(write_end)
     failed: dict[str, Any] = {}

@@ -263,7 +263,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """See the module's text."""
-    from harness.plan import test_plan
+    from harness.plan import test_plan as plans
     from harness.run import make_cluster
 
     name, number = argv
@@ -279,7 +279,7 @@ def main(argv: Sequence[str]) -> int:
     folder = client.folder(name)
     cluster: Cluster | None = None
     try:
-        plan = test_plan.load(folder / client.PLAN)
+        plan = plans.load(folder / client.PLAN)
         prepared = make_cluster.prepared(plan)
         cluster = make_cluster.make(plan, folder / "cluster", say, prepared)
         cluster.up(say)

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from importlib.metadata import version as installed
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +60,7 @@ class Connector:
 
 def ensure(java: Java, progress: Progress) -> Connector:
     """The connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
-    spark = installed("pyspark")
+    spark = metadata.version("pyspark")
     folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
         return found

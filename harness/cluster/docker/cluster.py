@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.docker import cleanup, parts
+from harness.cluster.docker import cleanup
+from harness.cluster.docker.containers import Containers, make_container, make_network
 from harness.cluster.docker.engine import connect, trouble
 from harness.cluster.docker.network import Filters
-from harness.cluster.docker.parts import Containers
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
@@ -42,7 +42,7 @@ class _Running:
     engine: Any
     control: Control
     guard: contextlib.ExitStack
-    containers: dict[str, str] = field(default_factory=dict)
+    container_ids: dict[str, str] = field(default_factory=dict)
     filters: list[Filters] = field(default_factory=list)
 
 
@@ -78,11 +78,11 @@ class DockerCluster:
         control = Control(isolated=False, log=self.containers.work_dir / "supervisor.log")
         state = self._state = _Running(engine, control, guard)
         progress(f"{len(self.nodes)} containers of {self.containers.services[0].image}")
-        net = parts.make_network(engine, self.containers.run, self.nodes)
+        net = make_network(engine, self.containers.run, self.nodes)
         state.filters.append(Filters(net.addresses, net.bridge, self._pid))
         for service in self.containers.services:
-            made = parts.make_container(engine, self.containers.run, service, net)
-            state.containers[service.name] = made
+            made = make_container(engine, self.containers.run, service, net)
+            state.container_ids[service.name] = made
         for node in self.nodes:
             self.start(node)
         self._await_registered(progress)
@@ -121,7 +121,7 @@ class DockerCluster:
     def _last_words(self, node: str) -> str:
         with suppress(ClusterTrouble), trouble("reading the log"):
             state = self._up()
-            text = state.engine.api.logs(state.containers[node], tail=200).decode(errors="replace")
+            text = state.engine.api.logs(state.container_ids[node], tail=200).decode(errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             bad = [line for line in lines if any(w in line for w in ("ERROR", "FATAL", "Exception", "error"))]
             return str((bad or lines or ["it logged nothing"])[-1][:500])
@@ -265,7 +265,7 @@ class DockerCluster:
         """Write what each container has logged to `folder`/<node>/server.log."""
         if self._state is None:
             return
-        for node, container in self._state.containers.items():
+        for node, container in self._state.container_ids.items():
             path = Path(folder) / node / "server.log"
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file, suppress(ClusterTrouble), trouble(f"reading the log of {node}"):
@@ -278,7 +278,7 @@ class DockerCluster:
     def _container(self, node: str) -> str:
         if node not in self.nodes:
             raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(self.nodes)}")
-        return self._up().containers[node]
+        return self._up().container_ids[node]
 
     def _up(self) -> _Running:
         if self._state is None:

@@ -39,7 +39,7 @@ from typing import Any, Final
 
 from harness.cluster import json_messages
 from harness.cluster.json_messages import Closed
-from harness.cluster.local import disk_stall, namespaces, spawn
+from harness.cluster.local import fork_exec, freeze_disk, namespaces
 
 _KILL_TIMEOUT_S = 5.0
 _THAW_AGAIN_S = 0.02
@@ -102,7 +102,7 @@ class Supervisor:
                 queues = [self._netlink().queue_socket(self._hosts[at]) for at in message.get("queues", ())]
                 try:
                     descriptors = [*fds, *queues]
-                    pid = spawn.spawn(message["argv"], message["env"], message["cwd"], descriptors, network)
+                    pid = fork_exec.spawn(message["argv"], message["env"], message["cwd"], descriptors, network)
                 finally:
                     for fd in queues:
                         os.close(fd)
@@ -146,7 +146,7 @@ class Supervisor:
         """The network module; loaded late, because without namespaces it is not needed."""
         if not self._isolated:
             raise ValueError("there is no network to change without namespaces")
-        from harness.cluster.local import network as netlink
+        from harness.cluster.local import netlink
 
         return netlink
 
@@ -224,7 +224,7 @@ def _first(control: socket.socket) -> int:
     namespaces.die_with_parent()
     try:
         namespaces.mount_proc()
-        from harness.cluster.local import network as netlink
+        from harness.cluster.local import netlink
 
         netlink.make_bridge()
     except Exception as error:  # whatever a kernel without bridges answers: the harness falls back
@@ -239,7 +239,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
 
     Its children cannot die while they wait for a disk that is held.
     """
-    before = disk_stall.mounted(mountinfo)
+    before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ended = os.pidfd_open(pid)
@@ -249,7 +249,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
     poll.poll()
     os.kill(pid, signal.SIGKILL)
     while True:
-        disk_stall.thaw_all(disk_stall.mounted(mountinfo) - before)
+        freeze_disk.thaw_all(freeze_disk.mounted(mountinfo) - before)
         gone, status = os.waitpid(pid, os.WNOHANG)
         if gone:
             return os.waitstatus_to_exitcode(status)
@@ -275,7 +275,7 @@ def probe() -> int:
     except namespaces.Refused as error:
         print(error, file=sys.stderr)
         return 1
-    from harness.cluster.local import network as netlink
+    from harness.cluster.local import netlink
 
     for what, act in (
         ("bridge", netlink.make_bridge),

@@ -12,9 +12,9 @@ from collections import deque
 from typing import Final
 
 from harness.cluster.wire_proxy import frames, rules
+from harness.cluster.wire_proxy.connection_parts import Kept, Sent, Shared
 from harness.cluster.wire_proxy.frames import Request
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
-from harness.cluster.wire_proxy.parts import Kept, Sent, Shared
 from harness.cluster.wire_proxy.rules import Active, Held
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
@@ -42,12 +42,20 @@ class Connection:
         self._mute: Active | None = None  # because of it no answer does
         self._lingers = False
         self._requests = Splitter(
-            frames.REQUEST_BYTES_MIN, frames.REQUEST_BYTES_MAX,
-            self._decide_request, self._forward, self._take_request, self._strange,
+            frames.REQUEST_BYTES_MIN,
+            frames.REQUEST_BYTES_MAX,
+            self._decide_request,
+            self._forward,
+            self._take_request,
+            self._strange,
         )
         self._responses = Splitter(
-            frames.RESPONSE_BYTES_MIN, frames.RESPONSE_BYTES_MAX,
-            self._decide_response, self._back, self._take_response, self._strange,
+            frames.RESPONSE_BYTES_MIN,
+            frames.RESPONSE_BYTES_MAX,
+            self._decide_response,
+            self._back,
+            self._take_response,
+            self._strange,
         )
 
     def start(self, client: Endpoint, broker: Endpoint) -> None:

@@ -33,8 +33,12 @@ class Reader:
 
     def __init__(self, clocks: Clocks) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", READ], env=dict(clocks.env("n1")), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-c", READ],
+            env=dict(clocks.env("n1")),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def __enter__(self) -> Reader:

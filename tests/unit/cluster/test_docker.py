@@ -21,10 +21,10 @@ from harness.cluster.docker import (
     cleanup,
     cluster,
     compose,
+    containers,
     engine,
     image,
     network,
-    parts,
     redpanda,
     redpanda_cluster,
 )
@@ -94,7 +94,7 @@ def test_ours_says_what_the_local_cluster_is_told() -> None:
     services = compose.load({})
     for service in services:
         for key, value in broker_config.defaults(len(services)).items():
-            assert service.environment[parts.variable(key)] == value, key
+            assert service.environment[containers.variable(key)] == value, key
 
 
 def test_ours_runs_as_it_stands() -> None:
@@ -110,13 +110,13 @@ def spec(work_dir: Path, config: dict[str, str]) -> ClusterSpec:
 
 def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
     one, two = (
-        parts.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
+        containers.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
     )
     assert one.run != two.run
     for service in one.services:
         assert service.environment["KAFKA_LOG_RETENTION_MS"] == "5"
         assert service.environment["KAFKA_MIN_INSYNC_REPLICAS"] == "1"
-        outer = one.port(service.name, parts.KAFKA_PORT)
+        outer = one.port(service.name, containers.KAFKA_PORT)
         assert service.environment["KAFKA_ADVERTISED_LISTENERS"].endswith(f"OUTSIDE://127.0.0.1:{outer}")
     ids = {service.environment["CLUSTER_ID"] for made in (one, two) for service in made.services}
     assert len(ids) == 2
@@ -124,9 +124,9 @@ def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the harness sets this one itself"):
-        parts.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
+        containers.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
     with pytest.raises(BadInput, match="small letters"):
-        parts.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
+        containers.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
 
 
 # --- the image's entry --------------------------------------------------------------------------------
@@ -144,9 +144,12 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java.chmod(0o755)
     script = image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
-    env = {parts.variable(key): value for key, value in settings.items()}
+    env = {containers.variable(key): value for key, value in settings.items()}
     env |= {
-        "CLUSTER_ID": "abc", "KAFKA_HEAP_OPTS": "-Xmx1m", "KAFKA_OPTS": "-Dq", "OTHER": "no\nKAFKA_X=1",
+        "CLUSTER_ID": "abc",
+        "KAFKA_HEAP_OPTS": "-Xmx1m",
+        "KAFKA_OPTS": "-Dq",
+        "OTHER": "no\nKAFKA_X=1",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
     }
     argv = ["sh", "-c", script]

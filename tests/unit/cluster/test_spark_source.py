@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = spark_source.installed("pyspark")
+    own = version("pyspark")
     modules = retrieving(monkeypatch, Release(own, own))
     found = spark_source.ensure(JAVA, lambda _: None)
     assert (found.version, found.note) == (own, "")
