@@ -43,12 +43,3 @@ class Ports:
         for holder in self._holders:
             holder.close()
         self._holders = []
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing uses now, for servers that cannot bind beside a holder. Raises Missing."""
-    ports = Ports()
-    try:
-        return [ports.take() for _ in range(count)]
-    finally:
-        ports.give_back()
