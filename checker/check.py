@@ -1,6 +1,6 @@
 """The public entry: from the path of a history to a verdict.
 
-A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.tables.export`), or one history file:
+A path is a run folder (history/*.jsonl in it), a Parquet folder (`checker.tables.parquet_folder`), or one history file:
 `*.jsonl`, or Jepsen's `*.edn`, plain or gzipped. `check` works through Spark and leaves tables/ and results/
 in a run folder (beside nothing else); `check_plain` does the same in this process; `check_many` judges many
 small histories in one Spark job, each under the same options, and `check_each` each under its own.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.checks.table import CHECKS
-from checker.tables import export, ingest, join_segments
+from checker.tables import ingest, join_segments, parquet_folder
 from checker.tables.source import Source, in_memory, on_disk
 from harness.model.errors import EXIT_CRASH, BadHistory, BadInput, HarnessError
 from harness.model.options import CheckOptions
@@ -72,10 +72,10 @@ def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None]
 def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
     """A Parquet folder, of which nothing can be made again."""
     try:
-        return judge(export.source(folder, spark), options)
+        return judge(parquet_folder.source(folder, spark), options)
     except ingest.DamagedTables as error:
-        said = str(error).removesuffix("; remove the folder and check again")
-        raise BadHistory(f"{said}; {export.AGAIN}") from None
+        message = str(error).removesuffix("; remove the folder and check again")
+        raise BadHistory(f"{message}; {parquet_folder.AGAIN}") from None
 
 
 def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str], None] = print) -> Result:
@@ -85,7 +85,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
     BadHistory when the content cannot be used, BadInput for unknown checks, Missing when the run folder
     cannot be written.
     """
-    if export.is_tables(Path(path)):
+    if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, spark)
     run = _run_folder(Path(path))
     if run is not None:
@@ -97,7 +97,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
 
 def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
     """The verdict, in this process and without Spark; a single file is held in memory."""
-    if export.is_tables(Path(path)):
+    if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
     if run is None:
@@ -116,20 +116,20 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
     """
     path, options = job
     try:
-        if export.is_tables(Path(path)):
+        if parquet_folder.is_tables(Path(path)):
             return [(path, to_data(_judge_tables(Path(path), each, None))) for each in options]
         source = in_memory(ingest.collect(Path(path)))
         noted = replace(source, noted=_run_folder(Path(path)))
         return [(path, to_data(judge(noted, each))) for each in options]
     except HarnessError as error:
-        said: dict[str, Any] = {"error": str(error), "exit_code": error.exit_code}
+        failure: dict[str, Any] = {"error": str(error), "exit_code": error.exit_code}
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        said = {
+        failure = {
             "error": f"{path}: the checker crashed: {type(error).__name__}: {first}",
             "exit_code": EXIT_CRASH,
         }
-    return [(path, said)] * len(options)
+    return [(path, failure)] * len(options)
 
 
 def _in_one_job(spark: Any, jobs: Sequence[Job]) -> list[Answer]:

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 import orjson
 
-from checker.tables import export, ingest
+from checker.tables import ingest, parquet_folder
 from checker.tables.progress import Counted, Progress
 from checker.tables.read_history import Notes, rarely_collecting, read, sources
 from harness.model import codec
@@ -119,17 +119,17 @@ def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
 def _copied(file: Path, stream: IO[bytes]) -> int:
     """Copy a segment; how many lines it holds besides its header."""
     lines = -1
-    with file.open("rb") as one:
-        while block := one.read(1 << 20):
+    with file.open("rb") as source:
+        while block := source.read(1 << 20):
             stream.write(block)
             lines += block.count(b"\n")
     return max(lines, 0)
 
 
 def to_parquet(path: Path, out: Path, progress: Progress) -> int:
-    """A folder of tables (`checker.tables.export`); the number of lines. Raises BadHistory, Missing."""
+    """A folder of tables (`checker.tables.parquet_folder`); the number of lines. Raises BadHistory, Missing."""
     with ingest.writing(out), _whole(out) as part:
-        return export.write(path, part, progress)
+        return parquet_folder.write(path, part, progress)
 
 
 FORMATS: Final[Mapping[str, Callable[[Path, Path, Progress], int]]] = {

@@ -201,7 +201,7 @@ def anomalies() -> str:
 
 
 def _aliases(name: str) -> str:
-    return ", ".join(f"`{short}`" for short, full in nemeses.ALIASES.items() if full == name)
+    return ", ".join(f"`{short}`" for short, full in nemeses.aliases().items() if full == name)
 
 
 def _places(needs: tuple[type, ...]) -> str:

@@ -275,8 +275,8 @@ class ForNemesis:
         if answer is None:
             return None
         op, inner = answer
-        told = op if isinstance(op, Pending) else op.with_(process=NEMESIS, type=INFO)
-        return told, ForNemesis(inner, self.faults)
+        changed = op if isinstance(op, Pending) else op.with_(process=NEMESIS, type=INFO)
+        return changed, ForNemesis(inner, self.faults)
 
     def update(self, ctx: Context, event: Op) -> Generator:
         if event.process != NEMESIS:

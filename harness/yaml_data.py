@@ -67,11 +67,11 @@ def load(path: Path, what: str) -> Loaded:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        said = str(getattr(error, "problem", None) or getattr(error, "reason", error)).splitlines()[0]
-        raise BadInput(f"{path}{at}: not {what} ({said})") from None
+        reason = str(getattr(error, "problem", None) or getattr(error, "reason", error)).splitlines()[0]
+        raise BadInput(f"{path}{at}: not {what} ({reason})") from None
     except (RecursionError, ValueError) as error:  # a date that is none, say
-        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BadInput(f"{path}: not {what} ({said})") from None
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadInput(f"{path}: not {what} ({reason})") from None
 
 
 class _Reader:
@@ -135,7 +135,7 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
     """
     place: Place = tuple(one["loc"])
     if not place:
-        return f"{where((), False)}: {_said(one)}"
+        return f"{where((), False)}: {_shown(one)}"
     if one["type"] == "extra_forbidden":
         fitting = known(place[:-1])
         hint = did_you_mean(str(place[-1]), fitting) or f"there are {', '.join(fitting)}"
@@ -144,7 +144,7 @@ def line(one: Any, where: Where, known: Callable[[Place], Sequence[str]]) -> str
         return f"{where(place, False)}: {place[-1]} is missing"
     got = one["input"]
     shown = "" if one["type"] == "value_error" or isinstance(got, dict | list) else f" {got}"
-    return f"{where(place, True)}: {_name(place)}{shown}: {_said(one)}"
+    return f"{where(place, True)}: {_name(place)}{shown}: {_shown(one)}"
 
 
 def _name(place: Place) -> str:
@@ -153,7 +153,7 @@ def _name(place: Place) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _said(one: Any) -> str:
+def _shown(one: Any) -> str:
     message = str(one["msg"])
     if one["type"] == "value_error":
         return message.removeprefix("Value error, ")

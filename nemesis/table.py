@@ -17,7 +17,7 @@ from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.capabilities import Cluster, Links, Network, offers
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.options import Settings
+from harness.model.options import LARGER_IS_WEAKER, Settings
 from harness.model.protocols import Env, Fault, Generator
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.rounds import Rhythm
@@ -74,33 +74,11 @@ FINAL_POLLS_COMPLETE: Final = "final-polls-complete"
 # Of these a cluster mends everything at once.
 MENDED_TOGETHER: Final = (Links, Network)
 MARKS: Final = frozenset({FINAL_POLLS_COMPLETE})
-ALIASES: Final[Mapping[str, str]] = {
-    "leader-kill": "kill:leader",
-    "leader-pause": "pause:leader",
-    "leader-isolate": "isolate:leader",
-    "leader-restart": "restart:leader",
-    "rolling-restart": "rolling-restart:all",
-    "halves": "split:minority",
-    "majorities-ring": "ring:all",
-    "controller-kill": "kill:controller",
-    "client-isolate": "isolate:client",
-    "slow-links": "slow:one",
-    "lossy-links": "loss:one",
-    "flaky-links": "flaky:one",
-    "narrow-links": "rate:one",
-    "clock-bump": "clock-bump:one",
-    "clock-strobe": "clock-strobe:one",
-    "delete-records": "delete-records:some",
-    "elect": "elect:all",
-    "elect-unclean": "elect-unclean:leader",
-    "reassign": "reassign:some",
-    "add-partitions": "add-partitions:some",
-    "remove-broker": "remove-broker:one",
-    "rebalance": "rebalance:group",
-    "client-crash": "kill:client",
-    "client-kill": "kill:client",
-    "client-pause": "pause:client",
-}
+
+
+def aliases() -> dict[str, str]:
+    """Short names of faults: name -> VERB:TARGET."""
+    return {short: f"{verb}:{target}" for verb, row in VERBS.items() for short, target in row.short.items()}
 
 
 def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
@@ -116,15 +94,17 @@ def canonical(text: str, nodes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _canonical(name: str, nodes: Sequence[str]) -> str:
-    full = ALIASES.get(name, name)
+    full = aliases().get(name, name)
     verb, _, target = full.partition(":")
     if verb not in VERBS or not target:
         full_names = [f"{verb}:{target}" for verb, row in VERBS.items() for target in row.targets]
-        known = ["none", *ALIASES, *full_names]
+        known = ["none", *aliases(), *full_names]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(ALIASES))}; "
-                       f"or VERB:TARGET with VERB one of {', '.join(VERBS)}")  # fmt: skip
+        raise BadInput(
+            f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(aliases()))}; "
+            f"or VERB:TARGET with VERB one of {', '.join(VERBS)}"
+        )
     written = VERBS[verb].written
     if written is not None and "=" in target:
         try:
@@ -180,10 +160,6 @@ def refuse_unsubscribed(chosen: Sequence[Fault], sub_via: Sequence[str]) -> None
                 f"{fault.name} needs consumers in a group, and none subscribes: "
                 "add --sub-via subscribe (or assign,subscribe)"
             )
-
-
-# Settings of which the larger one is the weaker.
-LARGER_IS_WEAKER: Final = frozenset({"damaged_copies", "unsynced_copies"})
 
 
 def weakened(settings: Settings, names: Sequence[str], scheduled: Sequence[str] = ()) -> Settings:
@@ -261,8 +237,8 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
         return op
     if op.f == "heal":
         still, started = heal(patience(env, op))
-        said = {"started": started} if started else {}
-        return op.with_(value={**said, **({"unhealthy": still} if still else {})}, error=still or None)
+        value = {"started": started} if started else {}
+        return op.with_(value={**value, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:
         if fault.name == op.extra.get("fault"):
             done = fault.nemesis.invoke(patience(env, op), op)

@@ -35,11 +35,11 @@ Choose = Callable[[Facts, Draw], Sequence[str]]
 
 def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[str]:
     """The running server that is named most often; a draw breaks ties."""
-    held = Counter(node for node in nodes if node in (*facts.nodes, *facts.beside))
-    if not held:
+    counts = Counter(node for node in nodes if node in (*facts.nodes, *facts.beside))
+    if not counts:
         return []
-    most = max(held.values())
-    return [draw.choice(sorted(str(node) for node, count in held.items() if count == most))]
+    most = max(counts.values())
+    return [draw.choice(sorted(str(node) for node, count in counts.items() if count == most))]
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:

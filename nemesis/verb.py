@@ -19,6 +19,7 @@ class Verb:
     nodes, clients  whether it has targets among the servers, among the client processes
     named    targets of its own, with what they are
     nodes_min  how many nodes the cluster must have
+    short    short names of some of its faults: name -> target
     written  (target, nodes): raises BadInput for one that is written out wrongly, as NAME=VALUE;...
     """
 
@@ -28,6 +29,7 @@ class Verb:
     clients: bool = False
     nodes_min: int = 1
     named: Mapping[str, str] = field(default_factory=dict)
+    short: Mapping[str, str] = field(default_factory=dict)
     written: Callable[[str, Sequence[str]], None] | None = None
 
     @property

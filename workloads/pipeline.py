@@ -42,7 +42,7 @@ class Options:
     assignor       range | roundrobin | cooperative-sticky | consumer
     one_poll       a revocation and its assignment come in one poll
     grows          input topics may get more partitions
-    there_before   the group has committed the beginning of every partition before the load
+    group_existed   the group has committed the beginning of every partition before the load
     """
 
     writers: int = 2
@@ -58,7 +58,7 @@ class Options:
     static_members: bool = False
     one_poll: bool = False
     grows: bool = False
-    there_before: bool = False
+    group_existed: bool = False
 
     @property
     def key_count(self) -> int:
@@ -87,12 +87,12 @@ class Writer:
     slot: int
     n: int = 0
     sizes: tuple[int, ...] = ()
-    asked_ns: int | None = None
+    sizes_asked_ns: int | None = None
 
     def op(self, ctx: Context) -> Answer:
         options = self.options
-        if options.grows and (self.asked_ns is None or ctx.time_ns - self.asked_ns >= SIZES_EVERY_NS):
-            return op("sizes"), replace(self, asked_ns=ctx.time_ns)
+        if options.grows and (self.sizes_asked_ns is None or ctx.time_ns - self.sizes_asked_ns >= SIZES_EVERY_NS):
+            return op("sizes"), replace(self, sizes_asked_ns=ctx.time_ns)
         largest = max(self.sizes, default=options.partitions)
         keys = options.key_count + options.writers * options.inputs * (largest - options.partitions)
         n, value = self.n, list[list[Any]]()
@@ -188,7 +188,7 @@ def load(options: Options) -> Generator:
         return Writer(options, slot) if slot < options.writers else Worker(options, slot - options.writers)
 
     every = EachSlot(part)
-    if not options.there_before:
+    if not options.group_existed:
         return every
     return Then((Until(OneByOne("begin", final=False), "begin", "committed", True), Barrier(every)))
 
@@ -221,7 +221,7 @@ def consumer_config(assignor: str) -> dict[str, str]:
 
 def workload(options: Options) -> Workload:
     """The pipeline under `options`."""
-    told: Mapping[str, Any] = {
+    options_of_client: Mapping[str, Any] = {
         "options": asdict(options.instance),
         "inputs": options.inputs,
         "partitions": options.partitions,
@@ -231,6 +231,11 @@ def workload(options: Options) -> Workload:
         "one_poll": options.one_poll,
     }
     return Workload(
-        "pipeline", load(options), final(options), client="pipeline", checks=("pipeline", "offsets"),
-        client_options=told, consumer_config=consumer_config(options.assignor),
-    )  # fmt: skip
+        "pipeline",
+        load(options),
+        final(options),
+        client="pipeline",
+        checks=("pipeline", "offsets"),
+        client_options=options_of_client,
+        consumer_config=consumer_config(options.assignor),
+    )

@@ -20,7 +20,7 @@ from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import plain, worst
-from checker.tables import load
+from checker.tables import read_tables
 from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
@@ -102,7 +102,7 @@ LATENCY_COLUMNS: Final = ("type", "f", "invoke_ns", "complete_ns")
 @lru_cache(maxsize=1)
 def _stored_reads(stamp: tuple[str, int, int]) -> lag.Reads:
     """As `reads`, once in a worker; `stamp` changes when the tables are made again."""
-    return lag.Reads.of(load.ops_columns(Path(stamp[0]), *READ_COLUMNS))
+    return lag.Reads.of(read_tables.ops_columns(Path(stamp[0]), *READ_COLUMNS))
 
 
 def reads(part: Part) -> lag.Reads:

@@ -1,6 +1,6 @@
 """The replicas of a run's partitions as they lay on disk at its end: the same up to the high watermark?
 
-For checks that look at data which a run kept (RUN/data/<node>/); see checker.disk.replicas.
+For checks that look at data which a run kept (RUN/data/<node>/); see checker.disk.comparison.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checker.disk import folders
-from checker.disk.replicas import Comparison, compare
+from checker.disk import data_folder
+from checker.disk.comparison import Comparison, compare
 from checker.verdict.guarantees import promised
 from harness.model.options import Settings
 from harness.model.result import AnomalyFound
@@ -33,10 +33,10 @@ class Compared:
 def look(run: Path | None, settings: Settings) -> Compared:
     """Compare what a run has kept; nothing where it kept nothing."""
     kept = run / "data" if run is not None else None
-    nodes = folders.nodes(kept) if kept is not None and kept.is_dir() else {}
+    nodes = data_folder.nodes(kept) if kept is not None and kept.is_dir() else {}
     if not nodes:
         return Compared(reasons=("the replicas were not compared: the run kept no data of its brokers",))
-    names = sorted({at for data in nodes.values() for at in folders.partitions(data)})
+    names = sorted({at for data in nodes.values() for at in data_folder.partitions(data)})
     return judged([compare(nodes, *at) for at in names], settings)
 
 

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from checker.disk import checkpoints, folders, indexes, snapshots
+from checker.disk import checkpoints, data_folder, indexes, snapshots
 from checker.disk.checkpoints import Epoch
-from checker.disk.folders import Replica, Segment
+from checker.disk.data_folder import Replica, Segment
 from harness.protocol.flaws import Flaw
 from harness.protocol.record_batch import Batch
 
@@ -83,9 +83,15 @@ def index_flaws(replica: Replica, segment: Segment, places: Places, written: boo
 
 
 def _first_wrong(
-    name: str, good: Flags, index: indexes.Index, size: int, what: tuple[str, str], left: Flags,
-    segment: Segment, written: bool,
-) -> list[Flaw]:  # fmt: skip
+    name: str,
+    good: Flags,
+    index: indexes.Index,
+    size: int,
+    what: tuple[str, str],
+    left: Flags,
+    segment: Segment,
+    written: bool,
+) -> list[Flaw]:
     """left: which entries may be left from before a truncation, going by their size."""
     good[index.rising :] = False
     wrong = np.flatnonzero(~good)
@@ -102,7 +108,7 @@ def _first_wrong(
 def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -> tuple[bytes | None, str]:
     path = segment.beside(kind)
     name = replica.named(path)
-    content = folders.small(path)
+    content = data_folder.small(path)
     if content is None:
         found.append(Flaw(name, None, "there is none, or it is far too large"))
     return content, name
@@ -112,10 +118,10 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
     """What is wrong with the transaction index of a segment; aborted: (producer, first, marker)."""
     path = segment.beside(".txnindex")
     name = replica.named(path)
-    content = folders.small(path)
+    content = data_folder.small(path)
     entries, flaws = indexes.transaction_index(content or b"", name)
     known = {(entry.producer_id, entry.first, entry.last) for entry in entries}
-    missing = [one for one in aborted if one not in known]
+    missing = [transaction for transaction in aborted if transaction not in known]
     if flaws or not missing:
         return list(flaws)
     producer, first, last = missing[0]
@@ -136,7 +142,7 @@ class Snapshots:
         self._files: list[tuple[int, str]] = []
         for offset, path in replica.others(SNAPSHOT) if replica.folder.is_dir() else ():
             name = replica.named(path)
-            producers, flaws = snapshots.snapshot(folders.small(path) or b"", name)
+            producers, flaws = snapshots.snapshot(data_folder.small(path) or b"", name)
             self._files.append((offset, name))
             self._flaws += flaws
             self._found += [(offset, name, producer) for producer in producers]
@@ -153,10 +159,12 @@ class Snapshots:
         for offset, name in self._files:
             if offset > end:
                 found.append(Flaw(name, None, f"it is of offset {offset}, and the log ends at {end}"))
-        for _, name, told in self._found:
-            seen = self._batches.get(told.last_offset)
-            if seen is not None and not compacted and seen != (told.id, told.last_sequence):
-                what = f"producer {told.id} wrote sequence number {told.last_sequence} at {told.last_offset}"
+        for _, name, producer in self._found:
+            seen = self._batches.get(producer.last_offset)
+            if seen is not None and not compacted and seen != (producer.id, producer.last_sequence):
+                what = (
+                    f"producer {producer.id} wrote sequence number {producer.last_sequence} at {producer.last_offset}"
+                )
                 found.append(Flaw(name, None, f"{what}; the log has number {seen[1]} of producer {seen[0]}"))
         return found
 
@@ -164,10 +172,10 @@ class Snapshots:
 # --- leader epochs --------------------------------------------------------------------------------------
 
 
-def told_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
+def checkpoint_epochs(replica: Replica) -> tuple[tuple[Epoch, ...], tuple[Flaw, ...]]:
     """What the leader-epoch-checkpoint says."""
     path = replica.folder / checkpoints.EPOCHS
-    content = folders.small(path)
+    content = data_folder.small(path)
     return ((), ()) if content is None else checkpoints.epochs(content, replica.named(path))
 
 
@@ -180,5 +188,5 @@ def epoch_at(epochs: Sequence[Epoch], offset: int) -> int | None:
 def partition_flaws(replica: Replica) -> list[Flaw]:
     """What is wrong with partition.metadata."""
     path = replica.folder / checkpoints.PARTITION
-    content = folders.small(path)
+    content = data_folder.small(path)
     return [] if content is None else list(checkpoints.properties(content, replica.named(path))[1])

@@ -101,7 +101,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Suspect:
     kind: str
     value: int
     offset: int
@@ -110,7 +110,7 @@ class _Asked:
     refused: bool | None  # of a phantom: whether the history has a failed send of it
 
 
-def asked(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[_Asked]:
+def suspects(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed: bool) -> list[Suspect]:
     """The records that must be explained."""
     sent: dict[int, Sent] = {}
     for send in sends:
@@ -119,7 +119,7 @@ def asked(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed
             sent[send.value] = send
     contents = log.contents
     places = {value: row for row, value in enumerate(contents.values)}
-    found, was_read = list[_Asked](), set[int]()
+    found, was_read = list[Suspect](), set[int]()
     for read in reads:
         if read.value in was_read:
             continue
@@ -128,40 +128,40 @@ def asked(sends: Iterable[Sent], reads: Iterable[Read], log: Log, read_committed
         aborted = row is not None and contents.outcomes[row] == ABORTED
         if written is None or written.kind == FAIL or (aborted and read_committed):
             refused = None if written is None else written.kind == FAIL
-            found.append(_Asked(PHANTOM, read.value, read.offset, read.op, True, refused))
+            found.append(Suspect(PHANTOM, read.value, read.offset, read.op, True, refused))
         elif row is None and not (0 <= read.offset < log.log_start):
-            found.append(_Asked(GONE, read.value, read.offset, read.op, True, None))
+            found.append(Suspect(GONE, read.value, read.offset, read.op, True, None))
     for send in sent.values():
         if send.acknowledged and send.value not in was_read:
-            found.append(_Asked(LOST, send.value, send.offset, send.op, False, None))
+            found.append(Suspect(LOST, send.value, send.offset, send.op, False, None))
     return found
 
 
-def explain(key: int, wanted: Sequence[_Asked], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
+def explain(key: int, suspected: Sequence[Suspect], log: Log, seen: Mapping[int, Sequence[Seen]]) -> list[Finding]:
     """The cause of each; seen: where else the values lie, on any replica, aside or not."""
     places = {value: row for row, value in enumerate(log.contents.values)}
     found = []
-    for one in wanted:
-        row = places.get(one.value)
+    for suspect in suspected:
+        row = places.get(suspect.value)
         if row is not None:
-            cause, shown = _there(one, row, log)
+            cause, shown = _of_present(suspect, row, log)
         else:
-            cause, shown = _not_there(one, log, seen.get(one.value, ()))
-        found.append(Finding(one.kind, key, one.value, one.offset, one.op, cause, shown))
+            cause, shown = _of_absent(suspect, log, seen.get(suspect.value, ()))
+        found.append(Finding(suspect.kind, key, suspect.value, suspect.offset, suspect.op, cause, shown))
     return found
 
 
-def _there(one: _Asked, row: int, log: Log) -> tuple[str, str]:
+def _of_present(suspect: Suspect, row: int, log: Log) -> tuple[str, str]:
     """Of a record that the log holds."""
     contents = log.contents
     offset, epoch, outcome = contents.offsets[row], contents.epochs[row], contents.outcomes[row]
     where = f"at offset {offset}, leader epoch {epoch}"
-    if one.offset >= 0 and one.offset != offset:
-        where += f", and not at {one.offset}"
-    if one.kind == PHANTOM:
+    if suspect.offset >= 0 and suspect.offset != offset:
+        where += f", and not at {suspect.offset}"
+    if suspect.kind == PHANTOM:
         if outcome == ABORTED:
             return "aborted-but-served", where
-        return ("never-sent", where) if one.refused is None else ("written-though-refused", where)
+        return ("never-sent", where) if suspect.refused is None else ("written-though-refused", where)
     if outcome == ABORTED:
         return "filtered-as-aborted", where
     if offset < log.log_start:
@@ -173,47 +173,47 @@ def _there(one: _Asked, row: int, log: Log) -> tuple[str, str]:
     return "on-disk-but-not-served", where
 
 
-def _not_there(one: _Asked, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
+def _of_absent(suspect: Suspect, log: Log, seen: Sequence[Seen]) -> tuple[str, str]:
     """Of a record that the log does not hold."""
-    offset, contents = one.offset, log.contents
+    offset, contents = suspect.offset, log.contents
     if 0 <= offset < log.log_start:
         return "behind-log-start", f"log start is {log.log_start}"
     if offset >= 0 and (contents.is_broken(offset) or offset in contents.bad):
         why = contents.bad.get(offset, "the batch cannot be read")
         return "damaged", f"at offset {offset}: {why}{_also(seen)}"
-    held = contents.at(offset) if offset >= 0 else None
-    if log.compacted and held is None and 0 <= offset < log.end:
+    occupant = contents.at(offset) if offset >= 0 else None
+    if log.compacted and occupant is None and 0 <= offset < log.end:
         return "compacted", f"offset {offset} is missing in a log that the cleaner has been at"
     if seen:
-        return "written-and-truncated", _where(seen[0]) + _instead(offset, held, log)
-    told = [one for one in log.truncations if 0 <= one.offset <= offset]
-    if told:
-        return "written-and-truncated", str(told[-1]) + _instead(offset, held, log)
-    if one.was_read:
-        return "written-and-truncated", f"op {one.op} read it" + _instead(offset, held, log)
-    if held is not None and log.began.get(held[1], offset + 1) <= offset and len(log.began) > 1:
-        return "written-and-truncated", _instead(offset, held, log).removeprefix("; ")
+        return "written-and-truncated", _where(seen[0]) + _instead(offset, occupant, log)
+    truncations = [truncation for truncation in log.truncations if 0 <= truncation.offset <= offset]
+    if truncations:
+        return "written-and-truncated", str(truncations[-1]) + _instead(offset, occupant, log)
+    if suspect.was_read:
+        return "written-and-truncated", f"op {suspect.op} read it" + _instead(offset, occupant, log)
+    if occupant is not None and log.began.get(occupant[1], offset + 1) <= offset and len(log.began) > 1:
+        return "written-and-truncated", _instead(offset, occupant, log).removeprefix("; ")
     if offset >= log.end:
         return "beyond-log-end", f"the log ends at {log.end}"
     if offset < 0:
         return "never-written", "no acknowledgement named an offset, and no replica holds it"
-    if held is not None and held[1] in log.began and not log.truncations:
-        return "taken-for-another", _instead(offset, held, log).removeprefix("; ")
-    return "not-explained", _instead(offset, held, log).removeprefix("; ") or "no replica holds it"
+    if occupant is not None and occupant[1] in log.began and not log.truncations:
+        return "taken-for-another", _instead(offset, occupant, log).removeprefix("; ")
+    return "not-explained", _instead(offset, occupant, log).removeprefix("; ") or "no replica holds it"
 
 
-def _where(one: Seen) -> str:
-    aside = ", set aside" if one.aside else ""
-    return f"{one.node} holds it at offset {one.offset}, leader epoch {one.epoch}: {one.file}{aside}"
+def _where(seen: Seen) -> str:
+    aside = ", set aside" if seen.aside else ""
+    return f"{seen.node} holds it at offset {seen.offset}, leader epoch {seen.epoch}: {seen.file}{aside}"
 
 
 def _also(seen: Sequence[Seen]) -> str:
     return f"; {_where(seen[0])}" if seen else ""
 
 
-def _instead(offset: int, held: tuple[int, int] | None, log: Log) -> str:
+def _instead(offset: int, occupant: tuple[int, int] | None, log: Log) -> str:
     """What stands in its place."""
-    if held is None:
+    if occupant is None:
         return f"; the log ends at {log.end}" if offset >= log.end else ""
-    value, epoch = held
+    value, epoch = occupant
     return f"; offset {offset} holds value {value} of leader epoch {epoch}, which began at {log.began.get(epoch, '?')}"

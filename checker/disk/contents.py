@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import folders, walk
-from checker.disk.folders import Replica
+from checker.disk import data_folder, replica_batches
+from checker.disk.data_folder import Replica
 from checker.disk.transactions import Transactions
 from harness.protocol import records
 from harness.protocol.flaws import Unreadable
@@ -22,7 +22,6 @@ Decode = Callable[[bytes | None], int | str]
 COMMITTED: Final = 0  # or not in a transaction
 ABORTED: Final = 1
 OPEN: Final = 2
-OUTCOMES: Final = ("committed", "aborted", "in a transaction that nothing has ended")
 
 
 def _column() -> array[int]:
@@ -57,14 +56,14 @@ class Contents:
 
 def read(replica: Replica, decode: Decode) -> Contents:
     """The log that counts. What follows a gap in a file is taken to be as sound as it says."""
-    found, transactions = Contents(), Transactions()
+    contents, transactions = Contents(), Transactions()
     pending: dict[int, list[int]] = {}  # producer -> rows of its open transaction
-    for one in replica.segments:
-        for batch in walk.segment(replica, one):
+    for segment in replica.segments:
+        for batch in replica_batches.of_segment(replica, segment):
             if not isinstance(batch, Batch):
                 continue
             if not batch.sound:
-                found.broken.append((batch.base, batch.last))
+                contents.broken.append((batch.base, batch.last))
                 continue
             try:
                 ended = transactions.see(batch)
@@ -72,17 +71,17 @@ def read(replica: Replica, decode: Decode) -> Contents:
                     if ended is not None:
                         outcome = COMMITTED if ended.committed else ABORTED
                         for row in pending.pop(ended.producer_id, ()):
-                            found.outcomes[row] = outcome
+                            contents.outcomes[row] = outcome
                     continue
-                rows = _add(found, batch, decode)
+                rows = _add(contents, batch, decode)
             except Unreadable:
-                found.broken.append((batch.base, batch.last))
+                contents.broken.append((batch.base, batch.last))
                 continue
             if batch.transactional:
                 pending.setdefault(batch.producer_id, []).extend(rows)
                 for row in rows:
-                    found.outcomes[row] = OPEN
-    return found
+                    contents.outcomes[row] = OPEN
+    return contents
 
 
 def _add(found: Contents, batch: Batch, decode: Decode) -> range:
@@ -112,20 +111,20 @@ class Seen:
 
 def look(node: str, replica: Replica, values: Collection[int], decode: Decode) -> Iterator[tuple[int, Seen]]:
     """Where some values are, in the log that counts and in what was set aside: (value, where)."""
-    for one, batch in walk.sound(replica, (*replica.segments, *replica.aside)):
+    for segment, batch in replica_batches.sound(replica, (*replica.segments, *replica.aside)):
         if batch.control:
             continue
         try:
             for record in records.records(batch):
                 value = decode(record.value)
                 if not isinstance(value, str) and value in values:
-                    file = str(one.log.relative_to(replica.folder.parent))
-                    yield value, Seen(node, file, record.offset, batch.epoch, one.aside)
+                    file = str(segment.log.relative_to(replica.folder.parent))
+                    yield value, Seen(node, file, record.offset, batch.epoch, segment.aside)
         except Unreadable:
             continue
 
 
 def replicas(nodes: Mapping[str, Path], topic: str, partition: int) -> dict[str, Replica]:
     """The replicas that there are, by node."""
-    found = {node: folders.replica(data, topic, partition) for node, data in nodes.items()}
-    return {node: one for node, one in found.items() if one is not None}
+    found = {node: data_folder.replica(data, topic, partition) for node, data in nodes.items()}
+    return {node: replica for node, replica in found.items() if replica is not None}

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checker.disk import agreement, checkpoints, folders, walk
+from checker.disk import agreement, checkpoints, data_folder, replica_batches
 from checker.disk.agreement import Places
 from checker.disk.checkpoints import Epoch
-from checker.disk.folders import Replica
+from checker.disk.data_folder import Replica
 from checker.disk.transactions import Transactions
-from harness.protocol import compression as codecs
-from harness.protocol import records
+from harness.protocol import compression, records
 from harness.protocol.flaws import Flaw, Unreadable
 from harness.protocol.record_batch import Batch
 
@@ -77,7 +76,7 @@ def survey(node: str, data: Path, topic: str, partition: int, deep: bool = True)
 
     deep  decode records too, rather than the heads of batches only
     """
-    found = folders.replica(data, topic, partition)
+    found = data_folder.replica(data, topic, partition)
     if found is None:
         return None
     return _Surveyor(node, data, found, deep).read()
@@ -90,18 +89,18 @@ class _Surveyor:
         self._node, self._replica, self._deep = node, replica, deep
         self._flaws = _Flaws()
         at = (replica.topic, replica.partition)
-        told: dict[str, int | None] = {}
+        by_checkpoint: dict[str, int | None] = {}
         for name in checkpoints.OF_OFFSETS:
-            offsets, flaws = folders.checkpoint(data, name)
+            offsets, flaws = data_folder.checkpoint(data, name)
             self._flaws.add(*flaws)
-            told[name] = offsets.get(at)
-        self._high_watermark = told[checkpoints.HIGH_WATERMARKS]
-        self._recovery_point = told[checkpoints.RECOVERY_POINTS]
-        self._compacted = told[checkpoints.CLEANED] is not None
+            by_checkpoint[name] = offsets.get(at)
+        self._high_watermark = by_checkpoint[checkpoints.HIGH_WATERMARKS]
+        self._recovery_point = by_checkpoint[checkpoints.RECOVERY_POINTS]
+        self._compacted = by_checkpoint[checkpoints.CLEANED] is not None
         self._clean = (data / checkpoints.CLEAN).exists()
         first = replica.segments[0].base if replica.segments else 0
-        self._start = max(first, told[checkpoints.LOG_STARTS] or 0)
-        self._told, flaws = agreement.told_epochs(replica)
+        self._start = max(first, by_checkpoint[checkpoints.LOG_STARTS] or 0)
+        self._checkpoint_epochs, flaws = agreement.checkpoint_epochs(replica)
         self._flaws.add(*flaws)
         self._end = first
         self._epochs: list[Epoch] = []
@@ -117,9 +116,9 @@ class _Surveyor:
             flaws.add(Flaw(replica.folder.name, None, "there is only what was set aside of it"))
         elif not replica.segments:
             flaws.add(Flaw(replica.folder.name, None, "it has no segment"))
-        following = [*(one.base for one in replica.segments[1:]), None]
-        for one, after in zip(replica.segments, following, strict=False):
-            self._segment(one, after)
+        following = [*(segment.base for segment in replica.segments[1:]), None]
+        for segment, after in zip(replica.segments, following, strict=False):
+            self._segment(segment, after)
         flaws.add(*self._producers.flaws(self._end, self._compacted))
         flaws.add(*agreement.partition_flaws(replica))
         for what, offset in (
@@ -132,17 +131,35 @@ class _Surveyor:
                 flaws.add(Flaw(name, None, f"the {what} of {named} is {offset}, its log ends at {self._end}"))
         count = self._counts
         return Survey(
-            self._node, replica.topic, replica.partition, replica.folder, self._start, self._end,
-            self._high_watermark, self._recovery_point, tuple(self._epochs), self._told, self._compacted,
-            len(replica.segments), len(replica.aside), count["batches"], count["records"], count["bytes"],
-            count["unsound"], count["control"], dict(self._codecs), count["aborted"],
-            len(self._transactions.open), tuple(flaws.found), flaws.more,
-        )  # fmt: skip
+            self._node,
+            replica.topic,
+            replica.partition,
+            replica.folder,
+            self._start,
+            self._end,
+            self._high_watermark,
+            self._recovery_point,
+            tuple(self._epochs),
+            self._checkpoint_epochs,
+            self._compacted,
+            len(replica.segments),
+            len(replica.aside),
+            count["batches"],
+            count["records"],
+            count["bytes"],
+            count["unsound"],
+            count["control"],
+            dict(self._codecs),
+            count["aborted"],
+            len(self._transactions.open),
+            tuple(flaws.found),
+            flaws.more,
+        )
 
-    def _segment(self, one: folders.Segment, after: int | None) -> None:
-        name = self._replica.named(one.log)
-        places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, one.base
-        for found in walk.segment(self._replica, one):
+    def _segment(self, segment: data_folder.Segment, after: int | None) -> None:
+        name = self._replica.named(segment.log)
+        places, aborted, broken, least = Places(), list[tuple[int, int, int]](), False, segment.base
+        for found in replica_batches.of_segment(self._replica, segment):
             if isinstance(found, Flaw):
                 self._flaws.add(found)
                 broken = True
@@ -167,15 +184,15 @@ class _Surveyor:
             aborted += self._batch(found, name)
         if not broken:
             written = after is None and not self._clean
-            self._flaws.add(*agreement.index_flaws(self._replica, one, places, written))
-            self._flaws.add(*agreement.aborted_flaws(self._replica, one, aborted))
+            self._flaws.add(*agreement.index_flaws(self._replica, segment, places, written))
+            self._flaws.add(*agreement.aborted_flaws(self._replica, segment, aborted))
 
     def _batch(self, batch: Batch, name: str) -> list[tuple[int, int, int]]:
         """Count a sound batch; the transaction that it aborts, as (producer, first, marker)."""
         count = self._counts
         count["batches"] += 1
         count["bytes"] += batch.size
-        self._codecs[codecs.NAMES[batch.codec] if batch.codec < len(codecs.NAMES) else "unknown"] += 1
+        self._codecs[compression.NAMES[batch.codec] if batch.codec < len(compression.NAMES) else "unknown"] += 1
         self._producers.see(batch)
         self._epoch(batch, name)
         count["control"] += batch.control
@@ -211,11 +228,11 @@ class _Surveyor:
         elif batch.epoch < known[-1].epoch:
             what = f"leader epoch {batch.epoch} at offset {batch.base}, behind epoch {known[-1].epoch}"
             self._flaws.add(Flaw(name, batch.at, what))
-        if batch.base < self._start or self._wrong_epoch or not self._told:
+        if batch.base < self._start or self._wrong_epoch or not self._checkpoint_epochs:
             return
-        told = agreement.epoch_at(self._told, batch.base)
+        epoch = agreement.epoch_at(self._checkpoint_epochs, batch.base)
         # Where the checkpoint begins later, log start has been there, whose own checkpoint comes rarely.
-        if told is not None and told != batch.epoch:
+        if epoch is not None and epoch != batch.epoch:
             self._wrong_epoch = True  # once: what follows is the same
-            what = f"leader epoch {batch.epoch} at offset {batch.base}; {checkpoints.EPOCHS} says {told}"
+            what = f"leader epoch {batch.epoch} at offset {batch.base}; {checkpoints.EPOCHS} says {epoch}"
             self._flaws.add(Flaw(name, batch.at, what))

@@ -36,8 +36,11 @@ def admin(spark: Any, bootstrap: str, options: Mapping[str, str], timeout_s: flo
     properties = jvm.java.util.Properties()
     wait = str(int(timeout_s * 1000))
     for name, value in {
-        **options, "bootstrap.servers": bootstrap, "request.timeout.ms": wait, "default.api.timeout.ms": wait,
-    }.items():  # fmt: skip
+        **options,
+        "bootstrap.servers": bootstrap,
+        "request.timeout.ms": wait,
+        "default.api.timeout.ms": wait,
+    }.items():
         properties.setProperty(name, value)
     return jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
 
@@ -46,14 +49,14 @@ def earliest(spark: Any, client: Any, offsets: Offsets, timeout_s: float) -> dic
     """The first offset that the brokers have of each of these partitions. Raises Py4JError."""
     jvm = spark.sparkContext._jvm
     first = jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
-    asked = jvm.java.util.HashMap()
+    wanted = jvm.java.util.HashMap()
     at = {}
     for topic, partitions in offsets.items():
         for partition in partitions:
             key = jvm.org.apache.kafka.common.TopicPartition(topic, int(partition))
-            asked.put(key, first)
+            wanted.put(key, first)
             at[topic, partition] = key
-    future = client.listOffsets(asked).all()
+    future = client.listOffsets(wanted).all()
     answer = future.get(int(timeout_s * 1000), jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), key in at.items():

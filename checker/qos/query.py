@@ -1,7 +1,8 @@
 """The comparison while it goes on: a streaming query whose batches keep the store, and its end.
 
-Batches are Spark's: offsets, checkpoint and order. What a batch does is in `step` and `book`. A broker that
-does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s` says.
+Batches are Spark's: offsets, checkpoint and order. What a batch does is in `spark_batch` and `window_state`. A
+broker that does not answer fails the query; it is started again from its checkpoint, for as long as `patience_s`
+says.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 
-from checker.qos import batch as step
-from checker.qos import losses, source
+from checker.qos import losses, source, spark_batch
+from checker.qos.checkpoint_store import Store
 from checker.qos.settings import Settings
-from checker.qos.store import Store
-from checker.qos.windows import END, UNKNOWN_MS, Book, Window, heard, settled
+from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
@@ -65,7 +65,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JudgedWindow:
     """A window that was closed or counted anew, with some of what is wrong in it."""
 
     window: Window
@@ -75,17 +75,24 @@ class Told:
         """As it stands in windows.jsonl."""
         window = self.window
         return {
-            "schema": 1, "batch": batch, "start_ms": window.start_ms, "in": window.records_in,
-            "out": window.records_out, "missing": window.missing, "duplicate": window.duplicate,
-            "late": window.late, "unmatched": window.unmatched, "revision": window.revision,
+            "schema": 1,
+            "batch": batch,
+            "start_ms": window.start_ms,
+            "in": window.records_in,
+            "out": window.records_out,
+            "missing": window.missing,
+            "duplicate": window.duplicate,
+            "late": window.late,
+            "unmatched": window.unmatched,
+            "revision": window.revision,
             "examples": list(self.examples),
-        }  # fmt: skip
+        }
 
 
 class Live:
     """One comparison. `book` may be read by others at any time; `ended` may be set by them."""
 
-    def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[Told], None]) -> None:
+    def __init__(self, spark: Any, settings: Settings, store: Store, tell: Callable[[JudgedWindow], None]) -> None:
         self._spark, self._store, self._tell = spark, store, tell
         self.settings = replace(settings, kafka={**_PATIENT, **settings.kafka})
         self.book: Book = store.book()
@@ -101,8 +108,8 @@ class Live:
         at = self.settings.bootstrap
         try:
             self._admin = losses.admin(self._spark, at, self.settings.kafka, ANSWER_S)
-            asked = (*self.settings.inputs, *self.settings.outputs)
-            gone = losses.absent(self._spark, self._admin, asked, ANSWER_S + 2)
+            topics = (*self.settings.inputs, *self.settings.outputs)
+            gone = losses.absent(self._spark, self._admin, topics, ANSWER_S + 2)
         except (Py4JError, PySparkException) as error:
             raise Missing(
                 f"--bootstrap {at}: no Kafka broker answers ({reason(error)}): check the address; if it "
@@ -188,21 +195,21 @@ class Live:
         if not self._first_ms and old.batch >= 0:  # started again: what came meanwhile is still to be read
             before = replace(before, read_ms=UNKNOWN_MS, hold_ms=0)
         watch = Observation()
-        new = step.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
+        new = spark_batch.of_batch(rows.where("side <> 'tick'"), before, settings, now_ms, watch)
         path = self._store.begin(batch)
         spark = rows.sparkSession  # the query's own: an observation hears only what runs in its session
         kept = self._ids(spark, old.batch)
         if old.edge_ms > old.cleared_ms:
-            kept = step.remembered(kept, old.edge_ms)
-        step.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
-        seen = step.seen(watch.get)
+            kept = spark_batch.remembered(kept, old.edge_ms)
+        spark_batch.merged(kept, new, PARTITIONS).write.mode("overwrite").parquet(path)
+        seen = spark_batch.seen(watch.get)
         lost, resets = self._lost(rows, batch)
         book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
-        book, told = self._judge(spark.read.schema(step.IDS).parquet(path), book)
-        self._store.finish(book, [one.line(batch) for one in told])
+        book, judged = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
+        self._store.finish(book, [window.line(batch) for window in judged])
         self.book, self._first_ms = book, self._first_ms or now_ms
-        for one in told:
-            self._tell(one)
+        for window in judged:
+            self._tell(window)
 
     def _began(self, now_ms: int) -> int:
         """Outputs whose inputs were there before the latest record are nobody's."""
@@ -211,17 +218,18 @@ class Live:
 
     def _ids(self, spark: Any, batch: int) -> DataFrame:
         if batch < 0:
-            return step.nothing(spark)
-        found: DataFrame = spark.read.schema(step.IDS).parquet(self._store.ids(batch))
+            return spark_batch.nothing(spark)
+        found: DataFrame = spark.read.schema(spark_batch.IDS).parquet(self._store.ids(batch))
         return found
 
-    def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[Told]]:
-        judged = step.judged(ids, book, self.settings)
-        book, windows = settled(book, step.windows(judged), self.settings)
-        wrong = [one.start_ms for one in windows if one.missing or one.duplicate or one.unmatched]
-        found = step.examples(judged, wrong, EXAMPLES) if wrong else []
+    def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[JudgedWindow]]:
+        judged = spark_batch.judged(ids, book, self.settings)
+        book, windows = settled(book, spark_batch.windows(judged), self.settings)
+        wrong = [window.start_ms for window in windows if window.missing or window.duplicate or window.unmatched]
+        examples = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [
-            Told(one, tuple(example for example in found if example["window"] == one.start_ms)) for one in windows
+            JudgedWindow(window, tuple(example for example in examples if example["window"] == window.start_ms))
+            for window in windows
         ]
 
     def _lost(self, rows: DataFrame, batch: int) -> tuple[int, int]:
@@ -243,11 +251,11 @@ class Live:
         if self.book.batch < 0 or not idle:
             return
         final = replace(self.book, judged_ms=END, read_ms=END)
-        book, told = self._judge(self._ids(self._spark, self.book.batch), final)
-        self._store.tell(one.line(book.batch) for one in told)
+        book, judged = self._judge(self._ids(self._spark, self.book.batch), final)
+        self._store.tell(window.line(book.batch) for window in judged)
         self.book = book
-        for one in told:
-            self._tell(one)
+        for window in judged:
+            self._tell(window)
 
     def _trouble(self, error: Any) -> str:
         at = f"--bootstrap {self.settings.bootstrap}"

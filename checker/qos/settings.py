@@ -89,11 +89,19 @@ class Settings:
     def query(self) -> dict[str, Any]:
         """What a checkpoint depends on."""
         return {
-            "schema": 1, "input": list(self.inputs), "output": list(self.outputs), "folder": self.folder,
-            "window_ms": self.window_ms, "padding_ms": self.padding_ms, "input_key": self.input_key,
-            "output_key": self.output_key, "expect": self.expect, "part": self.part, "time": self.time,
+            "schema": 1,
+            "input": list(self.inputs),
+            "output": list(self.outputs),
+            "folder": self.folder,
+            "window_ms": self.window_ms,
+            "padding_ms": self.padding_ms,
+            "input_key": self.input_key,
+            "output_key": self.output_key,
+            "expect": self.expect,
+            "part": self.part,
+            "time": self.time,
             "output_time": self.output_time,
-        }  # fmt: skip
+        }
 
 
 def duration_ms(option: str, text: str) -> int:

@@ -73,10 +73,19 @@ def sides(records: DataFrame, settings: Settings) -> DataFrame:
     )
     part = as_int(records, "--output-part", settings.part) if settings.outputs else "null"
     chosen = records.selectExpr(
-        f"if({is_in}, 'in', 'out') as side", f"{key} as id", f"if({is_in}, null, {part}) as part",
-        f"{time} as time", "concat(topic, '-', partition) as place", "offset",
-        "key", "value", "headers", "timestamp", "topic", "partition",
-    )  # fmt: skip
+        f"if({is_in}, 'in', 'out') as side",
+        f"{key} as id",
+        f"if({is_in}, null, {part}) as part",
+        f"{time} as time",
+        "concat(topic, '-', partition) as place",
+        "offset",
+        "key",
+        "value",
+        "headers",
+        "timestamp",
+        "topic",
+        "partition",
+    )
     expected = as_int(chosen, "--expect", settings.expect)
     return chosen.selectExpr(
         "side", "id", "part", f"if(side = 'in', {expected}, null) as expected", "time", "place", "offset"
@@ -133,8 +142,8 @@ def type_of(rows: DataFrame, option: str, expression: str) -> str:
 
 def first_line(error: Exception) -> str:
     """What Spark says, of what is often a page."""
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return said[0][:300] if said else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
 
 
 def _either(condition: str, yes: str, no: str) -> str:

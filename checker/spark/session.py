@@ -78,9 +78,9 @@ def _launch(settings: dict[str, str], noise: Path) -> None:
         with noise.open("ab") as stream:
             gateway = launch_gateway(conf=conf, popen_kwargs={"stderr": stream})
     except (PySparkRuntimeError, OSError) as error:
-        said = noise.read_text(errors="replace").strip().splitlines() if noise.exists() else []
+        output = noise.read_text(errors="replace").strip().splitlines() if noise.exists() else []
         raise Missing(
-            f"Spark's JVM did not start ({said[-1] if said else error}); "
+            f"Spark's JVM did not start ({output[-1] if output else error}); "
             "it needs Java 17 or newer: `harness doctor` looks for one"
         ) from None
     SparkContext._ensure_initialized(gateway=gateway)
@@ -93,8 +93,8 @@ def _made(builder: Any, master: str) -> Any:
     try:
         return builder.getOrCreate()
     except Py4JError as error:
-        said = str(getattr(error, "java_exception", error)).splitlines()[0]
-        raise Missing(f"Spark did not start with --spark-master {master}: {said}") from None
+        message = str(getattr(error, "java_exception", error)).splitlines()[0]
+        raise Missing(f"Spark did not start with --spark-master {master}: {message}") from None
 
 
 def warm_up(session: Any) -> None:

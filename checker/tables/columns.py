@@ -50,9 +50,9 @@ def _ints(table: pa.Table, name: str) -> Ints:
 
 
 def _columns(table: pa.Table, pair: Ints, key: Ints) -> Columns:
-    there = table.schema.names
-    invoke_ns = _ints(table, "invoke_ns") if "invoke_ns" in there else empty()
-    complete_ns = _ints(table, "complete_ns") if "complete_ns" in there else empty()
+    names = table.schema.names
+    invoke_ns = _ints(table, "invoke_ns") if "invoke_ns" in names else empty()
+    complete_ns = _ints(table, "complete_ns") if "complete_ns" in names else empty()
     offset, op, process = (_ints(table, name) for name in ("offset", "op", "process"))
     mop = table.column("mop").to_numpy().astype(np.int32)  # a place in an op
     kind = table.column("type").to_numpy().astype(np.int8, copy=False)

@@ -29,11 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.tables import schema
-from checker.tables.builder import Builder
 from checker.tables.coding import Coder
 from checker.tables.columns import Small
 from checker.tables.progress import Counted
 from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
+from checker.tables.table_builder import Builder
 from harness.model import codec
 from harness.model.errors import BadHistory, Missing
 from harness.model.op import Op
@@ -43,10 +43,24 @@ BUCKET_BYTES: Final = 48 << 20
 MAX_BUCKETS: Final = 256
 META: Final = "_schema.json"
 DICTIONARY: Final = "_dictionary.json"
-META_FIELDS: Final = frozenset({
-    "schema", "sources", "buckets", "lines", "ops", "counts", "last_ok_op", "last_ok_ns", "max_ns",
-    "final_processes", "truncated", "doubts", "run", "files",
-})  # fmt: skip
+META_FIELDS: Final = frozenset(
+    {
+        "schema",
+        "sources",
+        "buckets",
+        "lines",
+        "ops",
+        "counts",
+        "last_ok_op",
+        "last_ok_ns",
+        "max_ns",
+        "final_processes",
+        "truncated",
+        "doubts",
+        "run",
+        "files",
+    }
+)
 
 
 class DamagedTables(BadHistory):
@@ -59,8 +73,8 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
-        said = "".join(letter if letter.isprintable() else " " for letter in str(error))[:200].strip()
-        raise DamagedTables(f"{folder}: the tables are damaged ({said}); remove the folder and check again") from None
+        text = "".join(letter if letter.isprintable() else " " for letter in str(error))[:200].strip()
+        raise DamagedTables(f"{folder}: the tables are damaged ({text}); remove the folder and check again") from None
 
 
 @contextmanager

@@ -52,9 +52,9 @@ def roll(segment: Path, tables: Path) -> None:
         return
     record = convert(Piece((str(segment),), False, before, texts), tables, ROLL_BUCKETS)
     after = before.then(found)
-    said = {**record, "after": [dict(after.open), after.last_index, after.last_ns]}
+    with_after = {**record, "after": [dict(after.open), after.last_index, after.last_ns]}
     with ingest.writing(tables):
-        (tables / FOLDER / segment.stem / RECORD).write_bytes(orjson.dumps(said))
+        (tables / FOLDER / segment.stem / RECORD).write_bytes(orjson.dumps(with_after))
 
 
 def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
@@ -68,9 +68,9 @@ def _rolled(files: Sequence[Path], tables: Path) -> list[dict[str, Any]]:
         with suppress(OSError, orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
             record = orjson.loads((tables / FOLDER / file.stem / RECORD).read_bytes())
             fits = record["schema"] == schema.SCHEMA and record["buckets"] == ROLL_BUCKETS
-            told = [[file.name, file.stat().st_size]]
+            file_sizes = [[file.name, file.stat().st_size]]
             whole = all((tables / name).stat().st_size == size for name, size in record["files"].items())
-            if fits and whole and record["sources"] == told and "after" in record:
+            if fits and whole and record["sources"] == file_sizes and "after" in record:
                 found.append(record)
                 continue
         break
@@ -101,16 +101,16 @@ def make(
 
 def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
     """Neighbouring segments of about PIECE_BYTES together."""
-    held: list[str] = []
+    group: list[str] = []
     size = 0
     for file in files:
-        held.append(str(file))
+        group.append(str(file))
         size += file.stat().st_size
         if size >= PIECE_BYTES:
-            yield tuple(held)
-            held, size = [], 0
-    if held:
-        yield tuple(held)
+            yield tuple(group)
+            group, size = [], 0
+    if group:
+        yield tuple(group)
 
 
 def _pieces(files: Sequence[Path], rolled: Sequence[dict[str, Any]], spark: Any) -> list[Piece] | None:

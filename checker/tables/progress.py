@@ -19,14 +19,14 @@ class Counted:
 
     def __init__(self, progress: Progress, what: str = "") -> None:
         self._progress, self._what, self.lines = progress, what, 0
-        self._began = self._said = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def __call__(self, lines: Iterator[Line]) -> Iterator[Line]:
         """The same lines."""
         for line in lines:
             yield line
             self.lines += 1
-            if self.lines % EVERY == 0 and time.monotonic() - self._said > QUIET_S:
-                self._said = time.monotonic()
-                rate = self.lines / (self._said - self._began)
+            if self.lines % EVERY == 0 and time.monotonic() - self._reported > QUIET_S:
+                self._reported = time.monotonic()
+                rate = self.lines / (self._reported - self._began)
                 self._progress(f"{self._what}{self.lines:,} lines, {rate:,.0f} a second")

@@ -91,7 +91,7 @@ def is_edn(path: Path) -> bool:
 
 
 def read(path: Path, notes: Notes, exact: bool = False) -> Iterator[Line]:
-    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn_ops`)."""
+    """The raw ops of a history, file by file. exact: EDN with all that gives its forms back (`edn.ops`)."""
     yield from read_files(sources(path), True, notes, exact)
 
 
@@ -133,7 +133,7 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
             if size > MAX_LINE and not ready:  # all of it one line, that has not ended
                 raise BadHistory(f"{path}, line {number}: longer than {MAX_LINE >> 20} MiB")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        done = number + sum(one.count(b"\n") for one in ready) - 1
+        done = number + sum(part.count(b"\n") for part in ready) - 1
         if not last or isinstance(error, gzip.BadGzipFile):
             raise BadHistory(f"{path}, after line {done}: damaged gzip ({error})") from None
         notes.truncated = f"{path.name}: cut off after line {done}"
@@ -221,8 +221,8 @@ def _deep(data: Any) -> bool:
     for _ in range(reader.MAX_DEPTH + 1):
         level = [
             inner
-            for held in level
-            for inner in (held.values() if type(held) is dict else held)
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
             if type(inner) is list or type(inner) is dict
         ]
         if not level:

@@ -28,7 +28,6 @@ SCHEMA: Final = 2
 OK: Final = 0
 INFO: Final = 1
 FAIL: Final = 2
-TYPE_NAMES: Final = ("ok", "info", "fail")
 TYPE_CODES: Final = {"ok": OK, "info": INFO, "fail": FAIL}
 
 # The fs whose value is a list of micro-ops.

@@ -18,9 +18,9 @@ import orjson
 import pyarrow.parquet as pq
 
 from checker.tables import ingest, schema
-from checker.tables.builder import LIMIT, Builder
 from checker.tables.coding import Coder
 from checker.tables.read_history import Notes, rarely_collecting, read_files
+from checker.tables.table_builder import LIMIT, Builder
 
 FOLDER: Final = ".segments"
 RECORD: Final = "record.json"
@@ -40,8 +40,8 @@ class State:
 
     def then(self, later: State) -> State:
         """After a piece that changed what `later` says: a process without an open line has none."""
-        held = {process: line for process, line in {**self.open, **later.open}.items() if line}
-        return State(held, later.last_index, later.last_ns)
+        still_open = {process: line for process, line in {**self.open, **later.open}.items() if line}
+        return State(still_open, later.last_index, later.last_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def scan(files: Sequence[str]) -> State | None:
             return None
         if line is not None:
             index, time_ns = int(line[1]), int(line[2])
-        for process, one in latest.items():
-            changed[process.decode()] = one[0].decode() if one[4] == b"invoke" else ""
+        for process, match in latest.items():
+            changed[process.decode()] = match[0].decode() if match[4] == b"invoke" else ""
     changed.pop('"nemesis"', None)
     return State(changed, index, time_ns)
 

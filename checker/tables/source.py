@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.spark.map import Item, T, spread
-from checker.tables import ingest, load
+from checker.tables import ingest, read_tables
 from checker.tables.columns import Data, Small, visible_info
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import BUCKETED, INFO, OK
@@ -39,25 +39,25 @@ class Part:
         if self.tables is not None:
             tables = self.tables
             return Data.of(tables.sends, tables.polls), ingest.small_of(tables.small, tables.meta)
-        return load.load(Path(self.folder), self.number, self.meta)
+        return read_tables.load(Path(self.folder), self.number, self.meta)
 
     def ops(self, *names: str) -> Iterator[pa.Table]:
         """Some columns of the ops of all buckets, in pieces. Raises DamagedTables."""
         if self.tables is not None:
             yield self.tables.ops.select(list(names))
             return
-        yield from load.ops_columns(Path(self.folder), *names)
+        yield from read_tables.ops_columns(Path(self.folder), *names)
 
     def stamp(self) -> tuple[str, int, int] | None:
         """What changes when the tables are made again; None for tables in memory."""
-        return None if self.tables is not None else load.stamp(Path(self.folder))
+        return None if self.tables is not None else read_tables.stamp(Path(self.folder))
 
     def visible_info(self) -> Ints:
         """Ids of the `info` ops a write of which an `ok` op polled in this bucket; ascending."""
         if self.tables is not None:
             return self.load()[0].visible_info()
         folder = Path(self.folder)
-        sends, polls = (partial(load.bucket_columns, folder, kind, self.number) for kind in BUCKETED)
+        sends, polls = (partial(read_tables.bucket_columns, folder, kind, self.number) for kind in BUCKETED)
         uncertain = np.flatnonzero(sends("type").column("type").to_numpy() == INFO)
         if len(uncertain) == 0:
             return empty()
@@ -69,7 +69,7 @@ class Part:
         """The ops with ids in [low, high], in pieces: what makes them vertices of the graph."""
         names = ("index", "invoke_index", "process", "type", "f")
         if self.tables is None:
-            yield from load.ops_between(Path(self.folder), low, high, *names)
+            yield from read_tables.ops_between(Path(self.folder), low, high, *names)
             return
         index = self.tables.ops.column("index").to_numpy()
         yield self.tables.ops.filter(pa.array((index >= low) & (index <= high)))
@@ -126,12 +126,12 @@ class Source:
         first = self.parts[0]
         if first.tables is not None:
             return first.tables.small[name]
-        return load.load_small(Path(first.folder), name)
+        return read_tables.load_small(Path(first.folder), name)
 
     def texts(self) -> list[str]:
         """The dictionary of keys and values that are not plain integers."""
         first = self.parts[0]
-        return list(first.tables.texts) if first.tables is not None else load.texts(Path(first.folder))
+        return list(first.tables.texts) if first.tables is not None else read_tables.texts(Path(first.folder))
 
 
 def in_memory(tables: ingest.Tables) -> Source:

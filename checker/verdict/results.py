@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.kernels.witness import OP_FIELDS
-from checker.tables import ingest, load
+from checker.tables import ingest, read_tables
 from checker.tables.source import Part, Source
 
 FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
@@ -27,7 +27,7 @@ FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
 def texts_of(part: Part) -> list[str]:
     """The dictionary, as a task sees it."""
-    return list(part.tables.texts) if part.tables is not None else load.texts(Path(part.folder))
+    return list(part.tables.texts) if part.tables is not None else read_tables.texts(Path(part.folder))
 
 
 def clear(run: Path) -> None:

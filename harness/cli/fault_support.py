@@ -75,7 +75,7 @@ def rows() -> list[Row]:
                 verb,
                 row.summary,
                 (*row.targets, *(("n1", "n2", "...") if row.nodes else ())),
-                tuple(short for short, full in table.ALIASES.items() if full.partition(":")[0] == verb),
+                tuple(short for short, full in table.aliases().items() if full.partition(":")[0] == verb),
                 tuple(need.__name__ for need in needs),
                 {name: _refused(place, needs, of_clients) for name, place in everywhere.items()},
             )

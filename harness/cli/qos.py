@@ -192,20 +192,18 @@ def _note(text: str) -> None:
 
 def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
     """Run it, and say what came of it."""
-    from checker.qos import query, store
-    from checker.qos import windows as books
+    from checker.qos import checkpoint_store, query, window_state
     from harness.cli import qos_text
     from harness.run import spark
-    from harness.web import qos as page
-    from harness.web import server
+    from harness.web import qos_page, server
 
     trouble: ClusterTrouble | None = None
-    held = store.opened(folder, asked)
+    held = checkpoint_store.opened(folder, asked)
     try:
         session = spark.streaming(master, query.SPARK, _note)
         live = query.Live(session, asked, held, lambda told: print(qos_text.line(told), flush=True))
         live.check()
-        with server.listening(page.QosSite(lambda: qos_text.shown(live)), port, _note) as served:
+        with server.listening(qos_page.QosSite(lambda: qos_text.shown(live)), port, _note) as served:
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
             _note(f"{', '.join(asked.inputs)} against {asked.folder or ', '.join(asked.outputs)}: "
                   f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it")  # fmt: skip
@@ -218,7 +216,7 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
             served.shutdown()
     finally:
         held.close()
-    said, why = books.verdict(live.book)
+    said, why = window_state.verdict(live.book)
     if trouble is not None and said != "invalid":
         raise trouble
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
@@ -226,7 +224,7 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
     if trouble is not None:
         _note(f"{trouble}; what was found until then stands")
     if stays:
-        print(f"windows: {folder / store.WINDOWS}", flush=True)
+        print(f"windows: {folder / checkpoint_store.WINDOWS}", flush=True)
     return EXITS[said]
 
 

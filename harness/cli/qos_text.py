@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checker.qos import windows as books
-from checker.qos.query import Live, Told
+from checker.qos import window_state
+from checker.qos.query import JudgedWindow, Live
 from checker.qos.settings import clock
-from checker.qos.windows import Totals, Window
-from harness.web.qos import Shown
+from checker.qos.window_state import Totals, Window
+from harness.web.qos_page import Shown
 
 EXAMPLES: Final = 3
 ROWS: Final = 200
 COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
-def line(told: Told) -> str:
+def line(told: JudgedWindow) -> str:
     """A window that was closed, or counted anew."""
     window = told.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
@@ -54,7 +54,7 @@ def _counts(totals: Totals) -> tuple[int, ...]:
 def shown(live: Live) -> Shown:
     """The page of this moment."""
     book = live.book
-    said, why = books.verdict(book)
+    said, why = window_state.verdict(book)
     settings = live.settings
     rows = [
         {

@@ -29,11 +29,10 @@ def serve(
 
       harness serve --export site
     """
-    from harness.web import export as exporting
-    from harness.web import server
+    from harness.web import server, static_site
 
     if export is not None:
-        count = exporting.export(runs, export, lambda text: print(text, file=sys.stderr, flush=True))
+        count = static_site.export(runs, export, lambda text: print(text, file=sys.stderr, flush=True))
         print(f"open: {export / 'index.html'} ({count:,} run{'' if count == 1 else 's'})")
         return EXIT_VALID
     with server.made(runs, port, lambda text: print(f"harness: {text}", file=sys.stderr, flush=True)) as made:

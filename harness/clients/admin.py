@@ -33,9 +33,9 @@ class AdminRole:
         """What the harness or a library of the run has against the clients' settings, as a sentence that
         names the first; empty when there is nothing. Asks no broker."""
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
-            found = problem_of(name)(self._clients)
-            if found:
-                return found
+            reason = problem_of(name)(self._clients)
+            if reason:
+                return reason
         return ""
 
     def create_topics(
@@ -76,28 +76,28 @@ class AdminRole:
         """[key, log start, end] of each key; the end is the last stable offset under read_committed."""
         made = self._settings
         partitions = {made.partition(key): key for key in keys}
-        found = self._admin.offsets(list(partitions), isolation_level or made.isolation_level, timeout_s)
-        return [[partitions[partition], start, end] for partition, (start, end) in found.items()]
+        offsets = self._admin.offsets(list(partitions), isolation_level or made.isolation_level, timeout_s)
+        return [[partitions[partition], start, end] for partition, (start, end) in offsets.items()]
 
     def keys(self, timeout_s: float = 5.0) -> list[int]:
         """Every key that has a partition, ascending."""
         rows = self.partitions(timeout_s)
-        found = [self._settings.key(row["topic"], row["partition"]) for row in rows]
-        return sorted(key for key in found if key is not None)
+        keys = [self._settings.key(row["topic"], row["partition"]) for row in rows]
+        return sorted(key for key in keys if key is not None)
 
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
         """[key, offset] of each: delete what is below. [key, where its log begins now]."""
         partitions = {self._settings.partition(key): (key, offset) for key, offset in before}
-        asked = {partition: offset for partition, (_, offset) in partitions.items()}
-        found = self._admin.delete_records(asked, timeout_s)
-        return [[partitions[partition][0], start] for partition, start in found.items()]
+        wanted = {partition: offset for partition, (_, offset) in partitions.items()}
+        starts = self._admin.delete_records(wanted, timeout_s)
+        return [[partitions[partition][0], start] for partition, start in starts.items()]
 
     def elect(
         self, partitions: Sequence[Sequence[Any]], unclean: bool = False, timeout_s: float = 10.0
     ) -> list[list[Any]]:
         """[topic, partition] of each: elect its preferred leader, or an unclean one. With each its error."""
-        asked = [(topic, number) for topic, number in partitions]
-        return [[*at, error] for at, error in self._admin.elect(asked, unclean, timeout_s).items()]
+        wanted = [(topic, number) for topic, number in partitions]
+        return [[*at, error] for at, error in self._admin.elect(wanted, unclean, timeout_s).items()]
 
     def reassign(self, replicas: Sequence[Sequence[Any]], timeout_s: float = 10.0) -> None:
         """[topic, partition, [broker id]] of each: move it there, the preferred leader first."""
@@ -145,8 +145,8 @@ class AdminRole:
             consumer.commit({(topic, 0): 0}, timeout_s)
         except ClientError as error:
             # Without a coordinator the commit fails for that, and the next poll tells why there is none.
-            told = [error, *consumer.poll(1.0, 1).errors]
-            missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in told) else []
+            errors = [error, *consumer.poll(1.0, 1).errors]
+            missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in errors) else []
         finally:
             consumer.close(leave=False)
         if made.txn:
@@ -164,9 +164,9 @@ class AdminRole:
         offsets went with its topics."""
         of = [replace(self._settings, run=run) for run in runs]
         named = {str(row["topic"]) for row in self._admin.partitions(None, timeout_s)}
-        found = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
-        self._admin.delete_topics(found, timeout_s)
-        return found
+        left_topics = sorted(topic for topic in named for each in of if each.key(topic, 0) is not None)
+        self._admin.delete_topics(left_topics, timeout_s)
+        return left_topics
 
     def sequences_append(self, topic: str) -> list[int]:
         """An idempotent producer of its own appends some batches; their offsets: see `sequences`."""

@@ -1,6 +1,6 @@
 """What a client library must offer: producing, transactions, consuming, administration, as plain data.
 
-An adapter (`confluent.py`) wraps one library in these protocols; the logic of ops and transactions
+An adapter (`confluent/library.py`) wraps one library in these protocols; the logic of ops and transactions
 (`queue.py`) is written once above them. Partitions are `(topic, partition)` pairs, offsets are ints, and
 the logical ones are Kafka's own numbers. Every call that can wait takes a timeout in seconds and raises
 `ClientError` when it passes; nothing else is raised for trouble with the cluster.

@@ -24,6 +24,7 @@ from typing import Any, Final
 from harness.clients import payload
 from harness.clients.api import Admin, Delivery, Library, Transactions
 from harness.clients.errors import Situation, describe, outcome
+from harness.clients.log_ends import final_ends, key_facts
 from harness.clients.reader import Reader
 from harness.clients.settings import Settings
 from harness.clients.table import opener
@@ -109,7 +110,7 @@ class QueueClient:
         if self._committed:
             extra["committed"] = self._committed
         if op.type == OK and op.f == "poll" and op.extra.get("final"):
-            extra |= self._ends(deadline)
+            extra |= final_ends(self._reader, self._settings, self._ask, lambda: _admin_s(deadline))
         if self._reader.notes:
             extra["notes"] = self._reader.notes
         return op.with_(extra={**op.extra, **extra}) if extra else op
@@ -137,54 +138,11 @@ class QueueClient:
 
     def _debug(self, op: Op, deadline: float) -> Op:
         """Leader, in-sync replicas, log start and high watermark of each key."""
-        partitions = {key: self._settings.partition(key) for key in op.value}
         try:
-            rows = self._ask().partitions(sorted({topic for topic, _ in partitions.values()}), _admin_s(deadline))
-            led = {(row["topic"], row["partition"]): row for row in rows}
-            asked = [at for at in partitions.values() if at in led and led[at]["leader"] is not None]
-            ends = self._ask().offsets(asked, "read_uncommitted", _admin_s(deadline))
+            value = key_facts(op.value, self._settings, self._ask(), lambda: _admin_s(deadline))
         except ClientError as error:
             return op.with_(type=FAIL, error=describe("admin", error))
-        value = []
-        for key, at in partitions.items():
-            row, (start, end) = led.get(at, {}), ends.get(at, (None, None))
-            facts = {"leader": row.get("leader"), "isr": row.get("isr", []), "start": start, "end": end}
-            value.append([key, facts])
         return op.with_(type=OK, value=value)
-
-    def _ends(self, deadline: float) -> dict[str, Any]:
-        """Positions, and the logs' ends as the broker says after the poll: ListOffsets at the consumer's
-        isolation level, so the last stable offset under read_committed. Without an answer, no ends.
-
-        An open transaction holds the last stable offset below committed records. A reader there has not
-        caught up, so a key has no end until its last stable offset is its high watermark."""
-        facts: dict[str, Any] = {"positions": [[key, at] for key, at in self._reader.positions().items()]}
-        assigned, isolation = self._reader.assigned(), self._settings.isolation_level
-        try:
-            found = self._ask().offsets(assigned, isolation, _admin_s(deadline))
-            # Asked for second: a high watermark only grows, so if they are equal, no transaction was open.
-            high = found
-            if isolation == "read_committed":
-                high = self._ask().offsets(assigned, "read_uncommitted", _admin_s(deadline))
-        except ClientError as error:
-            self._reader.notes.append(f"ends: {error}")
-            return facts
-        ends: list[list[int]] = []
-        held: list[str] = []
-        for at, (start, end) in found.items():
-            key = self._settings.key(*at)
-            if key is None:
-                continue
-            if end < high[at][1]:
-                held.append(f"key {key} {end} < {high[at][1]}")
-            else:
-                ends.append([key, start, end])
-        if held:
-            self._reader.notes.append(
-                f"ends: last stable offset below the high watermark, a transaction is open: {', '.join(held)}"
-            )
-        facts["ends"] = sorted(ends)
-        return facts
 
     # --- micro-ops ---
 

@@ -96,10 +96,10 @@ class Reader:
         committed: Mapping[TopicPartition, int | None],
     ) -> None:
         keys = [self._settings.key(*partition) for partition in partitions]
-        told: dict[str, Any] = {"event": event, "keys": [key for key in keys if key is not None]}
+        event_data: dict[str, Any] = {"event": event, "keys": [key for key in keys if key is not None]}
         if committed:
-            told["committed"] = self._by_key(committed)
-        self._rebalances.append(told)
+            event_data["committed"] = self._by_key(committed)
+        self._rebalances.append(event_data)
         for partition in partitions:
             self._positions.pop(partition, None)
             self._origin.pop(partition, None)

@@ -50,8 +50,8 @@ class Storm:
 
     def seen(self) -> dict[str, object]:
         """{"joined", "shared", "errors": the last few, if any}."""
-        told: dict[str, object] = {"joined": self.joined, "shared": self.shared}
-        return told | ({"errors": self.errors[-3:]} if self.errors else {})
+        counts: dict[str, object] = {"joined": self.joined, "shared": self.shared}
+        return counts | ({"errors": self.errors[-3:]} if self.errors else {})
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -47,8 +47,8 @@ def _proofs(folder: Path, name: str) -> Iterator[Op]:
     if name in NEVER_SEEN:
         op = _last(folder)
     else:
-        held = islice(witness_lookup.stored(folder, name), WITNESSES_MAX)
-        last = [max(named) for witness in held if (named := named_ops(witness))]
+        witnesses = islice(witness_lookup.stored(folder, name), WITNESSES_MAX)
+        last = [max(named) for witness in witnesses if (named := named_ops(witness))]
         op = OpLog(folder).at(min(last)) if last else None
     if op is not None:
         yield op

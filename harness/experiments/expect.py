@@ -112,6 +112,10 @@ def holds(value: float, comparison: str) -> bool:
         raise BadInput(f"{comparison!r} is not a comparison with a number, such as '== 10' or '>= 1'")
     bound = float(matched[2])
     return {
-        "==": value == bound, "!=": value != bound, "<=": value <= bound,
-        ">=": value >= bound, "<": value < bound, ">": value > bound,
-    }[matched[1]]  # fmt: skip
+        "==": value == bound,
+        "!=": value != bound,
+        "<=": value <= bound,
+        ">=": value >= bound,
+        "<": value < bound,
+        ">": value > bound,
+    }[matched[1]]

@@ -58,11 +58,11 @@ def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, An
         "began": began,
         "cases": [
             {
-                **asdict(one),
-                "versions": versions(one.case.test_plan(0)),
-                "seen": [[seen.text, seen.k, seen.n, seen.agrees] for seen in one.seen],
+                **asdict(case_tried),
+                "versions": versions(case_tried.case.test_plan(0)),
+                "seen": [[seen.text, seen.k, seen.n, seen.agrees] for seen in case_tried.seen],
             }
-            for one in tried
+            for case_tried in tried
         ],
     }
 
@@ -80,29 +80,29 @@ def entries(path: Path) -> list[Entry]:
     """The cases of a results.json, or of the folder that holds it. Raises BadInput."""
     file = path / FILE if path.is_dir() else path
     try:
-        held = json.loads(file.read_text())
-        if held["schema"] > SCHEMA:
-            raise BadInput(f"{file}: written by a newer version (schema {held['schema']})")
-        return [_entry(held, case) for case in held["cases"]]
+        results = json.loads(file.read_text())
+        if results["schema"] > SCHEMA:
+            raise BadInput(f"{file}: written by a newer version (schema {results['schema']})")
+        return [_entry(results, case) for case in results["cases"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BadInput(f"{file}: no results of `harness experiment run` ({type(error).__name__}: {error})") from None
 
 
-def _entry(held: Mapping[str, Any], one: Mapping[str, Any]) -> Entry:
-    case = one["case"]
-    attempts = one["attempts"]
+def _entry(results: Mapping[str, Any], tried: Mapping[str, Any]) -> Entry:
+    case = tried["case"]
+    attempts = tried["attempts"]
     found = [each["detection"] for each in attempts if each.get("detection")]
-    several = len(held["cases"]) > 1 or case["name"] != held["experiment"]
-    command = f"harness experiment run {held['experiment']}"
+    several = len(results["cases"]) > 1 or case["name"] != results["experiment"]
+    command = f"harness experiment run {results['experiment']}"
     return Entry(
-        held["experiment"],
+        results["experiment"],
         case["name"],
         case["variant"],
         case["title"],
-        one["versions"],
+        tried["versions"],
         f"{command} --case {case['variant'] or case['name']}" if several else command,
-        held["began"],
-        tuple((text, k, n, agrees) for text, k, n, agrees in one["seen"]),
+        results["began"],
+        tuple((text, k, n, agrees) for text, k, n, agrees in tried["seen"]),
         sum(1 for each in attempts if each["valid"] == "unknown"),
         tuple(each["after_s"] for each in found),
         tuple(each["ops"] for each in found),
@@ -151,8 +151,14 @@ def _row(entry: Entry) -> str:
     if entry.detected_s:
         proof = f"{median(entry.detected_s):.1f} s, {median(entry.detected_ops):,.0f} ops"
     cells = (
-        entry.experiment, entry.name, entry.versions, expected, seen, proof, f"`{entry.command}`",
-    )  # fmt: skip
+        entry.experiment,
+        entry.name,
+        entry.versions,
+        expected,
+        seen,
+        proof,
+        f"`{entry.command}`",
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput, HarnessError
 from harness.model.result import Result, from_data
-from harness.plan import test_plan as plans
+from harness.plan.test_plan import TestPlan
 from harness.stored.listing import plan_of
 from workloads.recovery.scenarios import SCENARIOS
 from workloads.recovery.steps import Scenario
@@ -65,8 +65,8 @@ def _cells(row: Row) -> list[str]:
         return [row.scenario, row.version, "-", "not run", "-", "-", "-", row.refused or row.folder]
     figures: Mapping[str, Any] = row.result.statistics.get("recovery") or {}
     starts = figures.get("starts", [])
-    recovered = ", ".join(f"{one['recovered']} of {one['segments']}" for one in starts)
-    load = ", ".join("ended" if one["ended"] else f"{one['load_ms']} ms" for one in starts)
+    recovered = ", ".join(f"{start['recovered']} of {start['segments']}" for start in starts)
+    load = ", ".join("ended" if start["ended"] else f"{start['load_ms']} ms" for start in starts)
     lost = row.result.statistics.get("delivery", {}).get("lost", 0)
     names = [found.name for found in row.result.anomalies if found.bad]
     verdict = row.result.valid + (f" ({', '.join(names)})" if names else "")
@@ -78,8 +78,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """A table as lines of text."""
     every = [HEAD, *rows]
     widths = [max(len(row[n]) for row in every) for n in range(len(HEAD))]
-    return "\n".join("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-                     for row in every)  # fmt: skip
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in every
+    )
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -107,8 +108,8 @@ def stored(runs: Path, version: str = "") -> list[Row]:
 
 def run_each(
     names: Sequence[str],
-    make: Callable[[str], plans.TestPlan],
-    run: Callable[[plans.TestPlan], Any],
+    make: Callable[[str], TestPlan],
+    run: Callable[[TestPlan], Any],
     say: Say,
 ) -> tuple[list[Row], bool]:
     """Run scenarios one after another, each on a cluster of its own; the rows, and whether the user

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.experiments import record
 from harness.experiments.expect import figure
-from harness.experiments.run import Attempt, Tried, summary, told
+from harness.experiments.run import Attempt, Tried, describe, summary
 from harness.experiments.spec import Experiment
 from harness.plan.test_plan import TestPlan
 
@@ -47,17 +47,17 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
     """Settings, effects ("claimed | measured", ≠ where they differ), cost, and whether all is as expected."""
-    return [_row(one) for one in tried]
+    return [_row(case_tried) for case_tried in tried]
 
 
 def _row(tried: Tried) -> dict[str, str]:
     case = tried.case
     plan = case.test_plan(0)
-    judged = [one for one in tried.attempts if one.figures]
+    judged = [attempt for attempt in tried.attempts if attempt.figures]
     row = {"case": f"{case.name} {case.variant}".strip()}
     row |= {name: str(read(plan)) for name, read in SETTINGS.items()}
     for effect, path in EFFECTS.items():
-        row[effect] = _effect(case.claimed.get(effect), [figure(one.figures, path) for one in judged])
+        row[effect] = _effect(case.claimed.get(effect), [figure(attempt.figures, path) for attempt in judged])
     row |= _cost(judged, plan)
     row["runs"] = str(len(tried.attempts))
     row["as expected"] = {0: "yes", 1: "NO"}.get(tried.exit_code, "not known")
@@ -79,10 +79,10 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
     """Medians over the runs: latency of acknowledged sends, and how many of them in a second of the load."""
-    latencies = [one.figures.get("latencies", {}).get("send", {}) for one in judged]
-    p50 = [float(found["p50_ms"]) for found in latencies if "p50_ms" in found]
-    p99 = [float(found["p99_ms"]) for found in latencies if "p99_ms" in found]
-    rates = [] if plan.records else [figure(one.figures, "acknowledged") / plan.time_limit_s for one in judged]
+    latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
+    p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
+    p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]
+    rates = [] if plan.records else [figure(attempt.figures, "acknowledged") / plan.time_limit_s for attempt in judged]
     return {
         "p50 ms": f"{median(p50):.1f}" if p50 else "",
         "p99 ms": f"{median(p99):.0f}" if p99 else "",
@@ -126,9 +126,9 @@ def document(chosen: Experiment, tried: Sequence[Tried]) -> str:
     """The whole of an experiment as Markdown: why, the table, and every case with its runs."""
     parts = [f"# {chosen.name}: {chosen.title}", chosen.why, f"Source: {chosen.source}"]
     parts.append(markdown(rows(tried)))
-    for one in tried:
-        parts.append(f"## {one.case.name} {one.case.variant}".rstrip())
-        parts.append(one.case.title)
-        parts.append("\n".join(f"- {line}" for line in summary(one)))
-        parts.append("\n".join(f"- {told(attempt)}" for attempt in one.attempts))
+    for case_tried in tried:
+        parts.append(f"## {case_tried.case.name} {case_tried.case.variant}".rstrip())
+        parts.append(case_tried.case.title)
+        parts.append("\n".join(f"- {line}" for line in summary(case_tried)))
+        parts.append("\n".join(f"- {describe(attempt)}" for attempt in case_tried.attempts))
     return "\n\n".join(part for part in parts if part) + "\n"

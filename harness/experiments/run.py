@@ -55,14 +55,14 @@ class Tried:
 
     @property
     def seen(self) -> list[Seen]:
-        return over(self.case.expect, [one.answers for one in self.attempts if one.conclusive])
+        return over(self.case.expect, [attempt.answers for attempt in self.attempts if attempt.conclusive])
 
     @property
     def exit_code(self) -> int:
         """0: as expected; 1: otherwise; 2: some runs could not be judged."""
         if any(not seen.agrees for seen in self.seen if seen.n):
             return EXIT_INVALID
-        return EXIT_VALID if all(one.conclusive for one in self.attempts) and self.attempts else EXIT_UNKNOWN
+        return EXIT_VALID if all(attempt.conclusive for attempt in self.attempts) and self.attempts else EXIT_UNKNOWN
 
 
 def experiment(
@@ -88,10 +88,10 @@ def experiment(
         attempts: list[Attempt] = []
         count = runs or case.runs
         for n in range(count):
-            one = attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
-            attempts.append(one)
-            say(f"  run {n + 1} of {count}, {told(one)}")
-            if stop and not one.met:
+            outcome = attempt(case, case.test_plan(seed + n), runs_dir, spark_master)
+            attempts.append(outcome)
+            say(f"  run {n + 1} of {count}, {describe(outcome)}")
+            if stop and not outcome.met:
                 break
         tried = Tried(case, attempts)
         for line in summary(tried):
@@ -131,13 +131,15 @@ def _label(case: Case) -> str:
     return f"{case.name} [{case.variant}]" if case.variant else case.name
 
 
-def told(one: Attempt) -> str:
-    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
-    mark = "as expected" if one.met else "not as expected" if one.conclusive else "cannot be judged"
-    if one.detection:
-        said += f", after {one.detection.after_s:.1f} s and {one.detection.ops:,} ops"
-    where = f"  {one.folder}" if one.folder else ""
-    return f"seed {one.seed}: {one.valid}{f' ({said})' if said else ''}, {mark}; {one.seconds:.0f} s{where}"
+def describe(outcome: Attempt) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in outcome.bad.items()) or outcome.why[:160]
+    mark = "as expected" if outcome.met else "not as expected" if outcome.conclusive else "cannot be judged"
+    if outcome.detection:
+        shown += f", after {outcome.detection.after_s:.1f} s and {outcome.detection.ops:,} ops"
+    where = f"  {outcome.folder}" if outcome.folder else ""
+    return (
+        f"seed {outcome.seed}: {outcome.valid}{f' ({shown})' if shown else ''}, {mark}; {outcome.seconds:.0f} s{where}"
+    )
 
 
 def summary(tried: Tried) -> list[str]:
@@ -147,10 +149,10 @@ def summary(tried: Tried) -> list[str]:
         low, high = seen.interval
         mark = "agrees" if seen.agrees else "DISAGREES" if seen.n else "not known"
         lines.append(f"{seen.text}: {seen.k} of {seen.n} ({low:.0%} to {high:.0%}): {mark}")
-    unknown = [str(one.seed) for one in tried.attempts if not one.conclusive]
+    unknown = [str(attempt.seed) for attempt in tried.attempts if not attempt.conclusive]
     if unknown:
         lines.append(f"{len(unknown)} of {len(tried.attempts)} could not be judged (seeds {', '.join(unknown)})")
-    failed = [str(one.seed) for one in tried.attempts if one.conclusive and not one.met]
+    failed = [str(attempt.seed) for attempt in tried.attempts if attempt.conclusive and not attempt.met]
     if failed:
         lines.append(f"seeds that were not as expected: {', '.join(failed)}")
     return lines
@@ -158,7 +160,7 @@ def summary(tried: Tried) -> list[str]:
 
 def exit_code(tried: Sequence[Tried]) -> int:
     """1 if a case disagrees, else 2 if one could not be judged, else 0."""
-    return worst([one.exit_code for one in tried])
+    return worst([case_tried.exit_code for case_tried in tried])
 
 
 def worst(codes: Sequence[int]) -> int:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from harness import yaml_data
 from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import attached, make_cluster
 from harness.yaml_data import Loaded, Place
@@ -129,7 +129,7 @@ class Case:
 
     def test_plan(self, seed: int) -> TestPlan:
         """The plan of one run. Raises BadInput."""
-        return plans.make({**self.plan, "seed": seed})
+        return test_plan.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
         """The case on a cluster that stays, unless it wants another than that. Raises BadInput when it is
@@ -137,11 +137,11 @@ class Case:
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
-        there, wanted = attached.plan_of(name), self.test_plan(0)
+        cluster_plan, wanted = attached.plan_of(name), self.test_plan(0)
         says = "cluster" in self.plan or any(field in self.plan for field in attached.OF_CLUSTER)
-        if says or wanted.broker_config or make_cluster.lacking(wanted, there):
+        if says or wanted.broker_config or make_cluster.lacking(wanted, cluster_plan):
             return self
-        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": there.kafka_version})
+        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": cluster_plan.kafka_version})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +163,20 @@ def load(path: Path) -> Experiment:
     try:
         written = Written.model_validate(loaded.data)
     except ValidationError as error:
-        told = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
-        raise BadInput("\n".join(told)) from None
+        mistakes = [yaml_data.line(mistake, loaded.where, _keys) for mistake in error.errors()]
+        raise BadInput("\n".join(mistakes)) from None
     cases = _cases(loaded, written, path.stem)
     for name, variant in written.variants.items():
         cases += _varied(loaded, name, variant, [case for case in cases if not case.variant])
     return Experiment(
-        path.stem, written.title, written.why.strip(), written.source.strip(), written.kind,
-        tuple(cases), path,
-    )  # fmt: skip
+        path.stem,
+        written.title,
+        written.why.strip(),
+        written.source.strip(),
+        written.kind,
+        tuple(cases),
+        path,
+    )
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
@@ -220,23 +225,23 @@ def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
     expect = written.expect.expectation() if written.expect else Expectation()
     base = Case(name, written.title, written.plan, expect, written.runs)
     found: dict[str, Case] = {}
-    for n, one in enumerate(written.cases):
+    for n, case in enumerate(written.cases):
         at = loaded.where(("cases", n))
-        if one.name in found:
-            raise BadInput(f"{at}: there is a case {one.name} already")
-        if one.like and one.like not in found:
-            raise BadInput(f"{at}: {one.name} is like {one.like}, and no earlier case has that name")
-        above = found[one.like] if one.like else base
-        found[one.name] = Case(
-            one.name,
-            one.title or above.title,
-            over(above.plan, one.plan),
-            one.expect.expectation() if one.expect else above.expect,
-            one.runs or above.runs,
+        if case.name in found:
+            raise BadInput(f"{at}: there is a case {case.name} already")
+        if case.like and case.like not in found:
+            raise BadInput(f"{at}: {case.name} is like {case.like}, and no earlier case has that name")
+        above = found[case.like] if case.like else base
+        found[case.name] = Case(
+            case.name,
+            case.title or above.title,
+            over(above.plan, case.plan),
+            case.expect.expectation() if case.expect else above.expect,
+            case.runs or above.runs,
             "",
-            one.claimed,
+            case.claimed,
         )
-        _possible(loaded, ("cases", n), found[one.name])
+        _possible(loaded, ("cases", n), found[case.name])
     if not found:
         _possible(loaded, (), base)
     return list(found.values()) or [base]
@@ -266,7 +271,7 @@ def _possible(loaded: Loaded, place: Place, case: Case) -> None:
         return loaded.where((*place, "plan", *inner) if known else (*place, "plan"), value)
 
     try:
-        plans.make({**case.plan, "seed": 0}, where)
+        test_plan.make({**case.plan, "seed": 0}, where)
     except BadInput as error:
         text = str(error)
         raise BadInput(text if text.startswith(str(loaded.path)) else f"{where((), False)}: {text}") from None

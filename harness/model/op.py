@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-OpType = Literal["invoke", "ok", "fail", "info"]
 Process = int | str
 
 NEMESIS: Final = "nemesis"

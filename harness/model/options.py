@@ -32,6 +32,9 @@ class Settings:
     broker: Mapping[str, str] = field(default_factory=dict)
 
 
+# Settings of which the larger one is the weaker.
+LARGER_IS_WEAKER: Final = frozenset({"damaged_copies", "unsynced_copies"})
+
 EDGES: Final = ("ww", "wr", "rw", "process", "realtime")
 DEFAULT_EDGES: Final = frozenset({"ww", "wr", "realtime"})
 

@@ -59,16 +59,6 @@ class Generator(Protocol):
         """The generator after it has seen an invocation or a completion."""
 
 
-class Client(Protocol):
-    """Applies ops to the system for one logical process; lives in a worker process."""
-
-    def open(self, node: str, process: Process) -> Client: ...
-    def setup(self) -> None: ...
-    def invoke(self, op: Op) -> Op: ...
-    def teardown(self) -> None: ...
-    def close(self) -> None: ...
-
-
 # --- clusters -----------------------------------------------------------------------------------------
 
 
@@ -132,7 +122,6 @@ class Nemesis(Protocol):
 
     fs: frozenset[str]
 
-    def setup(self, env: Env) -> None: ...
     def invoke(self, env: Env, op: Op) -> Op:
         """Apply the fault and say in the value what was hit: see `nemesis` for the fields."""
 

@@ -61,8 +61,8 @@ class Instance:
     def lost(self) -> list[dict[str, Any]]:
         """What the self-check has found since it was last asked: {"stage": "stream" | "flush", "topic",
         "partition", "first", "last"}."""
-        found, self._heart.lost = self._heart.lost, []
-        return found
+        losses, self._heart.lost = self._heart.lost, []
+        return losses
 
     # --- one turn ---
 
@@ -77,12 +77,12 @@ class Instance:
             self._source.resume(go)
             self._tell_of("resumed", go)
         heart.ask()
-        found = self._gone_back(self._polled())
+        polled = self._gone_back(self._polled())
         if self._moved and options.mistake == mistakes.PRODUCE_AFTER:
             self._flush()
         before = heart.working()
-        heart.polled(found)
-        self.counts["polled"] += sum(map(len, found.values()))
+        heart.polled(polled)
+        self.counts["polled"] += sum(map(len, polled.values()))
         working, now = heart.working(), self._clock()
         if working and not before:
             self._work_since = now
@@ -95,22 +95,22 @@ class Instance:
     def _polled(self) -> Mapping[Partition, list[Record]]:
         self._moved, self._within_poll = False, True
         try:
-            found = self._source.poll(self._options.poll_s, self._options.records_max, self)
+            polled = self._source.poll(self._options.poll_s, self._options.records_max, self)
         finally:
             self._within_poll = False
         if self._moved:
             self._generation = self._source.generation()
-        return found
+        return polled
 
-    def _gone_back(self, found: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
+    def _gone_back(self, polled: Mapping[Partition, list[Record]]) -> Mapping[Partition, list[Record]]:
         """Seek where a flush within the poll gave up: what was polled of those partitions is void."""
         if not self._seek:
-            return found
+            return polled
         seek, self._seek = self._seek, {}
-        held = {at: offset for at, offset in seek.items() if at in self._heart.streams}
-        if held:
-            self._source.seek(held)
-        return {at: records for at, records in found.items() if at not in held}
+        rewound = {at: offset for at, offset in seek.items() if at in self._heart.streams}
+        if rewound:
+            self._source.seek(rewound)
+        return {at: records for at, records in polled.items() if at not in rewound}
 
     # --- rebalances, called from within a poll ---
 
@@ -264,7 +264,7 @@ class Instance:
             self._tell(event, at)
 
     def _tell(self, event: str, at: Partition | None = None, **fields: Any) -> None:
-        told: dict[str, Any] = {
+        event_line: dict[str, Any] = {
             "time_ns": self._clock(),
             "instance": self._slot,
             "incarnation": self._incarnation,
@@ -272,5 +272,5 @@ class Instance:
             "event": event,
         }
         if at is not None:
-            told["topic"], told["partition"] = at
-        self._emit(told | fields)
+            event_line["topic"], event_line["partition"] = at
+        self._emit(event_line | fields)

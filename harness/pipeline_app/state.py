@@ -39,7 +39,7 @@ class Heart:
         self.work: dict[Partition, Work] = {}
         self.paused: set[Partition] = set()
         self.lost: list[dict[str, Any]] = []  # what the self-check has found, the latest
-        self._asked: dict[Partition, int] = {}  # the restart whose stream asks
+        self._requested: dict[Partition, int] = {}  # the restart whose stream asks
         self._restart, self._restarted, self._flushes = 0, False, 0
 
     # --- rebalances ---
@@ -62,7 +62,7 @@ class Heart:
                 stream.ahead = []
             self.kept[at] = stream
         if self._mistake != mistakes.STALE_REQUESTS:
-            self._asked.clear()
+            self._requested.clear()
         if self.streams:  # those that stay: an assignment need not follow
             self._restart += 1
 
@@ -71,7 +71,7 @@ class Heart:
         self._restart += 1
         self._restarted = True
         if self._mistake not in (mistakes.STALE_REQUESTS, mistakes.REQUESTS_BETWEEN):
-            self._asked.clear()
+            self._requested.clear()
         for at, mark in marks.items():
             offset, state = mark or Mark(BEGINNING)
             stream = self.kept.pop(at, None)
@@ -93,12 +93,12 @@ class Heart:
         """The streams ask for more: half of them always, the others until they have something to work on."""
         if not self.streams and self._mistake == mistakes.REQUESTS_BETWEEN:
             for at in self.kept:
-                self._asked.setdefault(at, self._restart)
+                self._requested.setdefault(at, self._restart)
         for at in self.streams:
             if (at[1] + self._flushes) % 2 == 0 or at not in self.work:
-                self._asked.setdefault(at, self._restart)
+                self._requested.setdefault(at, self._restart)
 
-    def polled(self, found: Mapping[Partition, list[Record]]) -> None:
+    def polled(self, records_by_partition: Mapping[Partition, list[Record]]) -> None:
         """What a poll returned: handed to who asked, the rest kept."""
         if self._restarted and self._mistake == mistakes.BUFFER_CLEARED:
             for at, stream in self.streams.items():
@@ -106,7 +106,7 @@ class Heart:
                 stream.ahead = []
         self._restarted = False
         fresh: list[tuple[Partition, Stream, Chunk]] = []
-        for at, records in found.items():
+        for at, records in records_by_partition.items():
             polled_of = self.streams.get(at)
             if polled_of is None or not records:
                 continue
@@ -122,11 +122,11 @@ class Heart:
 
     def hand(self) -> None:
         """Hand what is there to the streams that have asked for it."""
-        for at, restart in list(self._asked.items()):
+        for at, restart in list(self._requested.items()):
             stream = self.streams.get(at)
             if stream is None or not stream.ahead:
                 continue
-            del self._asked[at]
+            del self._requested[at]
             chunks, stream.ahead = stream.ahead, []
             stream.taken = chunks[-1].next
             if restart == self._restart:  # else it is gone to a stream that has ended
@@ -174,15 +174,15 @@ class Heart:
 
     def marks(self) -> dict[Partition, Mark]:
         """What is to be committed when the work has been produced."""
-        found = {}
+        marks = {}
         for at, work in self.work.items():
             if self.streams.get(at) is not work.stream and self._mistake != mistakes.WRONG_GENERATION:
                 continue
             offset = work.stream.taken
             if self._mistake == mistakes.COMMIT_BUFFERED:
                 offset = work.stream.position
-            found[at] = Mark(offset, state_of(work.counts))
-        return found
+            marks[at] = Mark(offset, state_of(work.counts))
+        return marks
 
     def tell_produced(self) -> None:
         for at, work in self.work.items():
@@ -202,8 +202,8 @@ class Heart:
         for chunk in work.chunks:
             if chunk.first > stream.done:
                 stage = "flush" if chunk.first <= stream.given_up else "stream"
-                told = {"stage": stage, "topic": at[0], "partition": at[1]}
-                self.lost = [*self.lost, told | {"first": stream.done, "last": chunk.first - 1}][-LOST_SHOWN:]
+                loss = {"stage": stage, "topic": at[0], "partition": at[1]}
+                self.lost = [*self.lost, loss | {"first": stream.done, "last": chunk.first - 1}][-LOST_SHOWN:]
             stream.done = max(stream.done, chunk.next)
 
     def committed(self, marks: Mapping[Partition, Mark]) -> None:
@@ -223,7 +223,7 @@ class Heart:
                 work.stream.given_up = work.chunks[-1].next
         if self._mistake == mistakes.NO_REWIND:
             return {}
-        found: dict[Partition, int] = {}
+        seeks: dict[Partition, int] = {}
         for at, work in given_up.items():
             stream = work.stream
             self._tell_dropped(at, stream.ahead)
@@ -231,9 +231,9 @@ class Heart:
             stream.counts, stream.done = counts_of(stream.state), stream.stored
             stream.given_up = 0
             if self.streams.get(at) is stream:
-                found[at] = stream.stored
+                seeks[at] = stream.stored
                 self._emit("position", at, offset=stream.stored)
-        return found
+        return seeks
 
     # --- telling ---
 

@@ -127,7 +127,7 @@ def options(plan: TestPlan) -> pipeline.Options:
         static_members=plan.static_members,
         one_poll=plan.one_poll,
         grows=any(fault.startswith("add-partitions") for fault in (*plan.nemesis, *plan.scheduled)),
-        there_before=plan.auto_offset_reset == "latest",
+        group_existed=plan.auto_offset_reset == "latest",
     )
 
 

@@ -23,34 +23,11 @@ from itertools import groupby
 from typing import Final
 
 from harness.protocol.errors import TopicPartition
-from harness.protocol.metadata import exchange
+from harness.protocol.exchange import exchange
+from harness.protocol.primitives import TAGS, Reader, compact_array, compact_text, head
 
-_CLIENT: Final = b"harness"
-_TAGS: Final = b"\0"
 REASSIGN: Final = 45
 UNREGISTER: Final = 64
-
-
-def varint(number: int) -> bytes:
-    """An unsigned varint."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return varint(len(raw) + 1) + raw
-
-
-def _array(items: Sequence[bytes]) -> bytes:
-    return varint(len(items) + 1) + b"".join(items)
-
-
-def _header(api: int) -> bytes:
-    return struct.pack(">hhih", api, 0, 1, len(_CLIENT)) + _CLIENT + _TAGS
 
 
 def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> bytes:
@@ -59,82 +36,46 @@ def reassign_request(replicas: Mapping[TopicPartition, Sequence[int]], timeout_s
     for topic, group in groupby(sorted(replicas), key=lambda at: at[0]):
         rows = [
             struct.pack(">i", number)
-            + _array([struct.pack(">i", broker) for broker in replicas[topic, number]])
-            + _TAGS
+            + compact_array([struct.pack(">i", broker) for broker in replicas[topic, number]])
+            + TAGS
             for _, number in group
         ]
-        topics.append(_text(topic) + _array(rows) + _TAGS)
-    return _header(REASSIGN) + struct.pack(">i", int(timeout_s * 1000)) + _array(topics) + _TAGS
+        topics.append(compact_text(topic) + compact_array(rows) + TAGS)
+    return head(REASSIGN, 0) + TAGS + struct.pack(">i", int(timeout_s * 1000)) + compact_array(topics) + TAGS
 
 
 def unregister_request(broker: int) -> bytes:
     """Forget a broker that does not run."""
-    return _header(UNREGISTER) + struct.pack(">i", broker) + _TAGS
-
-
-class _Cursor:
-    """Reads one value after another."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def take(self, code: str) -> int:
-        (value,) = struct.unpack_from(">" + code, self._data, self._at)
-        self._at += struct.calcsize(">" + code)
-        return int(value)
-
-    def varint(self) -> int:
-        number, shift = 0, 0
-        while True:
-            byte = self.take("B")
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-
-    def text(self) -> str:
-        length = self.varint() - 1
-        if length < 0:
-            return ""
-        raw = self._data[self._at : self._at + length]
-        if len(raw) < length:
-            raise struct.error("a string was cut short")
-        self._at += length
-        return raw.decode(errors="replace")
-
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self._at += self.varint()
+    return head(UNREGISTER, 0) + TAGS + struct.pack(">i", broker) + TAGS
 
 
 Failure = tuple[int, str]
 """A protocol error's number, and what the broker says of it."""
 
 
-def _opening(answer: bytes) -> tuple[_Cursor, Failure]:
-    cursor = _Cursor(answer)
-    cursor.take("i")  # correlation
-    cursor.tags()
-    cursor.take("i")  # throttle time
-    return cursor, (cursor.take("h"), cursor.text())
+def _opening(answer: bytes) -> tuple[Reader, Failure]:
+    reader = Reader(answer)
+    reader.take("i")  # correlation
+    reader.tags()
+    reader.take("i")  # throttle time
+    return reader, (reader.take("h"), reader.compact_text())
 
 
 def reassign_answer(answer: bytes) -> Failure:
     """The first error of an answer, 0 for none. Raises ValueError when it is cut short."""
     try:
-        cursor, first = _opening(answer)
-        found = [first]
-        for _ in range(cursor.varint() - 1):
-            topic = cursor.text()
-            for _ in range(cursor.varint() - 1):
-                number, error, said = cursor.take("i"), cursor.take("h"), cursor.text()
-                found.append((error, f"{topic}-{number}: {said}"))
-                cursor.tags()
-            cursor.tags()
+        reader, first = _opening(answer)
+        failures = [first]
+        for _ in range(reader.varint() - 1):
+            topic = reader.compact_text()
+            for _ in range(reader.varint() - 1):
+                number, error, message = reader.take("i"), reader.take("h"), reader.compact_text()
+                failures.append((error, f"{topic}-{number}: {message}"))
+                reader.tags()
+            reader.tags()
     except struct.error as error:
         raise ValueError("an AlterPartitionReassignments answer was cut short") from error
-    return next((each for each in found if each[0]), (0, ""))
+    return next((each for each in failures if each[0]), (0, ""))
 
 
 def unregister_answer(answer: bytes) -> Failure:

@@ -1,4 +1,4 @@
-"""Compressed bodies of record batches, with a bound on what comes out.
+"""Compressed bodies of record batches; what is decompressed has a bound.
 
 gzip, snappy (raw, or in the blocks of snappy-java), lz4 (frames) and zstd. Source: Kafka documentation, 5.3
 (message format); KIP-110 (zstd); snappy-java's SnappyOutputStream for the blocks. The frames of message
@@ -7,6 +7,7 @@ format 0 carry a wrong header checksum (KIP-57), which no library takes: they ar
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -34,28 +35,38 @@ def plain(codec: int, body: bytes) -> bytes:
     except (OSError, pa.ArrowException, zlib.error, ValueError, EOFError, MemoryError) as error:
         if isinstance(error, Unreadable):
             raise
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Unreadable(f"the {name} body cannot be decompressed ({said[:120]})") from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Unreadable(f"the {name} body cannot be decompressed ({reason[:120]})") from None
+
+
+def compressed(codec: str, body: bytes) -> bytes:
+    """The body, compressed with one of NAMES."""
+    if codec == "none":
+        return body
+    if codec == "gzip":
+        return gzip.compress(body, mtime=0)
+    packed: bytes = pa.compress(body, codec=codec, asbytes=True)
+    return packed
 
 
 def _gzip(body: bytes) -> bytes:
     opened = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    found = opened.decompress(body, PLAIN_MAX + 1)
-    if len(found) <= PLAIN_MAX and not opened.eof:
+    plain_body = opened.decompress(body, PLAIN_MAX + 1)
+    if len(plain_body) <= PLAIN_MAX and not opened.eof:
         raise Unreadable("the gzip body ends too early")
-    return _bounded(found)
+    return _bounded(plain_body)
 
 
 def _stream(name: str) -> Callable[[bytes], bytes]:
     def opened(body: bytes) -> bytes:
-        found, size = [], 0
+        pieces, size = [], 0
         with pa.CompressedInputStream(pa.BufferReader(body), name) as stream:
             while piece := stream.read(_PIECE):
-                found.append(piece)
+                pieces.append(piece)
                 size += len(piece)
                 if size > PLAIN_MAX:
                     break
-        return _bounded(b"".join(found))
+        return _bounded(b"".join(pieces))
 
     return opened
 
@@ -63,15 +74,15 @@ def _stream(name: str) -> Callable[[bytes], bytes]:
 def _snappy(body: bytes) -> bytes:
     if not body.startswith(_JAVA):
         return _block(body, PLAIN_MAX)
-    found, at, room = [], _JAVA_HEAD, PLAIN_MAX
+    blocks, at, room = [], _JAVA_HEAD, PLAIN_MAX
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         if at + 4 + size > len(body):
             raise Unreadable("a block of the snappy body ends too early")
-        found.append(_block(body[at + 4 : at + 4 + size], room))
-        room -= len(found[-1])
+        blocks.append(_block(body[at + 4 : at + 4 + size], room))
+        room -= len(blocks[-1])
         at += 4 + size
-    return b"".join(found)
+    return b"".join(blocks)
 
 
 def _block(block: bytes, room: int) -> bytes:
@@ -89,14 +100,14 @@ def _block(block: bytes, room: int) -> bytes:
         raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
     if length == 0:
         return b""
-    found: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
-    return found
+    plain_block: bytes = pa.Codec("snappy").decompress(block, decompressed_size=length, asbytes=True)
+    return plain_block
 
 
-def _bounded(found: bytes) -> bytes:
-    if len(found) > PLAIN_MAX:
+def _bounded(plain_body: bytes) -> bytes:
+    if len(plain_body) > PLAIN_MAX:
         raise Unreadable(f"more than {PLAIN_MAX >> 20} MiB without compression")
-    return found
+    return plain_body
 
 
 _OPENERS: Final[dict[str, Callable[[bytes], bytes]]] = {

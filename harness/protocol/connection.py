@@ -13,16 +13,15 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.protocol import errors as errors
-from harness.protocol import requests as wire
+from harness.protocol import errors, requests
 from harness.protocol.errors import ClientError
-from harness.protocol.metadata import receive
+from harness.protocol.exchange import receive
+from harness.protocol.primitives import head
 
 T = TypeVar("T")
 PATIENCE_S: Final = 60.0  # longer than a broker that was killed is away
 REQUEST_S: Final = 20.0
 _AGAIN_S: Final = 0.02
-_CLIENT: Final = b"harness"
 
 
 class Uncertain(Exception):
@@ -36,14 +35,14 @@ class Link:
         pairs = (address.rpartition(":") for address in bootstrap.split(","))
         self._bootstrap = [(host.strip(), int(port)) for host, _, port in pairs]
         self._open: dict[tuple[str, int], socket.socket] = {}
-        self._placed: dict[str, wire.Placed] = {}
+        self._placed: dict[str, requests.Placed] = {}
         self._coordinators: dict[str, int] = {}
         self._number = 0
 
     def ask(self, address: tuple[str, int], api: tuple[int, int], body: bytes) -> bytes:
         """One request and its answer. Raises OSError."""
         self._number += 1
-        head = struct.pack(">hhih", *api, self._number, len(_CLIENT)) + _CLIENT
+        request = head(*api, self._number) + body
         try:
             if address not in self._open:
                 self._open[address] = socket.create_connection(address, 5.0)
@@ -51,7 +50,7 @@ class Link:
             opened = self._open[address]
             deadline = time.monotonic() + REQUEST_S
             opened.settimeout(REQUEST_S)
-            opened.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+            opened.sendall(struct.pack(">i", len(request)) + request)
             answer = receive(opened, deadline)
         except OSError:
             if (broken := self._open.pop(address, None)) is not None:
@@ -59,22 +58,24 @@ class Link:
             raise
         return answer[4:]
 
-    def placed(self, topic: str) -> wire.Placed:
+    def placed(self, topic: str) -> requests.Placed:
         """Where the topic is, as any broker says. Raises ClientError when none answers."""
-        said = ""
+        reason = ""
         for address in (each for each in self._bootstrap for _ in range(2)):  # the first may be a broken link
             try:
-                self._placed[topic] = wire.placed(self.ask(address, wire.METADATA, wire.metadata(topic)))
+                self._placed[topic] = requests.placed(
+                    self.ask(address, requests.METADATA, requests.topic_metadata(topic))
+                )
                 return self._placed[topic]
             except OSError as error:
-                said = str(error)
-        raise ClientError("_TRANSPORT", f"no broker answers: {said}")
+                reason = str(error)
+        raise ClientError("_TRANSPORT", f"no broker answers: {reason}")
 
     def leader(self, topic: str, partition: int) -> tuple[str, int] | None:
         """The leader's address, None for no leader; asked for when it is not known."""
-        found = self._placed.get(topic) or self.placed(topic)
-        place = found.partitions.get(partition)
-        return None if place is None else found.brokers.get(place[0])
+        metadata = self._placed.get(topic) or self.placed(topic)
+        place = metadata.partitions.get(partition)
+        return None if place is None else metadata.brokers.get(place[0])
 
     def brokers(self, topic: str) -> list[tuple[str, int]]:
         return list((self._placed.get(topic) or self.placed(topic)).brokers.values())
@@ -109,9 +110,9 @@ class Link:
 
         def where() -> tuple[str, int] | None:
             if transactional_id not in self._coordinators:
-                request = wire.find_coordinator(transactional_id)
+                request = requests.find_coordinator(transactional_id)
                 address = self.brokers(topic)[0]
-                error, broker = wire.coordinator(self.ask(address, wire.FIND_COORDINATOR, request))
+                error, broker = requests.coordinator(self.ask(address, requests.FIND_COORDINATOR, request))
                 if error:
                     return None
                 self._coordinators[transactional_id] = broker
@@ -133,27 +134,27 @@ class Link:
         code: Callable[[T], int],
         once: bool,
     ) -> T:
-        deadline, said = time.monotonic() + PATIENCE_S, "no leader or coordinator"
+        deadline, reason = time.monotonic() + PATIENCE_S, "no leader or coordinator"
         while True:
             try:
                 address = where()
             except (OSError, ClientError) as error:
-                address, said = None, str(error)
+                address, reason = None, str(error)
             if address is not None:
                 try:
                     answer = read(self.ask(address, api, body))
                 except OSError as error:
                     if once:
                         raise Uncertain(str(error)) from None
-                    said = f"{address[0]}:{address[1]}: {error}"
+                    reason = f"{address[0]}:{address[1]}: {error}"
                 else:
                     if code(answer) in errors.UNCERTAIN and once:
                         raise Uncertain(errors.name(code(answer)))
                     if code(answer) not in errors.AGAIN | errors.UNCERTAIN:
                         return answer
-                    said = errors.name(code(answer))
+                    reason = errors.name(code(answer))
             if time.monotonic() > deadline:
-                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({said})")
+                raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({reason})")
             forget()
             time.sleep(_AGAIN_S)
 

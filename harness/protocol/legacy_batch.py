@@ -65,39 +65,39 @@ def messages(content: bytes) -> Iterator[Message]:
         yield message._replace(offset=message.offset + shift)
 
 
-def _inner(held: bytes) -> Iterator[Message]:
+def _inner(data: bytes) -> Iterator[Message]:
     at = 0
-    while at < len(held):
-        if at + LEAST > len(held):
+    while at < len(data):
+        if at + LEAST > len(data):
             raise Unreadable("a message ends too early", at)
-        size = int.from_bytes(held[at + _SIZE_AT : at + _FROM_SIZE], "big", signed=True)
-        if size < LEAST - _FROM_SIZE or at + _FROM_SIZE + size > len(held):
+        size = int.from_bytes(data[at + _SIZE_AT : at + _FROM_SIZE], "big", signed=True)
+        if size < LEAST - _FROM_SIZE or at + _FROM_SIZE + size > len(data):
             raise Unreadable(f"a message of {size} bytes", at)
-        message, attributes = _message(held, at)
+        message, attributes = _message(data, at)
         if attributes & _CODEC:
             raise Unreadable("a compressed message within another", at)
         yield message
         at += _FROM_SIZE + size
 
 
-def _message(held: bytes, begin: int) -> tuple[Message, int]:
-    offset, size, _, magic, attributes = _HEAD.unpack_from(held, begin)
+def _message(data: bytes, begin: int) -> tuple[Message, int]:
+    offset, size, _, magic, attributes = _HEAD.unpack_from(data, begin)
     at, end = begin + _HEAD.size, begin + _FROM_SIZE + size
     timestamp = -1
     if magic == 1:
-        timestamp = int.from_bytes(held[at : at + 8], "big", signed=True)
+        timestamp = int.from_bytes(data[at : at + 8], "big", signed=True)
         at += 8
-    key, at = _bytes(held, at, end)
-    value, at = _bytes(held, at, end)
+    key, at = _bytes(data, at, end)
+    value, at = _bytes(data, at, end)
     return Message(offset, timestamp, key, value), attributes
 
 
-def _bytes(held: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if at + 4 > end:
         raise Unreadable("a message ends too early", at)
-    length = int.from_bytes(held[at : at + 4], "big", signed=True)
+    length = int.from_bytes(data[at : at + 4], "big", signed=True)
     if length < 0:
         return None, at + 4
     if at + 4 + length > end:
         raise Unreadable(f"a key or value of {length} bytes reaches beyond its message", at)
-    return held[at + 4 : at + 4 + length], at + 4 + length
+    return data[at + 4 : at + 4 + length], at + 4 + length

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-_CLIENT = b"harness"
-_MAX_BYTES = 64 << 20
-REQUEST = struct.pack(">hhih", 3, 7, 1, len(_CLIENT)) + _CLIENT + struct.pack(">ib", -1, 0)
+from harness.protocol.exchange import exchange
+from harness.protocol.primitives import Reader, head
+
+REQUEST: Final = head(3, 7) + struct.pack(">ib", -1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,88 +47,58 @@ class View:
     controller: int | None = None
 
 
-class _Cursor:
-    """Reads big-endian values one after another."""
+class Answer(NamedTuple):
+    """What one answer holds.
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    brokers     id -> (host, port)
+    partitions  (topic, partition) -> (leader, leader epoch, replicas, in-sync replicas)
+    """
 
-    def take(self, code: str) -> int:
-        (value,) = struct.unpack_from(">" + code, self._data, self._at)
-        self._at += struct.calcsize(">" + code)
-        return int(value)
+    brokers: Mapping[int, tuple[str, int]]
+    controller: int
+    partitions: Mapping[tuple[str, int], tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
-    def text(self) -> str:
-        length = self.take("h")
-        if length < 0:
-            return ""
-        raw = self._data[self._at : self._at + length]
-        self._at += length
-        return raw.decode()
 
-    def ints(self) -> frozenset[int]:
-        return frozenset(self.take("i") for _ in range(self.take("i")))
+def read(answer: Reader) -> Answer:
+    """The fields after the correlation id. Raises struct.error when it is cut short."""
+    answer.take("i")  # throttle time
+    brokers = {}
+    for _ in range(answer.take("i")):
+        number, host, port = answer.take("i"), answer.text(), answer.take("i")
+        answer.text()
+        brokers[number] = (host, port)
+    answer.text()
+    controller = answer.take("i")
+    partitions = {}
+    for _ in range(answer.take("i")):
+        answer.take("h")
+        topic = answer.text()
+        answer.take("b")
+        for _ in range(answer.take("i")):
+            _, number, leader, epoch = answer.take("hiii")
+            replicas, isr, _ = answer.ints(), answer.ints(), answer.ints()
+            partitions[topic, number] = (leader, epoch, replicas, isr)
+    return Answer(brokers, controller, partitions)
 
 
 def parse(answer: bytes) -> View:
     """The view in an answer (without its size). Raises ValueError when it is cut short."""
-    cursor = _Cursor(answer)
+    reader = Reader(answer)
     try:
-        cursor.take("q")  # correlation and throttle time
-        brokers = set()
-        for _ in range(cursor.take("i")):
-            brokers.add(cursor.take("i"))
-            cursor.text()
-            cursor.take("i")
-            cursor.text()
-        cursor.text()
-        controller = cursor.take("i")
-        partitions = {}
-        for _ in range(cursor.take("i")):
-            cursor.take("h")
-            topic = cursor.text()
-            cursor.take("b")
-            for _ in range(cursor.take("i")):
-                cursor.take("h")
-                number, leader, epoch = cursor.take("i"), cursor.take("i"), cursor.take("i")
-                replicas = len(cursor.ints())
-                isr = cursor.ints()
-                cursor.ints()
-                led_by = leader if leader >= 0 else None
-                partitions[(topic, number)] = PartitionView(led_by, epoch, isr, replicas)
-        return View(frozenset(brokers), partitions, controller if controller >= 0 else None)
-    except (struct.error, UnicodeDecodeError) as error:
+        reader.take("i")  # correlation
+        metadata = read(reader)
+    except struct.error as error:
         raise ValueError("a Metadata answer was cut short") from error
+    partitions = {
+        at: PartitionView(leader if leader >= 0 else None, epoch, frozenset(isr), len(replicas))
+        for at, (leader, epoch, replicas, isr) in metadata.partitions.items()
+    }
+    return View(frozenset(metadata.brokers), partitions, metadata.controller if metadata.controller >= 0 else None)
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:
-    """One broker's view: see `exchange`."""
+    """One broker's view: see `harness.protocol.exchange`."""
     return parse(exchange(connection, address, port, REQUEST, timeout_s))
-
-
-def exchange(connection: socket.socket, address: str, port: int, request: bytes, timeout_s: float) -> bytes:
-    """One request and its answer, both without their sizes.
-
-    `connection` is a fresh socket of the right network; it is used up and closed. Raises OSError when the
-    broker does not answer in time, ValueError when it answers something else.
-    """
-    deadline = time.monotonic() + timeout_s
-    with connection:
-        connection.settimeout(timeout_s)
-        connection.connect((address, port))
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        return receive(connection, deadline)
-
-
-def receive(connection: socket.socket, deadline: float) -> bytes:
-    """The next answer on a connection, without its size, by a moment of time.monotonic.
-
-    Raises OSError when it does not come, ValueError for something else.
-    """
-    (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
-    if not 8 <= size <= _MAX_BYTES:
-        raise ValueError(f"{connection.getpeername()} does not speak Kafka's protocol")
-    return _exactly(connection, size, deadline)
 
 
 def newest(views: Iterable[View]) -> View:
@@ -138,23 +109,12 @@ def newest(views: Iterable[View]) -> View:
     listed = list(views)
     partitions: dict[tuple[str, int], PartitionView] = {}
     for view in listed:
-        for at, said in view.partitions.items():
+        for at, partition in view.partitions.items():
             known = partitions.get(at)
-            if known is None or (said.epoch, -len(said.isr)) > (known.epoch, -len(known.isr)):
-                partitions[at] = said
+            if known is None or (partition.epoch, -len(partition.isr)) > (known.epoch, -len(known.isr)):
+                partitions[at] = partition
     everyone = frozenset(broker for view in listed for broker in view.brokers)
     agreed = frozenset(
         broker for broker in everyone if 2 * sum(broker in view.brokers for view in listed) > len(listed)
     )
     return View(agreed, partitions)
-
-
-def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        connection.settimeout(max(deadline - time.monotonic(), 0.001))
-        chunk = connection.recv(size - len(data))
-        if not chunk:
-            raise ConnectionResetError("the broker closed the connection")
-        data += chunk
-    return bytes(data)

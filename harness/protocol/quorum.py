@@ -15,19 +15,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-_CLIENT: Final = b"harness"
-_TOPIC: Final = b"__cluster_metadata"
-REQUEST: Final = (
-    struct.pack(">hhih", 55, 0, 1, len(_CLIENT))
-    + _CLIENT
-    + b"\0"
-    + b"\2"
-    + bytes([len(_TOPIC) + 1])
-    + _TOPIC
-    + b"\2"
-    + struct.pack(">i", 0)
-    + b"\0\0\0"
-)
+from harness.protocol.primitives import TAGS, compact_array, compact_text, head
+
+_TOPIC: Final = "__cluster_metadata"
+_PARTITION: Final = struct.pack(">i", 0) + TAGS
+REQUEST: Final = head(55, 0) + TAGS + compact_array([compact_text(_TOPIC) + compact_array([_PARTITION]) + TAGS]) + TAGS
 
 
 def parse(answer: bytes) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Segments as record batches, read one by one, damage and all.
+"""Record batches.
 
 A batch of format 2 (KIP-98; Kafka documentation, 5.3.1), big-endian:
 
@@ -20,26 +20,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
 import google_crc32c
 
 from harness.protocol import legacy_batch
-from harness.protocol.flaws import Flaw
 
 HEAD: Final = 61
+LENGTH_AT: Final = 8
 FROM_LENGTH: Final = 12  # the length counts what comes after this
 MAGIC_AT: Final = 16
 COVERED_AT: Final = 21
-BATCH_MAX: Final = 256 << 20
-# How far, and over how many bytes of checksums, the next sound batch is looked for behind damage.
-SEARCH_MAX: Final = 16 << 20
-_SUMMED_MAX: Final = 128 << 20
 
 _HEAD: Final = struct.Struct(">qiibIhiqqqhii")
 _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
+TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 
 
@@ -82,7 +78,7 @@ class Batch:
 
     @property
     def transactional(self) -> bool:
-        return self.magic >= 2 and bool(self.attributes & _TRANSACTIONAL)
+        return self.magic >= 2 and bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
@@ -96,118 +92,91 @@ class Batch:
         return (self.base_sequence + self.last - self.base) % (1 << 31)
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
-    """The batches of a segment in order of the file, and what lies between that is none.
-
-    A batch whose checksum does not hold comes as a Batch that is not `sound`. One batch at a time is in
-    memory, and at most SEARCH_MAX bytes behind damage.
-    """
-    size = file.seek(0, 2)
-    at = 0
-    while at < size:
-        batch = _batch(file, at, size)
-        if batch is not None and (batch.sound or _begins(file, at + batch.size, size)):
-            yield batch
-            at += batch.size
-            continue
-        found = _search(file, at + 1, size)
-        yield Flaw(name, at, _gap(file, at, found, size))
-        if found is None:
-            return
-        at = found
-
-
-def _length(file: BinaryIO, at: int, size: int) -> int | None:
-    """The size of what begins there, if that may be a batch."""
-    file.seek(at)
-    head = file.read(MAGIC_AT + 1)
-    if len(head) <= MAGIC_AT or head[MAGIC_AT] > 2 or head[0] & 0x80:
-        return None
-    whole = FROM_LENGTH + int.from_bytes(head[8:12], "big", signed=True)
-    least = HEAD if head[MAGIC_AT] == 2 else legacy_batch.LEAST
-    return whole if least <= whole <= min(size - at, BATCH_MAX) else None
-
-
-def _begins(file: BinaryIO, at: int, size: int) -> bool:
-    """Whether a batch may begin there, or the file ends: what precedes is then rather damaged than torn."""
-    return at == size or _length(file, at, size) is not None
-
-
-def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
-    whole = _length(file, at, size)
-    if whole is None:
-        return None
-    file.seek(at)
-    return parse(file.read(whole), at)
-
-
 def parse(content: bytes, at: int = 0) -> Batch | None:
     """One whole batch; None when its head makes no sense, such as offsets that end before they begin."""
     if len(content) <= MAGIC_AT:
         return None
-    if content[MAGIC_AT] < 2:
-        told = legacy_batch.entry(content)
-        if told is None:
-            return None
-        base, last, attributes, timestamp, sound = told
-        if not -(1 << 63) <= base <= last < 1 << 63:
-            return None
-        return Batch(
-            at, len(content), base, last, -1, content[MAGIC_AT], sound, attributes, timestamp, timestamp,
-            -1, -1, -1, -1, content,
-        )  # fmt: skip
+    return _old(content, at) if content[MAGIC_AT] < 2 else _new(content, at)
+
+
+def _old(content: bytes, at: int) -> Batch | None:
+    """One entry of format 0 or 1."""
+    entry = legacy_batch.entry(content)
+    if entry is None:
+        return None
+    base, last, attributes, timestamp, sound = entry
+    if not -(1 << 63) <= base <= last < 1 << 63:
+        return None
+    return Batch(
+        at=at,
+        size=len(content),
+        base=base,
+        last=last,
+        epoch=-1,
+        magic=content[MAGIC_AT],
+        sound=sound,
+        attributes=attributes,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=-1,
+        content=content,
+    )
+
+
+def _new(content: bytes, at: int) -> Batch | None:
     if len(content) < HEAD:
         return None
     (
-        base, _, epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp, producer_id,
-        producer_epoch, base_sequence, count,
-    ) = _HEAD.unpack_from(content)  # fmt: skip
+        base,
+        _,
+        epoch,
+        magic,
+        crc,
+        attributes,
+        delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _HEAD.unpack_from(content)
     sound = google_crc32c.value(content[COVERED_AT:]) == crc
     if (sound and (delta < 0 or count < 0)) or base + max(delta, 0) >= 1 << 63:
         return None
     return Batch(
-        at, len(content), base, base + max(delta, 0), epoch, magic, sound, attributes, base_timestamp,
-        max_timestamp, producer_id, producer_epoch, base_sequence, count, content,
-    )  # fmt: skip
+        at=at,
+        size=len(content),
+        base=base,
+        last=base + max(delta, 0),
+        epoch=epoch,
+        magic=magic,
+        sound=sound,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+        content=content,
+    )
 
 
-def _search(file: BinaryIO, begin: int, size: int) -> int | None:
-    """Where the next sound batch of format 2 begins, looked for within bounds."""
-    file.seek(begin)
-    window = memoryview(held := file.read(SEARCH_MAX))
-    summed, at = 0, held.find(b"\x02", MAGIC_AT)
-    while at >= 0:
-        start = at - MAGIC_AT
-        whole = FROM_LENGTH + int.from_bytes(window[start + 8 : start + 12], "big", signed=True)
-        if HEAD <= whole <= len(window) - start and not window[start] & 0x80:
-            crc = int.from_bytes(window[start + 17 : start + COVERED_AT], "big")
-            if google_crc32c.value(bytes(window[start + COVERED_AT : start + whole])) == crc:
-                return begin + start
-            summed += whole
-            if summed > _SUMMED_MAX:
-                return None
-        at = held.find(b"\x02", at + 1)
-    return None
+def batch_size(head: bytes | bytearray | memoryview) -> int:
+    """The size that a batch's head gives it; it may be nonsense."""
+    return FROM_LENGTH + int.from_bytes(head[LENGTH_AT:FROM_LENGTH], "big", signed=True)
 
 
-def _gap(file: BinaryIO, at: int, found: int | None, size: int) -> str:
-    """What stands where a batch should."""
-    end = size if found is None else found
-    file.seek(at)
-    head = file.read(MAGIC_AT + 1)
-    if not any(head):
-        zeros, begin = len(head), file.tell()
-        while begin + zeros <= end and (piece := file.read(1 << 16)) and not any(piece):
-            zeros += len(piece)
-        what = "zeros where a batch should begin"
-    elif len(head) <= MAGIC_AT:
-        what = "too few for a batch: the file ends in the middle of one"
-    else:
-        whole = FROM_LENGTH + int.from_bytes(head[8:12], "big", signed=True)
-        if HEAD <= whole <= BATCH_MAX and at + whole > size and head[MAGIC_AT] <= 2:
-            base = int.from_bytes(head[:8], "big", signed=True)
-            what = f"the batch of offset {base} has {whole} bytes, and the file ends before"
-        else:
-            what = "not the beginning of a batch"
-    then = "nothing readable follows" if found is None else f"the next sound batch is at byte {found}"
-    return f"{end - at} bytes: {what}; {then}"
+def whole_batches(content: bytes | bytearray) -> Iterator[range]:
+    """Where the batches of format 2 lie, one after another, up to the first that is cut short or is none."""
+    at = 0
+    while at + HEAD <= len(content):
+        size = batch_size(content[at : at + FROM_LENGTH])
+        if size < HEAD or at + size > len(content):
+            return
+        yield range(at, at + size)
+        at += size

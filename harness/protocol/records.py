@@ -95,18 +95,18 @@ def _bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return body[at : at + length], at + length
 
 
-def varint(held: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
     """A zigzag varint of at most 64 bits, and where it ends. Raises Unreadable, IndexError at the end."""
-    byte = held[at]
+    byte = data[at]
     if byte < 0x80:  # most are short
         return (byte >> 1) ^ -(byte & 1), at + 1
-    found, shift, begin = byte & 0x7F, 7, at
+    number, shift, begin = byte & 0x7F, 7, at
     while True:
         at += 1
-        byte = held[at]
-        found |= (byte & 0x7F) << shift
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at + 1
+            return (number >> 1) ^ -(number & 1), at + 1
         shift += 7
         if shift > 63:
             raise Unreadable("a number of more than 64 bits", begin)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from harness.protocol import metadata
+from harness.protocol.primitives import Reader, compact_text, text
 
 PRODUCE: Final = (0, 7)
 PRODUCE_OLD: Final = (0, 2)  # the last that takes formats before 2; gone in 4.0
@@ -44,35 +47,6 @@ class Fetched(NamedTuple):
     last_stable: int
     aborted: list[tuple[int, int]]
     data: bytes
-
-
-class Reader:
-    """Takes big-endian values one after another. Raises struct.error at the end."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def take(self, code: str) -> Any:
-        found = struct.unpack_from(">" + code, self._data, self._at)
-        self._at += struct.calcsize(">" + code)
-        return found[0] if len(found) == 1 else found
-
-    def raw(self, length: int) -> bytes:
-        if self._at + length > len(self._data):
-            raise struct.error("an answer was cut short")
-        found = self._data[self._at : self._at + max(length, 0)]
-        self._at += max(length, 0)
-        return found
-
-    def text(self) -> str:
-        return self.raw(self.take("h")).decode(errors="replace")
-
-
-def text(value: str | None) -> bytes:
-    if value is None:
-        return struct.pack(">h", -1)
-    raw = value.encode()
-    return struct.pack(">h", len(raw)) + raw
 
 
 def _one(topic: str, partition: bytes) -> bytes:
@@ -137,9 +111,8 @@ def listed(answer: bytes) -> tuple[int, int]:
 
 def list_tier_offsets(topic: str, partition: int, timestamp: int) -> bytes:
     """For LIST_LOCAL_OFFSETS and LIST_TIERED_OFFSETS, which are flexible: the head's tags come first."""
-    name = topic.encode()
-    asked = struct.pack(">iiq", partition, -1, timestamp)
-    return b"\0" + struct.pack(">ib", CONSUMER, 0) + bytes([2, len(name) + 1]) + name + b"\2" + asked + b"\0\0\0"
+    wanted = struct.pack(">iiq", partition, -1, timestamp)
+    return b"\0" + struct.pack(">ib", CONSUMER, 0) + b"\2" + compact_text(topic) + b"\2" + wanted + b"\0\0\0"
 
 
 def listed_of_tier(answer: bytes) -> tuple[int, int]:
@@ -151,7 +124,7 @@ def listed_of_tier(answer: bytes) -> tuple[int, int]:
     return int(error), int(offset)
 
 
-def metadata(topic: str) -> bytes:
+def topic_metadata(topic: str) -> bytes:
     return struct.pack(">i", 1) + text(topic) + b"\0"
 
 
@@ -163,29 +136,8 @@ class Placed(NamedTuple):
 
 
 def placed(answer: bytes) -> Placed:
-    reader = Reader(answer)
-    reader.take("i")
-    brokers = {}
-    for _ in range(reader.take("i")):
-        number, host, port = reader.take("i"), reader.text(), reader.take("i")
-        reader.text()
-        brokers[number] = (host, port)
-    reader.text()
-    reader.take("i")
-    found = {}
-    for _ in range(reader.take("i")):
-        reader.take("h")
-        reader.text()
-        reader.take("b")
-        for _ in range(reader.take("i")):
-            _, number, leader, epoch = reader.take("hiii")
-            replicas, insync, _ = [_ints(reader) for _ in range(3)]
-            found[number] = (leader, epoch, replicas, insync)
-    return Placed(brokers, found)
-
-
-def _ints(reader: Reader) -> tuple[int, ...]:
-    return tuple(reader.take("i") for _ in range(reader.take("i")))
+    cluster = metadata.read(Reader(answer))
+    return Placed(cluster.brokers, {number: row for (_, number), row in cluster.partitions.items()})
 
 
 def find_coordinator(transactional_id: str) -> bytes:

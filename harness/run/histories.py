@@ -21,22 +21,21 @@ PARTS: Final = ("history", "pipeline", "events")  # of a run, in which checks fi
 
 def find(runs: Path, name: str) -> Path:
     """A history file or Parquet folder by its path, or a run as `listing.resolve` has it. Raises BadInput."""
-    from checker.tables import export as parquet
+    from checker.tables import parquet_folder
 
     path = Path(name)
-    if name.strip() and (path.is_file() or parquet.is_tables(path)):
+    if name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
     return store.require_run(listing.resolve(runs, name))
 
 
 def bytes_of(path: Path) -> int:
     """About how much text a check of it reads; of tables, how large they are."""
-    from checker.tables import export as parquet
-    from checker.tables import ingest
+    from checker.tables import ingest, parquet_folder
 
     if path.is_file():
         return ingest.size_of([path])
-    if parquet.is_tables(path):
+    if parquet_folder.is_tables(path):
         return ingest.size_of(path.rglob("*.parquet"))
     return ingest.size_of(one for part in PARTS for one in (path / part).glob("*.jsonl*"))
 
@@ -96,11 +95,11 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
 def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
     """Write a history in another form, to `out` or the working directory. Raises HarnessError."""
     from checker import convert
-    from checker.tables import export as parquet
+    from checker.tables import parquet_folder
 
     if form not in convert.FORMATS:
         raise BadInput(f"--format {form}: one of {', '.join(convert.FORMATS)}")
-    if parquet.is_tables(path):
+    if parquet_folder.is_tables(path):
         raise BadInput(f"{path}: tables do not hold all of a history; give the run that they were made from")
     target = Path(f"{title(path)}.{form}") if out is None else out
     if target.exists() or target.is_symlink():

@@ -17,9 +17,9 @@ from typing import Any, Final
 from harness.cluster.distribution import tiered_storage
 from harness.cluster.distribution.versions import parse_version
 from harness.cluster.local.loopback import LoopbackCluster
-from harness.cluster.local.segment_batches import extent
 from harness.model.capabilities import Cluster, Disks, Network, Processes, offers
 from harness.model.errors import BadInput, ClusterTrouble
+from harness.protocol.segment_file import extent
 from harness.sim.log_model.actions import Action, Outcome
 from harness.sim.log_model.records import LogSettings
 from workloads.log_model.against_brokers import Remote, Seen

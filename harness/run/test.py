@@ -44,7 +44,7 @@ from harness.run.progress_display import Live
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark
 from harness.run.table_writer import Roller
-from harness.stored import kept_data
+from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
 from nemesis.schedule import triggers
@@ -187,7 +187,7 @@ def _run_in(
             say(f"your own tools reach the brokers at {reached}")
         interrupted = _record(folder, plan, faults, cluster, spark, stack, say, quiet)
         if plan.keep_data:  # before the verdict: a check may look at it
-            kept_data.keep(folder, cluster, plan.run, say)
+            broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
         session = None if plan.workload == log_model.WORKLOAD else spark.get()  # the steps are judged already
         result = check_run(folder, judged_by(plan), session, say)

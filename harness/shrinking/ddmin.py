@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Asked:
+class Budget:
     """How often a test may still be asked; at 0 the search ends with what it has."""
 
     left: int
@@ -27,15 +27,15 @@ class Asked:
         return True
 
 
-def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], asked: Asked) -> list[T]:
+def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
     """A part of the items, in their order, that holds and of which no single item can be left out.
 
-    `holds` must be true of all of them. With `asked` used up, the part holds, and may not be minimal.
+    `holds` must be true of all of them. With the budget used up, the part holds, and may not be minimal.
     """
     kept = list(items)
     pieces = 2
-    while kept and asked.left > 0:
-        smaller = _without_one(kept, min(pieces, len(kept)), holds, asked)
+    while kept and budget.left > 0:
+        smaller = _without_one(kept, min(pieces, len(kept)), holds, budget)
         if smaller is not None:
             kept, pieces = smaller, max(2, pieces - 1)
         elif pieces >= len(kept):
@@ -45,12 +45,14 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], asked: Ask
     return kept
 
 
-def _without_one(kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], asked: Asked) -> list[T] | None:
+def _without_one(
+    kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], budget: Budget
+) -> list[T] | None:
     """What is left when the first of so many pieces that can go has gone; None when none can."""
     cuts = [len(kept) * n // pieces for n in range(pieces + 1)]
     for n in range(pieces):
         left = [*kept[: cuts[n]], *kept[cuts[n + 1] :]]
-        if not asked.spend():
+        if not budget.spend():
             return None
         if holds(left):
             return left

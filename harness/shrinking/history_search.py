@@ -24,7 +24,7 @@ from harness.model.errors import BadHistory
 from harness.model.op import Op, polls, sends
 from harness.model.options import CheckOptions
 from harness.shrinking import oracle
-from harness.shrinking.ddmin import Asked, minimal
+from harness.shrinking.ddmin import Budget, minimal
 from harness.shrinking.oracle import Findings, Target
 from harness.shrinking.starting_points import circles
 from harness.shrinking.sub_history import Name, Place, Whole, cut, name, places
@@ -48,7 +48,7 @@ class Shrunk:
 
     ops: tuple[Op, ...]
     units: int
-    asked: int
+    questions: int
     minimal: bool
 
 
@@ -64,8 +64,8 @@ class Question:
     def holds(self, part: Part) -> bool:
         try:
             if oracle.is_cycle(self.target.anomaly):
-                there = self.target.shown_cycle(oracle.cycles(self.ops(part), self.options))
-                return there and not self._invented(part)
+                has_cycle = self.target.shown_cycle(oracle.cycles(self.ops(part), self.options))
+                return has_cycle and not self._invented(part)
             return self.target.shown(self.findings(part))
         except BadHistory:  # what is left makes no sense, as a completion that nobody asked for
             return False
@@ -75,10 +75,10 @@ class Question:
 
     def _invented(self, part: Part) -> list[tuple[str, oracle.Witness, str]]:
         """What the part wrongly shows. Beside a cycle, records may be unread in logs not read to the end."""
-        found = self.target.invented(self.findings(part))
+        claims = self.target.invented(self.findings(part))
         if oracle.is_cycle(self.target.anomaly):
-            return [one for one in found if one[0] != oracle.UNSEEN or one[1].get("complete")]
-        return found
+            return [claim for claim in claims if claim[0] != oracle.UNSEEN or claim[1].get("complete")]
+        return claims
 
     def repaired(self, part: Part) -> Part | None:
         """The part, without records that it wrongly shows as missing or odd; None if it cannot show it."""
@@ -115,29 +115,29 @@ def shrink(whole: Whole, target: Target, keys: frozenset[Name], options: CheckOp
 
 
 def _smaller(question: Question, part: Part) -> Shrunk:
-    asked = Asked(ASKS_MAX)
+    budget = Budget(ASKS_MAX)
     size: tuple[int, ...] = ()
-    while size != (size := _size(part)) and asked.left:
-        part = _fewer_keys(question, part, asked)
-        part = _fewer_units(question, part, asked)
-        part = _fewer_records(question, part, asked)
+    while size != (size := _size(part)) and budget.left:
+        part = _fewer_keys(question, part, budget)
+        part = _fewer_units(question, part, budget)
+        part = _fewer_records(question, part, budget)
     ops = tuple(question.ops(part))
-    return Shrunk(ops, len(part.ids), ASKS_MAX - asked.left, asked.left > 0)
+    return Shrunk(ops, len(part.ids), ASKS_MAX - budget.left, budget.left > 0)
 
 
 def _size(part: Part) -> tuple[int, ...]:
     return len(part.ids), len(part.keys), len(part.dropped)
 
 
-def _fewer_keys(question: Question, part: Part, asked: Asked) -> Part:
+def _fewer_keys(question: Question, part: Part, budget: Budget) -> Part:
     def holds(keys: Sequence[Name]) -> bool:
         return question.holds(replace(part, keys=frozenset(keys)))
 
-    kept = minimal(sorted(part.keys, key=lambda key: (type(key) is not int, key)), holds, asked)
+    kept = minimal(sorted(part.keys, key=lambda key: (type(key) is not int, key)), holds, budget)
     return replace(part, keys=frozenset(kept))
 
 
-def _fewer_units(question: Question, part: Part, asked: Asked) -> Part:
+def _fewer_units(question: Question, part: Part, budget: Budget) -> Part:
     """First by process, then one by one."""
     process = {unit.id: name(unit.last.process) for unit in question.whole.units if unit.id in part.ids}
 
@@ -146,19 +146,19 @@ def _fewer_units(question: Question, part: Part, asked: Asked) -> Part:
         return question.holds(replace(part, ids=frozenset(id_ for id_ in part.ids if process[id_] in chosen)))
 
     of = list(dict.fromkeys(process[id_] for id_ in sorted(part.ids)))
-    chosen = set(minimal(of, by_process, asked))
+    chosen = set(minimal(of, by_process, budget))
     ids = sorted(id_ for id_ in part.ids if process[id_] in chosen)
-    kept = minimal(ids, lambda some: question.holds(replace(part, ids=frozenset(some))), asked)
+    kept = minimal(ids, lambda some: question.holds(replace(part, ids=frozenset(some))), budget)
     return replace(part, ids=frozenset(kept))
 
 
-def _fewer_records(question: Question, part: Part, asked: Asked) -> Part:
+def _fewer_records(question: Question, part: Part, budget: Budget) -> Part:
     ops = question.ops(part)
-    there = list(dict.fromkeys(place for op in ops for place in places(sends(op) + polls(op))))
+    records = list(dict.fromkeys(place for op in ops for place in places(sends(op) + polls(op))))
 
     def holds(kept: Sequence[Place]) -> bool:
-        gone = frozenset(there) - frozenset(kept)
+        gone = frozenset(records) - frozenset(kept)
         return question.holds(replace(part, dropped=part.dropped | gone))
 
-    kept = minimal(there, holds, asked)
-    return replace(part, dropped=part.dropped | (frozenset(there) - frozenset(kept)))
+    kept = minimal(records, holds, budget)
+    return replace(part, dropped=part.dropped | (frozenset(records) - frozenset(kept)))

@@ -30,9 +30,28 @@ from harness.shrinking.sub_history import Name, name
 Witness = Mapping[str, Any]
 # What a witness says of its surroundings, which a part of the history has fewer of.
 AROUND: Final = frozenset(
-    ["index", "max-read-index", "max-read", "end", "offset", "offsets", "delta", "skipped", "count", "sent",
-     "visible", "lost", "aborted", "messages", "complete", "time", "unseen", "forbidden", "scc-size"]
-)  # fmt: skip
+    [
+        "index",
+        "max-read-index",
+        "max-read",
+        "end",
+        "offset",
+        "offsets",
+        "delta",
+        "skipped",
+        "count",
+        "sent",
+        "visible",
+        "lost",
+        "aborted",
+        "messages",
+        "complete",
+        "time",
+        "unseen",
+        "forbidden",
+        "scc-size",
+    ]
+)
 UNSEEN: Final = "unseen"
 
 
@@ -63,7 +82,7 @@ def identities(anomaly: str, witness: Witness) -> Iterator[str]:
         for value in witness.get("messages") or ():
             yield text_of([witness.get("key"), value])
         return
-    named = {field: held for field, held in witness.items() if field not in AROUND}
+    named = {field: value for field, value in witness.items() if field not in AROUND}
     if anomaly == "inconsistent-offsets":  # the place; of its values there may be fewer
         named = {"key": witness.get("key"), "offset": witness.get("offset")}
     yield text_of(named)
@@ -129,7 +148,8 @@ class Target:
     def among(self, witnesses: Sequence[Witness]) -> bool:
         """Whether the witness is there, and says as much about why."""
         return any(
-            self.claim in identities(self.anomaly, one) and _grounds(self.witness) <= _grounds(one) for one in witnesses
+            self.claim in identities(self.anomaly, candidate) and _grounds(self.witness) <= _grounds(candidate)
+            for candidate in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
@@ -153,6 +173,6 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Whether a part has a cycle of the type, as bad as the whole history's; see `history`."""
+        """Whether a part has a cycle of the type, as bad as the whole history's; see `history_search`."""
         bad = bool(self.witness.get("forbidden"))
-        return any(bool(one.get("forbidden")) == bad for one in witnesses.get(self.anomaly, ()))
+        return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

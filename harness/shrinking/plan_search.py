@@ -48,7 +48,7 @@ class Size:
     entries: tuple[tuple[int, str], ...] = ()
 
     def __str__(self) -> str:
-        faults = [*self.rhythm, *(f"{one.fault} at {one.at_s:g} s" for one in self.injections)]
+        faults = [*self.rhythm, *(f"{injection.fault} at {injection.at_s:g} s" for injection in self.injections)]
         faults += [f"{name} (entry {n + 1} of the schedule)" for n, name in self.entries]
         rate = f"{self.rate_hz:g} ops/s" if self.rate_hz else "as fast as possible"
         clients = f"{self.clients} client{'' if self.clients == 1 else 's'}"
@@ -77,25 +77,25 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
     """
     answers: dict[Size, bool | None] = {}
 
-    def asked(size: Size) -> bool | None:
+    def answer(size: Size) -> bool | None:
         if size not in answers:
             answers[size] = shows(size)
         return answers[size]
 
     best = first
-    if not asked(first):
+    if not answer(first):
         return Search(None, len(answers), answers[first] is not None)
     if written is not None:
-        said = asked(written)
-        if said is None:
+        shown = answer(written)
+        if shown is None:
             return Search(best, len(answers), False)
-        best = written if said else best
+        best = written if shown else best
     while True:
         for size in smaller(best):
-            said = asked(size)
-            if said is None:
+            shown = answer(size)
+            if shown is None:
                 return Search(best, len(answers), False)
-            if said:
+            if shown:
                 best = size
                 break
         else:
@@ -112,7 +112,7 @@ def smaller(size: Size) -> Iterator[Size]:
         yield earlier
     for share in (0.5, 0.75):
         seconds = round(size.seconds * share, 1)
-        if seconds >= SECONDS_MIN and all(one.end_s <= seconds for one in size.injections):
+        if seconds >= SECONDS_MIN and all(injection.end_s <= seconds for injection in size.injections):
             yield replace(size, seconds=seconds)
     for share in (0.25, 0.5):
         if int(size.clients * share) >= 1:
@@ -135,10 +135,10 @@ def _earlier(size: Size) -> Size:
     """The first fault soon after the beginning, the others as long after it as before, and then the end."""
     if not size.injections:
         return size
-    by = min(one.at_s for one in size.injections) - FIRST_S
+    by = min(injection.at_s for injection in size.injections) - FIRST_S
     if by <= 0:
         return size
-    moved = tuple(replace(one, at_s=round(one.at_s - by, 1)) for one in size.injections)
-    last = max(one.end_s for one in moved)
+    moved = tuple(replace(injection, at_s=round(injection.at_s - by, 1)) for injection in size.injections)
+    last = max(injection.end_s for injection in moved)
     seconds = max(round(size.seconds - by, 1), round(last + SETTLE_S, 1), SECONDS_MIN)
     return replace(size, injections=moved, seconds=min(size.seconds, seconds))

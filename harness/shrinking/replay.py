@@ -11,7 +11,7 @@ from typing import Any
 from harness.experiments.expect import wilson
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
 from harness.model.result import Result
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import test
 
@@ -49,7 +49,7 @@ def plan_of(run: Path) -> TestPlan:
     path = run / "plan.yaml"
     if not path.is_file():
         raise BadInput(f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)")
-    return plans.load(path)
+    return test_plan.load(path)
 
 
 def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
@@ -68,7 +68,7 @@ def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
 
 def bad_of(result: Result) -> dict[str, int]:
     """The anomalies that count against the verdict, with their counts."""
-    return {held.name: held.count for held in result.anomalies if held.bad}
+    return {anomaly.name: anomaly.count for anomaly in result.anomalies if anomaly.bad}
 
 
 def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
@@ -76,22 +76,22 @@ def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
     found = []
     for n in range(times):
         found.append(run())
-        say(f"  run {n + 1} of {times}: {told(found[-1])}")
+        say(f"  run {n + 1} of {times}: {describe(found[-1])}")
     return found
 
 
-def told(one: Repeat) -> str:
-    said = ", ".join(f"{name} {count:,}" for name, count in one.bad.items()) or one.why[:160]
-    return f"{one.valid}{': ' if said else ''}{said}  {one.folder} ({one.seconds:.0f} s)"
+def describe(repeat: Repeat) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in repeat.bad.items()) or repeat.why[:160]
+    return f"{repeat.valid}{': ' if shown else ''}{shown}  {repeat.folder} ({repeat.seconds:.0f} s)"
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
     """How often each anomaly came: those of the run first, then the others. What could not be judged says
     nothing about what was not seen."""
-    judged = [one for one in repeats if one.valid != "unknown"]
-    others = {name for one in judged for name in one.bad} - before.keys()
+    judged = [repeat for repeat in repeats if repeat.valid != "unknown"]
+    others = {name for repeat in judged for name in repeat.bad} - before.keys()
     return [
-        Came(name, sum(name in one.bad for one in judged), len(judged), name in before)
+        Came(name, sum(name in repeat.bad for repeat in judged), len(judged), name in before)
         for name in (*before, *sorted(others))
     ]
 
@@ -101,16 +101,16 @@ def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
     runs could not be judged, and so nobody knows."""
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):
-        known = bool(before) or all(one.valid != "unknown" for one in repeats)
+        known = bool(before) or all(repeat.valid != "unknown" for repeat in repeats)
         return EXIT_VALID if known else EXIT_UNKNOWN
-    return EXIT_INVALID if all(one.valid != "unknown" for one in repeats) else EXIT_UNKNOWN
+    return EXIT_INVALID if all(repeat.valid != "unknown" for repeat in repeats) else EXIT_UNKNOWN
 
 
 def text(before: Mapping[str, int], repeats: Sequence[Repeat]) -> str:
     """k of N for each anomaly, for a terminal."""
     rows = came(before, repeats)
     lines = [f"  {_row(row)}" for row in rows]
-    unknown = sum(one.valid == "unknown" for one in repeats)
+    unknown = sum(repeat.valid == "unknown" for repeat in repeats)
     if not rows:
         lines.append(f"  no anomaly, as before, in {len(repeats) - unknown} of {len(repeats)} runs")
     if unknown:
@@ -129,8 +129,8 @@ def data(before: Mapping[str, int], repeats: Sequence[Repeat]) -> dict[str, Any]
     return {
         "before": dict(before),
         "runs": [
-            {"valid": one.valid, "anomalies": dict(one.bad), "seconds": one.seconds, "folder": one.folder}
-            for one in repeats
+            {"valid": repeat.valid, "anomalies": dict(repeat.bad), "seconds": repeat.seconds, "folder": repeat.folder}
+            for repeat in repeats
         ],
         "came": [
             {"anomaly": row.anomaly, "k": row.k, "n": row.n, "interval": row.interval, "before": row.before}

@@ -51,10 +51,10 @@ class Small:
         return f"{self.chosen.anomaly.name}#{self.chosen.number}"
 
 
-def of_run(run: Path, result: Result, asked: str | None, options: CheckOptions, faults: bool = True) -> Small:
+def of_run(run: Path, result: Result, requested: str | None, options: CheckOptions, faults: bool = True) -> Small:
     """Find the part and write it. Raises BadInput, BadHistory, Missing."""
     try:
-        chosen = target.choose(run, result, asked)
+        chosen = target.choose(run, result, requested)
         if program := chosen.witness.get("program"):  # of the log model
             raise BadInput(f"{run / program} is as short as it gets; next: harness model replay {run / program}")
         if pipeline_moments.is_one(chosen.anomaly.name):
@@ -124,11 +124,11 @@ def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
 def confirm(small: Small, result: Result) -> None:
     """What the checker said of the part shows the witness. Raises BadHistory when it does not."""
     name = small.chosen.anomaly.name
-    held = next((held for held in result.anomalies if held.name == name), None)
+    anomaly = next((anomaly for anomaly in result.anomalies if anomaly.name == name), None)
     bad = small.chosen.anomaly.bad
     if oracle.is_cycle(name):  # of its cycles some count, and some do not
         bad = bad and bool(small.chosen.witness.get("forbidden"))
-    if held is None or held.bad < bad or not _same(small.chosen.witness, name, held.witnesses):
+    if anomaly is None or anomaly.bad < bad or not _same(small.chosen.witness, name, anomaly.witnesses):
         raise BadHistory(f"{small.folder}: the checker does not find {small.title} in it: shrink has a bug")
 
 
@@ -137,9 +137,9 @@ def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
         return True
     if name == oracle.UNSEEN:  # joined there: a text for each key
         key, value = str(witness["key"]), witness["messages"][0]
-        return any(value in (one.get("messages") or {}).get(key, ()) for one in witnesses)
+        return any(value in (candidate.get("messages") or {}).get(key, ()) for candidate in witnesses)
     claim = next(oracle.identities(name, witness))
-    return any(claim in oracle.identities(name, one) for one in witnesses)
+    return any(claim in oracle.identities(name, candidate) for candidate in witnesses)
 
 
 def text(small: Small, result: Result) -> str:
@@ -147,8 +147,11 @@ def text(small: Small, result: Result) -> str:
     shrunk = small.shrunk
     few = "" if shrunk.minimal else ", perhaps not the fewest (the search was cut short)"
     head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
-    lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _told(op))]
-    bad = ", ".join(f"{held.name} {held.count:,}" for held in result.anomalies if held.bad) or "nothing that counts"
+    lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _op_lines(op))]
+    bad = (
+        ", ".join(f"{anomaly.name} {anomaly.count:,}" for anomaly in result.anomalies if anomaly.bad)
+        or "nothing that counts"
+    )
     return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
 
 
@@ -162,10 +165,10 @@ def data(small: Small, result: Result) -> dict[str, Any]:
         "operations": small.shrunk.units,
         "of": small.whole,
         "minimal": small.shrunk.minimal,
-        "asked": small.shrunk.asked,
+        "asked": small.shrunk.questions,
         "ops": [codec.to_data(op) for op in sorted([*small.shrunk.ops, *small.faults], key=_index)],
         "valid": result.valid,
-        "anomalies": {held.name: held.count for held in result.anomalies},
+        "anomalies": {anomaly.name: anomaly.count for anomaly in result.anomalies},
     }
 
 
@@ -177,16 +180,18 @@ def _many(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def _told(op: Op) -> list[str]:
+def _op_lines(op: Op) -> list[str]:
     """A completion with what it did; an invocation alone says when it began."""
     at = f"{seconds(op.time_ns):>11}"
     if op.process == NEMESIS:
-        return [f"{at}  {op.index:>7}  fault {plain(op.extra.get('fault') or op.f)}: {plain(op.f)}"
-                f" ({plain(op.extra.get('phase') or '')})"]  # fmt: skip
+        return [
+            f"{at}  {op.index:>7}  fault {plain(op.extra.get('fault') or op.f)}: {plain(op.f)}"
+            f" ({plain(op.extra.get('phase') or '')})"
+        ]
     head = f"{at}  {op.index:>7}  process {plain(op.process)} "
     if op.type == INVOKE:
-        asked = _asked(op)
-        return [f"{head}begins {op.f}{': ' if asked else ''}{asked}"]
+        invoked = _invoked(op)
+        return [f"{head}begins {op.f}{': ' if invoked else ''}{invoked}"]
     why = f" ({plain(op.error)})" if op.error else ""
     lines = [f"{head}{op.f} {op.type}{why}"]
     lines += [f"{'':>24}{line}" for line in (*op_text.micro_ops(_spoken(op.value), {}), *_positions(op))]
@@ -198,7 +203,7 @@ def _spoken(value: Any) -> Any:
     return [mop for mop in value if mop != ["poll", []]] if isinstance(value, list) else value
 
 
-def _asked(op: Op) -> str:
+def _invoked(op: Op) -> str:
     if op.f in sub_history.MICRO and isinstance(op.value, list):
         sent = [f"{plain(mop[2])} to key {plain(mop[1])}" for mop in op.value if mop and mop[0] == "send"]
         return ", ".join(sent)

@@ -1,4 +1,4 @@
-"""`harness shrink RUN --schedule`: carries out what `schedule` asks for, within a budget of time."""
+"""`harness shrink RUN --schedule`: carries out what `plan_search` asks for, within a budget of time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.model.errors import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
 from harness.model.result import Result
-from harness.plan import schedule as timetable
-from harness.plan import test_plan as plans
+from harness.plan import schedule, test_plan
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup
 from harness.shrinking import plan_search, replay
@@ -19,8 +18,8 @@ from harness.shrinking.plan_search import Injection, Size
 from harness.shrinking.replay import Repeat
 from harness.shrinking.shrink_run import FOLDER
 from harness.stored import fault_spans
-from nemesis import table as nemeses
 from nemesis.schedule.timing import Timing
+from nemesis.table import faults
 
 Say = Callable[[str], None]
 FOR_MIN_S = 0.5
@@ -36,7 +35,7 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
     """The faults of a run at the times at which they came; None where none came, or a schedule is there."""
     stops = {
         fault.name: fault.rounds.stop is not None
-        for fault in nemeses.faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
+        for fault in faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
     }
     limit_ns = int(plan.time_limit_s * 1e9)
     injections = []
@@ -54,16 +53,23 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
     """The plan of the n-th run of a size. Raises BadInput where the size is none that can be run."""
     lines: list[Any] = [
-        {"fault": one.fault, "at": one.at_s, **({} if one.for_s is None else {"for": one.for_s})}
-        for one in size.injections
+        {
+            "fault": injection.fault,
+            "at": injection.at_s,
+            **({} if injection.for_s is None else {"for": injection.for_s}),
+        }
+        for injection in size.injections
     ]
     values = plan.model_dump(by_alias=True, exclude_defaults=True, exclude={"run", "started", "versions", "git_commit"})
     changed = {
-        "nemesis": size.rhythm, "time_limit_s": size.seconds, "concurrency": size.clients,
-        "rate_hz": size.rate_hz, "seed": plan.seed + n,
-        "schedule": lines or timetable.dumped([plan.schedule[n] for n, _ in size.entries]),
-    }  # fmt: skip
-    return plans.make({**values, **changed})
+        "nemesis": size.rhythm,
+        "time_limit_s": size.seconds,
+        "concurrency": size.clients,
+        "rate_hz": size.rate_hz,
+        "seed": plan.seed + n,
+        "schedule": lines or schedule.dumped([plan.schedule[n] for n, _ in size.entries]),
+    }
+    return test_plan.make({**values, **changed})
 
 
 @dataclass(slots=True)
@@ -93,12 +99,12 @@ class Trial:
                 return None
             began = self.clock()
             try:
-                one = self.run(plan_for(self.plan, size, hit + missed))
+                repeat = self.run(plan_for(self.plan, size, hit + missed))
             except BadInput:  # no such plan: a fault after the end of the load, say
                 return False
             self.longest_s = max(self.longest_s, self.clock() - began)
-            there = self.anomaly in one.bad
-            hit, missed = hit + there, missed + (not there)
+            shown = self.anomaly in repeat.bad
+            hit, missed = hit + shown, missed + (not shown)
         self.hits[size] = (hit, hit + missed)
         self.say(f"  {'yes' if hit >= most else 'no':3}  {hit} of {hit + missed} runs  {size}")
         return hit >= most
@@ -119,15 +125,19 @@ def shrink(
     Exit code 0; 2 when not even the plan itself shows the anomaly in most of its runs.
     """
     try:
-        seconds = timetable.seconds(budget)
+        seconds = schedule.seconds(budget)
     except ValueError as error:
         raise BadInput(f"--budget {budget}: {error}") from None
     name = _anomaly(run, result, anomaly)
     plan = replay.plan_of(run)
     trial = Trial(
-        plan, name, times, time.monotonic() + float(seconds),
-        lambda chosen: replay.once(chosen, runs_dir, spark_master), say,
-    )  # fmt: skip
+        plan,
+        name,
+        times,
+        time.monotonic() + float(seconds),
+        lambda chosen: replay.once(chosen, runs_dir, spark_master),
+        say,
+    )
     say(f"{name} in most of {times} runs of each plan, for {budget} at most")
     came = plan_search.search(size_of(plan), written(plan, fault_spans.of_run(run)), trial.shows)
     if came.best is None:
@@ -141,7 +151,7 @@ def shrink(
     target = run / FOLDER / "schedule" / "plan.yaml"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(plans.dump(plan_for(plan, came.best, 0)))
+        target.write_text(test_plan.dump(plan_for(plan, came.best, 0)))
     except OSError as error:
         raise Missing(f"{target}: cannot be written ({error.strerror}); make room or allow it") from None
     hit, ran = trial.hits[came.best]
@@ -151,11 +161,11 @@ def shrink(
     return EXIT_VALID
 
 
-def _anomaly(run: Path, result: Result, asked: str | None) -> str:
+def _anomaly(run: Path, result: Result, requested: str | None) -> str:
     """Raises BadInput."""
-    if asked is not None:
-        return witness_lookup.anomaly(result, witness_lookup.asked(asked).name).name
-    bad = [held.name for held in result.anomalies if held.bad]
+    if requested is not None:
+        return witness_lookup.anomaly(result, witness_lookup.asked(requested).name).name
+    bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
         raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")
     return bad[0]

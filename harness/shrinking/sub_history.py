@@ -35,12 +35,12 @@ def name(value: Any) -> Name:
 class Unit:
     """An operation; `done` is None when it never completed. `id`: as witnesses name it."""
 
-    asked: Op | None
+    invoked: Op | None
     done: Op | None
 
     @property
     def last(self) -> Op:
-        found = self.done or self.asked
+        found = self.done or self.invoked
         assert found is not None
         return found
 
@@ -50,7 +50,7 @@ class Unit:
 
     @property
     def ops(self) -> list[Op]:
-        return [op for op in (self.asked, self.done) if op is not None]
+        return [op for op in (self.invoked, self.done) if op is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
         if keys is None:
             units.append(unit)
             return
-        trimmed = Unit(*(None if op is None else of_keys(op, keys) for op in (unit.asked, unit.done)))
+        trimmed = Unit(*(None if op is None else of_keys(op, keys) for op in (unit.invoked, unit.done)))
         if touches(trimmed.last):
             units.append(trimmed)
 
@@ -129,54 +129,54 @@ def cut(whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: A
     """The ops of some units on some keys without the dropped records, in index order; see the module."""
     writers = whole.writers
 
-    def there(key: Any, value: Any) -> bool:
+    def stays(key: Any, value: Any) -> bool:
         place = (name(key), name(value))
         if place in dropped:
             return False
         return place not in writers or any(id_ in ids for id_ in writers[place])
 
     kept = [op for unit in whole.units if unit.id in ids for op in unit.ops]
-    trimmed = [_trimmed(op, lambda key: name(key) in keys, there) for op in kept]
+    trimmed = [_trimmed(op, lambda key: name(key) in keys, stays) for op in kept]
     return sorted(trimmed, key=lambda op: op.index)
 
 
-def _trimmed(op: Op, wanted: Callable[[Any], bool], there: Callable[[Any, Any], bool]) -> Op:
+def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Op:
     value, extra = op.value, op.extra
     if isinstance(value, list):
         if op.f in MICRO:
-            value = [mop for mop in (_mop(mop, wanted, there) for mop in value) if mop is not None]
+            value = [mop for mop in (_mop(mop, wanted, stays) for mop in value) if mop is not None]
         elif op.f in ASSIGNING:
             value = [key for key in value if wanted(key)]
         else:
             value = [row for row in value if wanted(row[0] if isinstance(row, list) and row else row)]
     if extra:
-        extra = {field: _beside(field, held, wanted) for field, held in extra.items()}
+        extra = {field: _beside(field, content, wanted) for field, content in extra.items()}
     return op.with_(value=value, extra=extra)
 
 
-def _mop(mop: Any, wanted: Callable[[Any], bool], there: Callable[[Any, Any], bool]) -> Any:
+def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
     """A micro-op without what is not wanted; None for a send that has gone."""
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:
         value = mop[2][1] if isinstance(mop[2], list) and len(mop[2]) == 2 else mop[2]
-        return mop if wanted(mop[1]) and there(mop[1], value) else None
+        return mop if wanted(mop[1]) and stays(mop[1], value) else None
     if mop[0] == "poll" and len(mop) == 2 and isinstance(mop[1], list):
         rows = []
         for key, pairs in mop[1]:
-            left = [pair for pair in pairs or () if there(key, pair[1])] if wanted(key) else []
+            left = [pair for pair in pairs or () if stays(key, pair[1])] if wanted(key) else []
             if wanted(key) and (left or not pairs):
                 rows.append([key, left])
         return ["poll", rows]
     return mop
 
 
-def _beside(field: str, held: Any, wanted: Callable[[Any], bool]) -> Any:
-    if field in PAIRED and isinstance(held, list):
-        return [row for row in held if wanted(row[0])]
-    if field == "rebalance_log" and isinstance(held, list):
-        return [_event(event, wanted) if isinstance(event, dict) else event for event in held]
-    return held
+def _beside(field: str, value: Any, wanted: Callable[[Any], bool]) -> Any:
+    if field in PAIRED and isinstance(value, list):
+        return [row for row in value if wanted(row[0])]
+    if field == "rebalance_log" and isinstance(value, list):
+        return [_event(event, wanted) if isinstance(event, dict) else event for event in value]
+    return value
 
 
 def _event(event: Mapping[str, Any], wanted: Callable[[Any], bool]) -> dict[str, Any]:

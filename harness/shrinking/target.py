@@ -28,66 +28,66 @@ class Chosen:
     witness: Witness
 
 
-def choose(run: Path, result: Result, asked: str | None) -> Chosen:
+def choose(run: Path, result: Result, requested: str | None) -> Chosen:
     """What a user names (G1a, G1a#3); the worst that counts where nothing is named. Raises BadInput."""
-    if asked is None:
-        bad = [held for held in result.anomalies if held.bad] or list(result.anomalies)
+    if requested is None:
+        bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
         if not bad:
             raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to make smaller")
         wanted = witness_lookup.Asked(bad[0].name, 1)
     else:
-        wanted = witness_lookup.asked(asked)
-    held = witness_lookup.anomaly(result, wanted.name)
-    if held.name == oracle.UNSEEN:
-        return Chosen(held, wanted.number, _unseen(run, held, wanted.number))
+        wanted = witness_lookup.asked(requested)
+    anomaly = witness_lookup.anomaly(result, wanted.name)
+    if anomaly.name == oracle.UNSEEN:
+        return Chosen(anomaly, wanted.number, _unseen(run, anomaly, wanted.number))
     number = wanted.number
-    if "#" not in (asked or "") and oracle.is_cycle(held.name) and held.bad:
-        number = _first_forbidden(run, held)
-    return Chosen(held, number, witness_lookup.one(run, held, number))
+    if "#" not in (requested or "") and oracle.is_cycle(anomaly.name) and anomaly.bad:
+        number = _first_forbidden(run, anomaly)
+    return Chosen(anomaly, number, witness_lookup.one(run, anomaly, number))
 
 
-def _first_forbidden(run: Path, held: AnomalyFound) -> int:
+def _first_forbidden(run: Path, anomaly: AnomalyFound) -> int:
     """The number of the first cycle that counts against the verdict."""
-    numbered = enumerate(witness_lookup.numbered(run, held), 1)
+    numbered = enumerate(witness_lookup.numbered(run, anomaly), 1)
     return next((number for number, witness in numbered if witness.get("forbidden")), 1)
 
 
-def _unseen(run: Path, held: AnomalyFound, number: int) -> Witness:
+def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
     """The first unseen record of a key, of logs that were read to their ends first. Raises BadInput."""
-    rows = sorted(_rows(run, held), key=lambda row: not row.get("complete"))
+    rows = sorted(_rows(run, anomaly), key=lambda row: not row.get("complete"))
     if number > len(rows):
         raise BadInput(f"unseen#{number}: there are {len(rows)} keys of it")
     return {**rows[number - 1], "messages": rows[number - 1]["messages"][:1]}
 
 
-def _rows(run: Path, held: AnomalyFound) -> list[dict[str, Any]]:
+def _rows(run: Path, anomaly: AnomalyFound) -> list[dict[str, Any]]:
     """The witnesses of `unseen` key by key, as the kernel gives them."""
-    rows = [dict(row) for row in witness_lookup.stored(run, held.name) if row.get("messages")]
-    if rows or not held.witnesses:
+    rows = [dict(row) for row in witness_lookup.stored(run, anomaly.name) if row.get("messages")]
+    if rows or not anomaly.witnesses:
         return rows
-    told = held.witnesses[0]
-    read = told.get("read_to_end") or ()
+    witness = anomaly.witnesses[0]
+    read = witness.get("read_to_end") or ()
     return [
         {"key": involved_ops.key_of(key), "count": len(values), "messages": values, "complete": key in read}
-        for key, values in (told.get("messages") or {}).items()
+        for key, values in (witness.get("messages") or {}).items()
         if values
     ]
 
 
-def _witnesses(run: Path, held: AnomalyFound) -> Iterator[Witness]:
-    return iter(_rows(run, held)) if held.name == oracle.UNSEEN else witness_lookup.numbered(run, held)
+def _witnesses(run: Path, anomaly: AnomalyFound) -> Iterator[Witness]:
+    return iter(_rows(run, anomaly)) if anomaly.name == oracle.UNSEEN else witness_lookup.numbered(run, anomaly)
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
     """What the whole history shows of some keys, by anomaly; read when it is first asked for."""
-    by_name = {held.name: held for held in result.anomalies}
+    by_name = {finding.name: finding for finding in result.anomalies}
 
     @cache
     def known(anomaly: str) -> frozenset[str]:
-        held = by_name.get(anomaly)
+        finding = by_name.get(anomaly)
         return frozenset(
             claim
-            for witness in (_witnesses(run, held) if held is not None else ())
+            for witness in (_witnesses(run, finding) if finding is not None else ())
             if "key" not in witness or not keys or name(witness["key"]) in keys
             for claim in oracle.identities(anomaly, witness)
         )

@@ -19,9 +19,16 @@ from harness.model.result import Result
 
 # What files of another version, or edited ones, make of code that reads them.
 DAMAGED: Final = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
     pa.ArrowException,
-)  # fmt: skip
+)
 COUNTS: Final = ("ops", "sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
 OF_PIPELINES: Final = ("inputs", "done", "outputs", "expected", "extra", "aborted")
 
@@ -48,16 +55,16 @@ def telling(*runs: Path) -> Iterator[None]:
 
 def well_formed(result: Result) -> Result:
     """The result, whose parts are of the types that all readers rely on. Raises TypeError."""
-    for found in result.anomalies:
-        if not (isinstance(found.name, str) and isinstance(found.summary, str) and _count(found.count)):
-            raise TypeError(f"the anomaly {found.name!r}")
-        if not all(isinstance(witness, dict) for witness in found.witnesses):
-            raise TypeError(f"the witnesses of {found.name}")
-        if not (_promise(found.promised) and isinstance(found.bad, bool)):
-            raise TypeError(f"promised or bad of {found.name}")
+    for anomaly in result.anomalies:
+        if not (isinstance(anomaly.name, str) and isinstance(anomaly.summary, str) and _count(anomaly.count)):
+            raise TypeError(f"the anomaly {anomaly.name!r}")
+        if not all(isinstance(witness, dict) for witness in anomaly.witnesses):
+            raise TypeError(f"the witnesses of {anomaly.name}")
+        if not (_promise(anomaly.promised) and isinstance(anomaly.bad, bool)):
+            raise TypeError(f"promised or bad of {anomaly.name}")
     if not _promise(result.promised):
         raise TypeError("promised")
-    if not isinstance(result.statistics, dict) or not all(isinstance(one, str) for one in result.reasons):
+    if not isinstance(result.statistics, dict) or not all(isinstance(reason, str) for reason in result.reasons):
         raise TypeError("statistics or reasons")
     if wrong := _wrong(result.statistics):
         raise TypeError(f"statistics: {wrong}")
@@ -89,7 +96,7 @@ def _wrong(figures: Mapping[str, Any]) -> str:
         return "pipeline"
     if "inputs" in through and not all(_count(through.get(name)) for name in OF_PIPELINES):
         return "pipeline"
-    told = figures.get("offsets", {})
-    if not isinstance(told, Mapping) or not _counts(told.get("events", {})):
+    offsets = figures.get("offsets", {})
+    if not isinstance(offsets, Mapping) or not _counts(offsets.get("events", {})):
         return "offsets"
     return ""

@@ -14,19 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker.disk import causes, contents, folders, truncations
+from checker.disk import causes, contents, data_folder, truncations
 from checker.disk.causes import Finding, Log, Read, Sent
-from checker.disk.replicas import Comparison, compare
+from checker.disk.comparison import Comparison, compare
 from checker.disk.truncations import Truncation
-from checker.tables import ingest, join_segments, load
+from checker.tables import ingest, join_segments, read_tables
 from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
-from harness.stored.kept_data import FOLDER
+from harness.stored.broker_data import FOLDER
 
 SERVER_LOG: Final = "server.log"
 _Partition = tuple[str, int]
@@ -46,7 +46,9 @@ class Inspection:
     @property
     def well(self) -> bool:
         """Whether all replicas are whole and the same, and every record is where it should be."""
-        whole = all(one.same and not one.flaws and not one.behind for one in self.partitions)
+        whole = all(
+            comparison.same and not comparison.flaws and not comparison.behind for comparison in self.partitions
+        )
         return whole and not self.missing and not any(self.findings.values())
 
 
@@ -56,28 +58,28 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     topic  that one only; empty for all, of a run: for its own
     """
     run = place if is_run(place) else None
-    nodes = folders.nodes(place / FOLDER if run else place)
+    nodes = data_folder.nodes(place / FOLDER if run else place)
     if not nodes:
         raise BadInput(_nothing(place, run))
-    plan = plans.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
-    named = sorted({one for data in nodes.values() for one in folders.partitions(data)})
-    wanted = [one for one in named if one[0] == topic or (not topic and _is_own(one[0], plan))]
+    plan = test_plan.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
+    named = sorted({partition for data in nodes.values() for partition in data_folder.partitions(data)})
+    wanted = [partition for partition in named if partition[0] == topic or (not topic and _is_own(partition[0], plan))]
     if not wanted:
-        there = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
-        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {there}")
+        known_topics = ", ".join(dict.fromkeys(name for name, _ in named)) or "none"
+        raise BadInput(f"{place}: no data of {topic or 'a topic'} there; the topics are {known_topics}")
     history = _History(place, plan) if run and plan else None
     marks = history.ends() if history else {}
-    found = tuple(compare(nodes, *one, high_watermark=marks.get(one)) for one in wanted)
+    comparisons = tuple(compare(nodes, *partition, high_watermark=marks.get(partition)) for partition in wanted)
     if history is None:
-        return Inspection(place, nodes, found, {}, False, ())
-    told = _truncations(place, nodes)
+        return Inspection(place, nodes, comparisons, {}, False, ())
+    truncated = _truncations(place, nodes)
     findings = {
-        (one.topic, one.partition): tuple(history.findings(nodes, one, told))
-        for one in found
-        if history.key_of((one.topic, one.partition)) is not None
+        (comparison.topic, comparison.partition): tuple(history.findings(nodes, comparison, truncated))
+        for comparison in comparisons
+        if history.key_of((comparison.topic, comparison.partition)) is not None
     }
     missing = () if topic else tuple(key for key in history.keys if history.place(key) not in set(named))
-    return Inspection(place, nodes, found, findings, True, missing)
+    return Inspection(place, nodes, comparisons, findings, True, missing)
 
 
 def _nothing(place: Path, run: Path | None) -> str:
@@ -99,14 +101,14 @@ def _truncations(run: Path, nodes: Mapping[str, Path]) -> Mapping[_Partition, Se
         path = run / "logs" / node / SERVER_LOG
         if path.is_file():
             with path.open(errors="replace") as lines:
-                for one in truncations.read(node, lines):
-                    found[one.topic, one.partition].append(one)
+                for truncation in truncations.read(node, lines):
+                    found[truncation.topic, truncation.partition].append(truncation)
     return found
 
 
 @lru_cache(maxsize=4)  # the keys of a bucket come one after another
 def _columns(folder: Path, kind: str, bucket: int, *names: str) -> Any:
-    return load.bucket_columns(folder, kind, bucket, *names)
+    return read_tables.bucket_columns(folder, kind, bucket, *names)
 
 
 class _History:
@@ -119,7 +121,7 @@ class _History:
         self._bucket: dict[int, int] = {}
         self.keys: list[int] = []
         for bucket in range(meta["buckets"]):
-            keys = load.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
+            keys = read_tables.bucket_columns(self._folder, "sends", bucket, "key").column("key").to_numpy()
             for key in np.unique(keys).tolist():
                 if 0 <= key < BASE:
                     self._bucket[key] = bucket
@@ -151,7 +153,7 @@ class _History:
         self,
         nodes: Mapping[str, Path],
         comparison: Comparison,
-        told: Mapping[_Partition, Sequence[Truncation]],
+        truncated: Mapping[_Partition, Sequence[Truncation]],
     ) -> Iterator[Finding]:
         """The records of a partition's key that are not where they should be."""
         at = comparison.topic, comparison.partition
@@ -162,18 +164,23 @@ class _History:
         decode = partial(payload.decode, run=self._plan.run, key=key)
         replicas = contents.replicas(nodes, *at)
         log = Log(
-            contents.read(replicas[best.node], decode), best.log_start, best.end, comparison.high_watermark,
-            best.compacted, {one.epoch: one.start for one in best.epochs}, told.get(at, ()),
-        )  # fmt: skip
+            contents.read(replicas[best.node], decode),
+            best.log_start,
+            best.end,
+            comparison.high_watermark,
+            best.compacted,
+            {epoch.epoch: epoch.start for epoch in best.epochs},
+            truncated.get(at, ()),
+        )
         committed = self._plan.isolation_level == "read_committed"
-        asked = causes.asked(self._sends(key), self._reads(key), log, committed)
-        values = {one.value for one in asked}
+        suspects = causes.suspects(self._sends(key), self._reads(key), log, committed)
+        values = {suspect.value for suspect in suspects}
         seen: defaultdict[int, list[contents.Seen]] = defaultdict(list)
         if values:
             for node, replica in replicas.items():
                 for value, where in contents.look(node, replica, values, decode):
                     seen[value].append(where)
-        yield from causes.explain(key, asked, log, seen)
+        yield from causes.explain(key, suspects, log, seen)
 
     def _sends(self, key: int) -> Iterator[Sent]:
         names = ("value", "offset", "type", "op", "txn")

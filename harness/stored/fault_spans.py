@@ -45,9 +45,9 @@ def _hit(value: Any) -> tuple[str, ...]:
     if not isinstance(value, dict):
         return ()
     for name in HIT_FIELDS:
-        held = value.get(name)
-        if isinstance(held, list) and held:
-            return tuple(map(str, held))
+        names = value.get(name)
+        if isinstance(names, list) and names:
+            return tuple(map(str, names))
     return ()
 
 
@@ -67,8 +67,8 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Span]:
         at = int(row["time_ns"])
         if kind == "stop":
             if complete and fault in on:
-                said = "; ".join(filter(None, (on[fault].detail, _detail(_data(row)))))
-                done.append(replace(on.pop(fault), end_ns=at, detail=said))
+                detail = "; ".join(filter(None, (on[fault].detail, _detail(_data(row)))))
+                done.append(replace(on.pop(fault), end_ns=at, detail=detail))
         elif not complete:
             if fault in on:  # begun again without an end: the first one ends here
                 done.append(replace(on.pop(fault), end_ns=at))
@@ -104,33 +104,33 @@ def _completed(span: Span, row: Mapping[str, Any]) -> Span:
 
 def _detail(data: Mapping[str, Any]) -> str:
     """What the evidence says beside the leaders."""
-    said = []
+    parts = []
     lost, damage, deleted = (data.get(name) for name in ("lost_bytes", "damage", "deleted"))
     if isinstance(lost, dict):
-        said.append(f"{sum(map(int, lost.values())):,} bytes of logs were not on disk")
+        parts.append(f"{sum(map(int, lost.values())):,} bytes of logs were not on disk")
     if isinstance(damage, dict):
         files = [done["file"] for done in damage.values() if isinstance(done, dict) and "file" in done]
-        said.append(f"damaged {', '.join(map(str, files))}" if files else "")
+        parts.append(f"damaged {', '.join(map(str, files))}" if files else "")
     if isinstance(data.get("without_leader"), int):
-        said.append(f"{data['without_leader']} partitions had no leader")
+        parts.append(f"{data['without_leader']} partitions had no leader")
     if isinstance(deleted, list):
-        said.append(f"the beginnings of {len(deleted)} logs were deleted")
+        parts.append(f"the beginnings of {len(deleted)} logs were deleted")
     moved, grown, settings = (data.get(name) for name in ("moved", "partitions", "settings"))
     if isinstance(moved, int):
-        said.append(f"{moved} partitions moved to other replicas")
+        parts.append(f"{moved} partitions moved to other replicas")
     if isinstance(grown, dict):
-        said.append(f"{len(grown)} topics got one more partition")
+        parts.append(f"{len(grown)} topics got one more partition")
     if isinstance(settings, dict):
-        said.append(", ".join(f"{name}={value}" for name, value in settings.items()))
+        parts.append(", ".join(f"{name}={value}" for name, value in settings.items()))
     if isinstance(data.get("shared"), int):
-        said.append(f"the group took in a stranger {data['shared']} times")
+        parts.append(f"the group took in a stranger {data['shared']} times")
     rules = data.get("rules")
     if isinstance(rules, list):
         applied = sum(int(rule.get("applied", 0)) for rule in rules if isinstance(rule, dict))
-        said.append(f"rules were applied {applied:,} times")
+        parts.append(f"rules were applied {applied:,} times")
     if isinstance(data.get("trigger"), str):
-        said.append(f"when {data['trigger']}")
-    return "; ".join(filter(None, said))
+        parts.append(f"when {data['trigger']}")
+    return "; ".join(filter(None, parts))
 
 
 def of_run(run: Path) -> list[Span]:

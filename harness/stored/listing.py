@@ -77,10 +77,10 @@ def _small(data: Any) -> bool:
     for _ in range(VALUES_MAX):
         if not left:
             return True
-        held = left.pop()
-        if isinstance(held, int) and abs(held) >= INT_MAX:  # no setting, and no float holds it
+        value = left.pop()
+        if isinstance(value, int) and abs(value) >= INT_MAX:  # no setting, and no float holds it
             return False
-        left.extend((*held, *held.values()) if isinstance(held, dict) else held if isinstance(held, list) else ())
+        left.extend((*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ())
     return False
 
 
@@ -264,8 +264,8 @@ def _latest(runs: Path) -> Path:
 
 
 def _by_prefix(runs: Path, name: str) -> Path:
-    ids = sorted(row.name for row in _entries(runs) if is_run(row) and not row.is_symlink())
-    starts = [one for one in ids if one.startswith(name)]
+    ids = sorted(folder.name for folder in _entries(runs) if is_run(folder) and not folder.is_symlink())
+    starts = [run_id for run_id in ids if run_id.startswith(name)]
     if len(starts) == 1:
         return runs / starts[0]
     if starts:

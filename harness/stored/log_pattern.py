@@ -44,7 +44,7 @@ def load(path: Path) -> LogPattern:
     return LogPattern(_events(loaded, line), form, line, _text(loaded, ("instance",), ""), each)
 
 
-def _held(loaded: Loaded, place: Place) -> Any:
+def _value_at(loaded: Loaded, place: Place) -> Any:
     found = loaded.data
     for part in place:
         found = found.get(part) if isinstance(found, dict) else found[part]
@@ -52,7 +52,7 @@ def _held(loaded: Loaded, place: Place) -> Any:
 
 
 def _text(loaded: Loaded, place: Place, default: str | None = None) -> str:
-    found = _held(loaded, place)
+    found = _value_at(loaded, place)
     if found is None and default is not None:
         return default
     if not isinstance(found, str) or not found:
@@ -88,15 +88,15 @@ def _time(loaded: Loaded) -> str:
 
 
 def _events(loaded: Loaded, line: str) -> tuple[EventPattern, ...]:
-    listed = _held(loaded, ("events",))
+    listed = _value_at(loaded, ("events",))
     if not isinstance(listed, list) or not listed:
         raise BadInput(f"{loaded.where(('events',))}: events: give a list, each with event and match")
     return tuple(_event(loaded, ("events", number), line) for number in range(len(listed)))
 
 
 def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
-    held, at = _held(loaded, place), loaded.where(place)
-    if not isinstance(held, dict) or not set(held) <= {"event", "match"} or "match" not in held:
+    event, at = _value_at(loaded, place), loaded.where(place)
+    if not isinstance(event, dict) or not set(event) <= {"event", "match"} or "match" not in event:
         raise BadInput(f"{at}: an event has the keys event and match, and no others")
     match = _regex(loaded, (*place, "match"))
     kind = _text(loaded, (*place, "event"), "")

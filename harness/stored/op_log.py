@@ -103,10 +103,10 @@ class OpLog:
 
     def _at(self, index: int) -> Op | None:
         try:
-            held = [path for path, first in zip(self._segments, self._firsts, strict=True) if 0 <= first <= index]
-            if not held:
+            paths = [path for path, first in zip(self._segments, self._firsts, strict=True) if 0 <= first <= index]
+            if not paths:
                 return None
-            with held[-1].open("rb") as file:
+            with paths[-1].open("rb") as file:
                 if not line_search.seek(file, index_of, index):
                     return None
                 op = codec.decode(file.readline(line_search.LINE_MAX))

@@ -61,7 +61,7 @@ class Run:
         if form is None:
             raise BadInput(f"no table {table!r}; one of {', '.join(TABLES)}")
         parts = [pq.read_table(file, schema=form) for file in self._files(table)]
-        return self._told(table, pa.concat_tables(parts) if parts else form.empty_table())
+        return self._decoded(table, pa.concat_tables(parts) if parts else form.empty_table())
 
     def pandas(self, table: str = "ops") -> Any:
         """A table as a pandas DataFrame."""
@@ -103,19 +103,19 @@ class Run:
         found: list[str] = orjson.loads((self._tables / ingest.DICTIONARY).read_bytes())
         return found
 
-    def _told(self, table: str, held: pa.Table) -> pa.Table:
+    def _decoded(self, name: str, table: pa.Table) -> pa.Table:
         """Codes as what they stand for: the column is text then."""
-        if not self._texts or table == "nemesis":
-            return held
-        for name in CODED:
-            place = held.schema.get_field_index(name)
+        if not self._texts or name == "nemesis":
+            return table
+        for column in CODED:
+            place = table.schema.get_field_index(column)
             if place < 0:
                 continue
-            codes = held.column(name).to_pylist()
+            codes = table.column(column).to_pylist()
             if any(code >= BASE for code in codes):
-                told = [self._text(code) for code in codes]
-                held = held.set_column(place, name, pa.array(told, pa.string()))
-        return held
+                texts = [self._text(code) for code in codes]
+                table = table.set_column(place, column, pa.array(texts, pa.string()))
+        return table
 
     def _text(self, code: int) -> str:
         place = code - BASE

@@ -30,18 +30,18 @@ class Cache(Generic[T]):
 
     def __init__(self, read: Callable[[Path], T]) -> None:
         self._read, self._lock = read, Lock()
-        self._held: dict[Path, tuple[Stamp, T]] = {}
+        self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, now: Stamp) -> T:
         """What stands at a path, read anew when its stamp is another one."""
         with self._lock:
-            held = self._held.get(path)
-            if held is None or held[0] != now:
-                held = self._held[path] = (now, self._read(path))
-            return held[1]
+            entry = self._entries.get(path)
+            if entry is None or entry[0] != now:
+                entry = self._entries[path] = (now, self._read(path))
+            return entry[1]
 
     def keep(self, paths: Collection[Path]) -> None:
         """Forget all others."""
         with self._lock:
-            for path in self._held.keys() - set(paths):
-                del self._held[path]
+            for path in self._entries.keys() - set(paths):
+                del self._entries[path]

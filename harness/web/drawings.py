@@ -68,7 +68,7 @@ class Point:
     low: float
     high: float
     agrees: bool
-    said: str
+    label: str
 
 
 def shares(line: Line) -> list[Point]:
@@ -77,9 +77,9 @@ def shares(line: Line) -> list[Point]:
     for at, (when, _, share) in enumerate(line.points[-POINTS_MAX:]):
         low, high = share.interval
         part = share.k / share.n if share.n else 0.5
-        said = f"{when}: {share.k} of {share.n}"
+        label = f"{when}: {share.k} of {share.n}"
         x = 12.0 + at * POINT_WIDE
-        found.append(Point(x, _height(part), _height(low), _height(high), share.agrees, said))
+        found.append(Point(x, _height(part), _height(low), _height(high), share.agrees, label))
     return found
 
 

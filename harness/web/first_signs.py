@@ -29,7 +29,7 @@ class First:
     read: set[tuple[bytes, bytes]] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     places: set[tuple[str, Place]] = field(default_factory=set)
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     full: bool = False
 
     def add(self, op: Op) -> None:
@@ -50,19 +50,19 @@ class First:
                 self._place(op, record, offset)
         if len(self.values) + len(self.read) + len(self.unread) > RECORDS_MAX:
             self.full = True
-            for held in (self.values, self.offsets, self.unread, self.read, self.places):
-                held.clear()
+            for collection in (self.values, self.offsets, self.unread, self.read, self.places):
+                collection.clear()
 
     def _place(self, op: Op, record: tuple[bytes, bytes], offset: int) -> None:
         key, value = record
-        there = self.values.setdefault((key, offset), value)
-        if there != value:
-            said = f"offset {offset} held {there.decode()} before"
-            self._tell("inconsistent-offsets", (key, offset), op, record, said)
+        known_value = self.values.setdefault((key, offset), value)
+        if known_value != value:
+            text = f"offset {offset} held {known_value.decode()} before"
+            self._tell("inconsistent-offsets", (key, offset), op, record, text)
             return
-        known = self.offsets.setdefault(record, offset)
-        if known != offset:
-            self._tell("duplicate", record, op, record, f"at offset {offset}, and at {known} before")
+        known_offset = self.offsets.setdefault(record, offset)
+        if known_offset != offset:
+            self._tell("duplicate", record, op, record, f"at offset {offset}, and at {known_offset} before")
 
     def _tell(self, name: str, place: Place, op: Op, record: tuple[bytes, bytes], what: str) -> None:
         if (name, place) in self.places:
@@ -71,7 +71,7 @@ class First:
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.counts[name] <= SHOWN:
             key, value = (part.decode()[:100] for part in record)
-            self.told.append(f"{name}: op {op.index} has {value} of key {key}: {what[:200]}")
+            self.messages.append(f"{name}: op {op.index} has {value} of key {key}: {what[:200]}")
 
 
 def _code(value: Any) -> bytes:

@@ -97,10 +97,10 @@ def slug(name: str) -> str:
 def lines(done: Sequence[Done]) -> list[Line]:
     """What was seen of each expectation in each of several times that the same was run."""
     found: dict[tuple[str, str], list[tuple[str, str, Share]]] = {}
-    for one in sorted(done, key=lambda one: one.began):
-        for case in one.cases:
+    for result in sorted(done, key=lambda result: result.began):
+        for case in result.cases:
             for share in case.shares:
-                found.setdefault((case.name, share.text), []).append((one.began, one.folder, share))
+                found.setdefault((case.name, share.text), []).append((result.began, result.folder, share))
     return [Line(case, text, tuple(points)) for (case, text), points in found.items()]
 
 
@@ -109,35 +109,35 @@ class Results:
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
-        self._experiments = Cache(lambda folder: _held(folder, _experiment))
-        self._matrices = Cache(lambda folder: _held(folder, _matrix))
+        self._experiments = Cache(lambda folder: _read_done(folder, _experiment))
+        self._matrices = Cache(lambda folder: _read_done(folder, _matrix))
 
     def read(self) -> Past:
         """Everything, the newest first."""
         experiments = self._all("experiments", self._experiments)
         matrices = self._all("matrix", self._matrices)
         by_name: dict[str, list[Done]] = {}
-        for one in experiments:
-            if not one.problem:
-                by_name.setdefault(one.name, []).append(one)
+        for result in experiments:
+            if not result.problem:
+                by_name.setdefault(result.name, []).append(result)
         return Past(
             dict(sorted(by_name.items())),
-            [one for one in matrices if not one.problem],
-            [one for one in (*experiments, *matrices) if one.problem],
+            [result for result in matrices if not result.problem],
+            [result for result in (*experiments, *matrices) if result.problem],
         )
 
-    def _all(self, name: str, cache: Cache[Done]) -> list[Done]:
-        base = paths.folder_of(self._runs, name)
+    def _all(self, kind: str, cache: Cache[Done]) -> list[Done]:
+        base = paths.folder_of(self._runs, kind)
         if base is None:
             return []
-        found = sorted((path.parent.name for path in base.glob(f"*/{FILE}")), reverse=True)
-        folders = [base / one for one in found if paths.inside(base, (one, FILE))][:FOLDERS_MAX]
+        names = sorted((path.parent.name for path in base.glob(f"*/{FILE}")), reverse=True)
+        folders = [base / name for name in names if paths.inside(base, (name, FILE))][:FOLDERS_MAX]
         cache.keep(folders)
-        done = [cache.get(folder, stamp(folder / FILE)) for folder in folders]
-        return sorted(done, key=lambda one: (one.began, one.folder), reverse=True)
+        results = [cache.get(folder, stamp(folder / FILE)) for folder in folders]
+        return sorted(results, key=lambda result: (result.began, result.folder), reverse=True)
 
 
-def _held(folder: Path, make: Any) -> Done:
+def _read_done(folder: Path, make: Any) -> Done:
     path = folder / FILE
     try:
         if path.stat().st_size > BYTES_MAX:
@@ -149,22 +149,22 @@ def _held(folder: Path, make: Any) -> Done:
         return Done(folder.name, folder.name, problem=why[:500])
 
 
-def _experiment(folder: Path, held: Any) -> Done:
-    if held["schema"] > SCHEMA:
-        raise ValueError(f"written by a newer version (schema {held['schema']})")
-    cases = tuple(_case(str(held["experiment"]), one) for one in held["cases"])
-    return Done(folder.name, str(held["experiment"]), str(held["title"]), str(held["began"]), cases)
+def _experiment(folder: Path, data: Any) -> Done:
+    if data["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer version (schema {data['schema']})")
+    cases = tuple(_case(str(data["experiment"]), case) for case in data["cases"])
+    return Done(folder.name, str(data["experiment"]), str(data["title"]), str(data["began"]), cases)
 
 
-def _case(experiment: str, one: Mapping[str, Any]) -> Case:
-    case = one["case"]
+def _case(experiment: str, tried: Mapping[str, Any]) -> Case:
+    case = tried["case"]
     own = "" if case["name"] == experiment else str(case["name"])
     return Case(
         " ".join(part for part in (own, str(case["variant"])) if part) or experiment,
         str(case["title"]),
-        str(one["versions"]),
-        tuple(_share(str(text), k, n, agrees) for text, k, n, agrees in one["seen"]),
-        tuple(_run(each) for each in one["attempts"]),
+        str(tried["versions"]),
+        tuple(_share(str(text), k, n, agrees) for text, k, n, agrees in tried["seen"]),
+        tuple(_run(each) for each in tried["attempts"]),
     )
 
 
@@ -178,15 +178,15 @@ def _share(text: str, k: Any, n: Any, agrees: Any) -> Share:
     return Share(text, k, n, bool(agrees))
 
 
-def _matrix(folder: Path, held: Any) -> Done:
+def _matrix(folder: Path, rows: Any) -> Done:
     """The cells of one name are a case: how many did as they should (0), of those that could be judged."""
     cells: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in held:
+    for cell in rows:
         cells.setdefault(str(cell["name"]), []).append(cell)
     cases = []
-    for name, rows in cells.items():
-        codes = [row["exit_code"] for row in rows if row["exit_code"] != 2]
+    for name, named in cells.items():
+        codes = [row["exit_code"] for row in named if row["exit_code"] != 2]
         share = Share("as expected", codes.count(0), len(codes), codes.count(0) == len(codes))
-        runs = tuple(_run(row["attempt"]) for row in rows if row.get("attempt"))
+        runs = tuple(_run(row["attempt"]) for row in named if row.get("attempt"))
         cases.append(Case(name, "", "", (share,), runs))
     return Done(folder.name, "matrix", "", folder.name, tuple(cases))

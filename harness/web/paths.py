@@ -43,7 +43,7 @@ def parts(target: str) -> tuple[str, ...] | None:
     if not path.startswith("/") or len(target) > TARGET_MAX:
         return None
     try:
-        names = tuple(os.fsdecode(unquote_to_bytes(one.encode("ascii"))) for one in path[1:].split("/"))
+        names = tuple(os.fsdecode(unquote_to_bytes(part.encode("ascii"))) for part in path[1:].split("/"))
     except UnicodeEncodeError:
         return None
     return names if all(map(_is_name, names[:-1])) and (_is_name(names[-1]) or names[-1] == "") else None
@@ -87,7 +87,7 @@ def leaving(folder: Path) -> str:
         elif path.is_dir():
             try:
                 with os.scandir(path) as entries:
-                    waiting += [Path(one) for one in entries if one.is_symlink() or one.is_dir()]
+                    waiting += [Path(entry) for entry in entries if entry.is_symlink() or entry.is_dir()]
             except OSError:
                 continue
     return ""

@@ -25,11 +25,11 @@ def _file(folder: str, name: str) -> str:
 @lru_cache(maxsize=1)
 def style() -> str:
     """That of the run page, dark where the system is, and what is of these pages only."""
-    held = document.asset("page.css")
-    dark = DARK.search(held)
+    page_css = document.asset("page.css")
+    dark = DARK.search(page_css)
     colours = dark[1] if dark else ""
     switch = f"@media screen and (prefers-color-scheme:dark){{:root{{{colours}}}}}"
-    return f"{held}\n{switch}\n{_file('assets', 'web.css')}"
+    return f"{page_css}\n{switch}\n{_file('assets', 'web.css')}"
 
 
 @lru_cache(maxsize=1)

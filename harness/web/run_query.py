@@ -63,12 +63,12 @@ class Query:
     def link(self, **changes: Any) -> str:
         """The query of a link to this with changes."""
         changed = replace(self, **changes)
-        held = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
+        fields = {name: getattr(changed, name) for name in FIELDS if getattr(changed, name)}
         if (changed.sort, changed.down) != (FIRST, True):
-            held |= {"sort": changed.sort, "down": str(int(changed.down))}
+            fields |= {"sort": changed.sort, "down": str(int(changed.down))}
         if changed.page > 1:
-            held["page"] = str(changed.page)
-        return f"?{urlencode(held, errors='backslashreplace')}" if held else "?"
+            fields["page"] = str(changed.page)
+        return f"?{urlencode(fields, errors='backslashreplace')}" if fields else "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +84,20 @@ class Selected:
 
 def of(given: Mapping[str, Sequence[str]]) -> Query:
     """The query that a link gives; what makes no sense is left out."""
-    one = {name: held[0][:WORD_BYTES] for name, held in given.items() if held}
-    sort = one.get("sort", FIRST)
+    first = {name: values[0][:WORD_BYTES] for name, values in given.items() if values}
+    sort = first.get("sort", FIRST)
     if sort not in COLUMNS:
         sort = FIRST
-    down = one["down"] == "1" if "down" in one else COLUMNS[sort].down
-    page = one.get("page", "1")
+    down = first["down"] == "1" if "down" in first else COLUMNS[sort].down
+    page = first.get("page", "1")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
-    q, verdict, workload, fault, anomaly = (one.get(name, "").strip() for name in FIELDS)
+    q, verdict, workload, fault, anomaly = (first.get(name, "").strip() for name in FIELDS)
     return Query(q, verdict, workload, fault, anomaly, sort, down, max(1, number))
 
 
 def select(rows: Sequence[Row], query: Query, per_page: int = PER_PAGE) -> Selected:
     """The rows that are asked for, in their order."""
-    words = [one or other for one, other in WORDS.findall(query.q.casefold())]
+    words = [phrase or word for phrase, word in WORDS.findall(query.q.casefold())]
     found = [row for row in rows if _matches(row, query, words)]
     found.sort(key=COLUMNS[query.sort].key, reverse=query.down)
     pages = max(1, -(-len(found) // per_page))
@@ -135,7 +135,6 @@ def choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 def before(rows: Sequence[Row], row: Row) -> Row | None:
     """The last run before one that did the same: its workload, with its faults. `rows`: the newest first."""
-    older = rows[next((at + 1 for at, one in enumerate(rows) if one.id == row.id), len(rows)) :]
-    return next(
-        (one for one in older if (one.workload, one.faults) == (row.workload, row.faults)), None
-    )  # fmt: skip
+    older = rows[next((at + 1 for at, candidate in enumerate(rows) if candidate.id == row.id), len(rows)) :]
+    same = (run for run in older if (run.workload, run.faults) == (row.workload, row.faults))
+    return next(same, None)

@@ -64,10 +64,18 @@ def _read(folder: Path) -> Row:
     plan = listing.plan_of(folder)
     known = listing.row(folder, plan)
     return Row(
-        known.id, folder, known.started, known.verdict, known.workload, known.nemesis, _settings(plan),
-        _versions(plan), _length_s(folder) or known.seconds, known.anomalies,
+        known.id,
+        folder,
+        known.started,
+        known.verdict,
+        known.workload,
+        known.nemesis,
+        _settings(plan),
+        _versions(plan),
+        _length_s(folder) or known.seconds,
+        known.anomalies,
         known.verdict == "not judged" and (folder / listing.OWNER).exists(),
-    )  # fmt: skip
+    )
 
 
 def _settings(plan: Mapping[str, Any]) -> tuple[str, ...]:
@@ -75,12 +83,12 @@ def _settings(plan: Mapping[str, Any]) -> tuple[str, ...]:
         changed = settings.changed(plan)
     except (BadInput, ValueError, TypeError, AttributeError):  # an edited plan
         return ()
-    return tuple(f"{one.option[2:]} {one.value}" for one in changed if one.option not in ELSEWHERE)
+    return tuple(f"{setting.option[2:]} {setting.value}" for setting in changed if setting.option not in ELSEWHERE)
 
 
 def _versions(plan: Mapping[str, Any]) -> str:
-    held = plan.get("versions")
-    named: Mapping[Any, Any] = held if isinstance(held, dict) else {}
+    versions = plan.get("versions")
+    named: Mapping[Any, Any] = versions if isinstance(versions, dict) else {}
     cluster = plan.get("cluster", "local")
     kafka = f"Kafka {plain(named['kafka'])}" if "kafka" in named else ""
     where = "" if cluster == "local" else plain(cluster)

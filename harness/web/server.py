@@ -16,7 +16,7 @@ from threading import BoundedSemaphore
 from typing import Any, Final, Protocol
 
 from harness.model.errors import Missing
-from harness.web import files
+from harness.web import run_files
 from harness.web.site import Answer, Site
 
 ADDRESS: Final = "127.0.0.1"
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _plain(self, status: int, text: str) -> None:
         body = f"{text}\n".encode(errors="backslashreplace")
-        self._head(status, files.TEXT, files.NOTHING)
+        self._head(status, run_files.TEXT, run_files.NOTHING)
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Length", str(len(body)))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from harness.model.errors import BadInput
 from harness.stored import listing
-from harness.web import files, past_results, paths, rendering, run_query, zip_archive
+from harness.web import past_results, paths, rendering, run_files, run_query, zip_archive
 from harness.web.views import Views
 
 OWN: Final = "frame-ancestors 'none'"
@@ -46,8 +46,8 @@ class Site:
         if names is None:
             return self.missing("There is nothing at this address.")
         try:
-            asked = target.partition("?")[2]
-            query = parse_qs(asked, errors="surrogateescape", max_num_fields=FIELDS_MAX)
+            query_text = target.partition("?")[2]
+            query = parse_qs(query_text, errors="surrogateescape", max_num_fields=FIELDS_MAX)
         except ValueError:
             return self._message(400, "not understood", "The address has too many fields.")
         try:
@@ -68,7 +68,7 @@ class Site:
             case ("matrix.html",):
                 return _page(self.views.matrix(self.views.results.read(), self._ids()))
             case ("favicon.ico",):
-                return Answer(204, files.TEXT, files.NOTHING)
+                return Answer(204, run_files.TEXT, run_files.NOTHING)
             case ("runs", name):
                 return _moved(f"/{paths.link('runs', name)}/index.html")
             case ("runs", name, *rest):
@@ -87,31 +87,34 @@ class Site:
             case ("run.zip",):
                 saved = f'attachment; filename="{NOT_PLAIN.sub("_", folder.name)}.zip"'
                 return Answer(
-                    200, ZIP, files.NOTHING, write=partial(zip_archive.write, folder),
+                    200,
+                    ZIP,
+                    run_files.NOTHING,
+                    write=partial(zip_archive.write, folder),
                     headers={"Content-Disposition": saved},
-                )  # fmt: skip
+                )
             case ("files", *names):
                 return self._file(folder, tuple(names))
         return self.missing("There is nothing at this address.")
 
     def _file(self, folder: Path, names: tuple[str, ...]) -> Answer:
-        if names == files.REPORT:
-            text = files.report(folder).encode(errors="backslashreplace")
-            return Answer(200, files.HTML, files.report_policy(), text)
+        if names == run_files.REPORT:
+            text = run_files.report(folder).encode(errors="backslashreplace")
+            return Answer(200, run_files.HTML, run_files.report_policy(), text)
         path = paths.inside(folder, names)
         if path is None:
             return self.missing("The run has no such file.")
-        kind, policy = files.kind(names)
+        kind, policy = run_files.kind(names)
         try:
-            held = paths.opened(path)
+            opened = paths.opened(path)
         except OSError as error:
             return self.missing(f"The file cannot be read ({error.strerror}).")
-        saved = {"Content-Disposition": "attachment"} if kind == files.BYTES else {}
-        return Answer(200, kind, policy, file=held, headers=saved)
+        saved = {"Content-Disposition": "attachment"} if kind == run_files.BYTES else {}
+        return Answer(200, kind, policy, file=opened, headers=saved)
 
     def _experiment(self, slug: str) -> Answer:
-        held = self.views.results.read().by_name
-        for name, done in held.items():
+        experiments = self.views.results.read().by_name
+        for name, done in experiments.items():
             if past_results.slug(name) == slug:
                 return _page(self.views.experiment(done, self._ids()))
         return self.missing("No such experiment was run here.")
@@ -128,8 +131,8 @@ class Site:
 
 
 def _page(body: bytes, status: int = 200) -> Answer:
-    return Answer(status, files.HTML, f"{rendering.policy()}; {OWN}", body)
+    return Answer(status, run_files.HTML, f"{rendering.policy()}; {OWN}", body)
 
 
 def _moved(where: str) -> Answer:
-    return Answer(302, files.TEXT, files.NOTHING, headers={"Location": where})
+    return Answer(302, run_files.TEXT, run_files.NOTHING, headers={"Location": where})

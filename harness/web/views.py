@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.report.page import settings as settings_of
-from harness.report.text import compare as comparing
-from harness.report.text import summary
+from harness.report.page import settings
+from harness.report.text import compare, summary
 from harness.stored import damaged, listing
-from harness.web import drawings, files, past_results, paths, rendering, run_query
-from harness.web.live import Reading, Watches
+from harness.web import drawings, past_results, paths, rendering, run_files, run_query
+from harness.web.live_run import Reading, Watches
 from harness.web.past_results import Done, Past
 from harness.web.run_rows import GOING, Catalogue, Row
 
@@ -49,9 +48,17 @@ class Views:
         every = self.catalogue.rows() if rows is None else rows
         chosen = run_query.select(every, query, max(1, len(every)) if self.static else run_query.PER_PAGE)
         return self._render(
-            "runs.html.j2", "", here="runs", title="runs", runs=str(self.runs), there=self.runs.is_dir(),
-            query=query, chosen=chosen, choices=run_query.choices(every), heads=self._heads(query),
-        )  # fmt: skip
+            "runs.html.j2",
+            "",
+            here="runs",
+            title="runs",
+            runs=str(self.runs),
+            folder_exists=self.runs.is_dir(),
+            query=query,
+            chosen=chosen,
+            choices=run_query.choices(every),
+            heads=self._heads(query),
+        )
 
     def _heads(self, query: run_query.Query) -> list[tuple[str, str, str]]:
         """(title, link that sorts by it, order now) of each column."""
@@ -71,14 +78,23 @@ class Views:
         reading = self.watches.look(folder) if row.going else None
         going = row.verdict == GOING and not self.static
         return self._render(
-            "run.html.j2", UP * 2, here="run", title=row.id, row=row, said=self._said(folder),
-            settings=_settings(plan), command=settings_of.command(plan, str(folder)),
-            plots=files.plots(folder), parts=self._parts(folder), previous=previous.id if previous else None,
-            live=_live(reading, plan) if reading is not None else None, going=going,
+            "run.html.j2",
+            UP * 2,
+            here="run",
+            title=row.id,
+            row=row,
+            summary=self._summary(folder),
+            settings=_settings(plan),
+            command=settings.command(plan, str(folder)),
+            plots=run_files.plots(folder),
+            parts=self._parts(folder),
+            previous=previous.id if previous else None,
+            live=_live(reading, plan) if reading is not None else None,
+            going=going,
             refresh=REFRESH_S if going and not still else 0,
-        )  # fmt: skip
+        )
 
-    def _said(self, folder: Path) -> list[str]:
+    def _summary(self, folder: Path) -> list[str]:
         """The summary, line by line."""
         try:
             result = listing.result_of(folder)
@@ -93,21 +109,24 @@ class Views:
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
         """(what, link) of what a run left."""
         known: list[tuple[str, tuple[str, ...]]] = [
-            ("order pages", ("orders", "index.html")), ("plan", ("plan.yaml",)),
-            ("results", ("results.json",)), ("history", ("history", "00000.jsonl")),
-            ("events", ("events", "harness.jsonl")), ("harness log", ("harness.log",)),
+            ("order pages", ("orders", "index.html")),
+            ("plan", ("plan.yaml",)),
+            ("results", ("results.json",)),
+            ("history", ("history", "00000.jsonl")),
+            ("events", ("events", "harness.jsonl")),
+            ("harness log", ("harness.log",)),
             *((f"log of {node}", ("logs", node, "server.log")) for node in _nodes(folder)),
-        ]  # fmt: skip
+        ]
         return [
-            (what, files.link(folder, names, self.static))
+            (what, run_files.link(folder, names, self.static))
             for what, names in known
             if paths.inside(folder, names) is not None
         ]
 
     def files(self, folder: Path) -> bytes:
         """The files of a run."""
-        found, more = files.listed(folder)
-        rows = [("/".join(one.names), files.link(folder, one.names, self.static), one.size) for one in found]
+        listed, more = run_files.listed(folder)
+        rows = [("/".join(file.names), run_files.link(folder, file.names, self.static), file.size) for file in listed]
         return self._render("files.html.j2", UP * 2, here="run", title=folder.name, files=rows, more=more)
 
     # --- comparing ------------------------------------------------------------------------------------
@@ -126,17 +145,18 @@ class Views:
             raise BadInput(f"{len(names)} runs were chosen; choose two in the list of runs to compare them")
         folders = [self.folder(name) for name in names]
         try:
-            found = comparing.compare(*folders)
+            comparison = compare.compare(*folders)
         except damaged.DAMAGED as error:
             raise BadInput(f"{names[0]} and {names[1]} cannot be compared ({type(error).__name__}: {error})") from None
         parts = [
             (title, [_compared(row) for row in rows], marked)
             for title, rows, marked in (
-                ("Settings that differ", found.settings, True), ("Anomalies", found.anomalies, True),
-                ("Figures", found.figures, False),
+                ("Settings that differ", comparison.settings, True),
+                ("Anomalies", comparison.anomalies, True),
+                ("Figures", comparison.figures, False),
             )
-        ]  # fmt: skip
-        verdicts = [str(said or "not judged") for said in (found.verdict.a, found.verdict.b)]
+        ]
+        verdicts = [str(verdict or "not judged") for verdict in (comparison.verdict.a, comparison.verdict.b)]
         return self._render(
             "compare.html.j2", root, here="", title="compare", names=names, verdicts=verdicts, parts=parts
         )
@@ -152,32 +172,46 @@ class Views:
 
     # --- experiments ----------------------------------------------------------------------------------
 
-    def experiments(self, held: Past) -> bytes:
+    def experiments(self, past: Past) -> bytes:
         """What was run of each experiment, the last time."""
-        rows = [(done[0], len(done), past_results.slug(name)) for name, done in held.by_name.items()]
+        rows = [(done[0], len(done), past_results.slug(name)) for name, done in past.by_name.items()]
         return self._render(
-            "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=held.broken
+            "experiments.html.j2", "", here="experiments", title="experiments", rows=rows, broken=past.broken
         )
 
     def experiment(self, done: Sequence[Done], ids: frozenset[str]) -> bytes:
         """One experiment over time. ids: the runs that are there."""
         lines = [(line, drawings.shares(line)) for line in past_results.lines(done)]
         return self._render(
-            "experiment.html.j2", UP, here="experiments", title=done[0].name, last=done[0], done=done,
-            lines=lines, ids=ids, high=drawings.LINE_HIGH, each=drawings.POINT_WIDE,
-        )  # fmt: skip
+            "experiment.html.j2",
+            UP,
+            here="experiments",
+            title=done[0].name,
+            last=done[0],
+            done=done,
+            lines=lines,
+            ids=ids,
+            high=drawings.LINE_HIGH,
+            each=drawings.POINT_WIDE,
+        )
 
-    def matrix(self, held: Past, ids: frozenset[str]) -> bytes:
+    def matrix(self, past: Past, ids: frozenset[str]) -> bytes:
         """The cells of the last matrices, a column for each time."""
-        times = list(held.matrices[:MATRICES_MAX])
+        times = list(past.matrices[:MATRICES_MAX])
         cells: dict[str, dict[str, past_results.Case]] = {}
-        for one in times:
-            for case in one.cases:
-                cells.setdefault(case.name, {})[one.folder] = case
+        for result in times:
+            for case in result.cases:
+                cells.setdefault(case.name, {})[result.folder] = case
         return self._render(
-            "matrix.html.j2", "", here="matrix", title="matrices", times=times, cells=sorted(cells.items()),
-            ids=ids, left=max(0, len(held.matrices) - MATRICES_MAX),
-        )  # fmt: skip
+            "matrix.html.j2",
+            "",
+            here="matrix",
+            title="matrices",
+            times=times,
+            cells=sorted(cells.items()),
+            ids=ids,
+            left=max(0, len(past.matrices) - MATRICES_MAX),
+        )
 
     def message(self, title: str, text: str, root: str) -> bytes:
         """A page that says why there is none."""
@@ -186,7 +220,7 @@ class Views:
 
 def _settings(plan: Any) -> list[Any]:
     try:
-        return list(settings_of.changed(plan))
+        return list(settings.changed(plan))
     except damaged.DAMAGED:  # an edited plan
         return []
 
@@ -198,11 +232,11 @@ def _nodes(folder: Path) -> list[str]:
         return []
 
 
-def _compared(row: comparing.Row) -> tuple[str, str, str, bool]:
+def _compared(row: compare.Row) -> tuple[str, str, str, bool]:
     """Name and both values as text, and whether they differ."""
     name, a, b = (
         text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
-        for text in (str(row.name), comparing.cell(row.a), comparing.cell(row.b))
+        for text in (str(row.name), compare.cell(row.a), compare.cell(row.b))
     )
     return name, a, b, row.a != row.b
 

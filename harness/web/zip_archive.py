@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.web import files, paths
+from harness.web import paths, run_files
 
 EARLIEST, LATEST = 315_532_800, 4_354_819_198  # what an archive can say of times: 1980 to 2107
 PIECE: Final = 1 << 18
@@ -48,7 +48,7 @@ def write(folder: Path, out: Out) -> None:
     top = name_of((folder.name,))
     taken: set[str] = set()
     with zipfile.ZipFile(_Stream(out), "w", compresslevel=1) as archive:  # type: ignore[call-overload]
-        for file in files.walk(folder):
+        for file in run_files.walk(folder):
             path = paths.inside(folder, file.names)
             name = name_of(file.names)
             while name.casefold() in taken:
@@ -57,15 +57,15 @@ def write(folder: Path, out: Out) -> None:
             if path is None:
                 continue
             try:
-                held, size = paths.opened(path)
+                content, size = paths.opened(path)
             except OSError:  # gone meanwhile, or not ours to read
                 continue
-            with held:
-                changed = min(max(os.fstat(held.fileno()).st_mtime, EARLIEST), LATEST)
+            with content:
+                changed = min(max(os.fstat(content.fileno()).st_mtime, EARLIEST), LATEST)
                 entry = zipfile.ZipInfo(f"{top}/{name}", time.gmtime(changed)[:6])
                 entry.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 with archive.open(entry, "w", force_zip64=size >= 1 << 31) as part:
-                    while size > 0 and (data := held.read(min(PIECE, size))):
+                    while size > 0 and (data := content.read(min(PIECE, size))):
                         part.write(data)
                         size -= len(data)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-SAID_MAX: Final = 5
+MESSAGES_MAX: Final = 5
 LINE_MAX: Final = 400
 STARTED: Final = "Kafka Server started"
 _SKIPPED: Final = re.compile(r"Skipping recovery of (\d+) logs from (\S+) since clean shutdown file was found")
@@ -45,29 +45,35 @@ def read(lines: Iterable[str], prefix: str) -> dict[str, Any]:
     "segments": {partition: [base offset of each recovered segment]}, "others": recovered segments of others,
     "load_ms": {partition: ms}, "all_ms": of all logs, "said": {name of SAYINGS: first lines},
     "started": whether the server says that it has started}. `prefix`: of the run's topics."""
-    found: dict[str, Any] = {
-        "clean": 0, "unclean": 0, "segments": {}, "others": 0, "load_ms": {}, "all_ms": None, "said": {},
+    findings: dict[str, Any] = {
+        "clean": 0,
+        "unclean": 0,
+        "segments": {},
+        "others": 0,
+        "load_ms": {},
+        "all_ms": None,
+        "said": {},
         "started": False,
-    }  # fmt: skip
+    }
     for line in lines:
         if match := _SEGMENT.search(line):
             base, name = int(match[1]), match[2]
             if name.startswith(prefix):
-                found["segments"].setdefault(name, []).append(base)
+                findings["segments"].setdefault(name, []).append(base)
             else:
-                found["others"] += 1
+                findings["others"] += 1
         elif match := _LOADED.search(line):
             if match[1].startswith(prefix):
-                found["load_ms"][match[1]] = int(match[2])
+                findings["load_ms"][match[1]] = int(match[2])
         elif match := _ALL.search(line):
-            found["all_ms"] = (found["all_ms"] or 0) + int(match[2])
+            findings["all_ms"] = (findings["all_ms"] or 0) + int(match[2])
         elif match := _SKIPPED.search(line):
-            found["clean"] += int(match[1])
+            findings["clean"] += int(match[1])
         elif match := _UNCLEAN.search(line):
-            found["unclean"] += int(match[1])
+            findings["unclean"] += int(match[1])
         elif STARTED in line:
-            found["started"] = True
+            findings["started"] = True
         for name, text in SAYINGS.items():
-            if text in line and len(found["said"].setdefault(name, [])) < SAID_MAX:
-                found["said"][name].append(line[:LINE_MAX])
-    return found
+            if text in line and len(findings["said"].setdefault(name, [])) < MESSAGES_MAX:
+                findings["said"][name].append(line[:LINE_MAX])
+    return findings

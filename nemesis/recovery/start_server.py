@@ -80,13 +80,13 @@ def start(env: Env, nodes: Sequence[str], value: Value) -> Done:
     still = wait_healthy(replace(env, healthy_s=min(env.healthy_s, left_s))) if whole else ""
     for node in down:
         lines[node] += logs[node].fresh()
-    told = {node: read(lines[node], env.roles.topic_prefix()) for node in down}
+    log_findings = {node: read(lines[node], env.roles.topic_prefix()) for node in down}
     after = {node: look(env, node) for node in down}
-    found = {"before": before, "after": after, "log": told, "started_s": took, "ended": ended}
+    fields = {"before": before, "after": after, "log": log_findings, "started_s": took, "ended": ended}
     return hit(
         down,
         bool(down) and len(took) + len(ended) == len(down),
-        **found,
+        **fields,
         **({"unhealthy_still": still} if still else {}),
     )
 
@@ -108,6 +108,6 @@ def start_kill(env: Env, nodes: Sequence[str], value: Value) -> Done:
             time.sleep(POLL_S / 4)
     cluster.kill(node)
     lines += log.fresh()
-    told = {node: read(lines, env.roles.topic_prefix())}
-    found = {"before": {node: before}, "after": {node: look(env, node)}, "log": told}
-    return hit([node], bool(seen), at=seen[:400], **found)
+    log_findings = {node: read(lines, env.roles.topic_prefix())}
+    fields = {"before": {node: before}, "after": {node: look(env, node)}, "log": log_findings}
+    return hit([node], bool(seen), at=seen[:400], **fields)

@@ -61,13 +61,21 @@ class Steps:
         self._full: list[str] = []
         self._cut = False
         self._verbs: Mapping[str, Callable[[Env, Sequence[str], Value], Done]] = {
-            "stop": stop, "kill": kill, "start": start, "start-kill": start_kill, "damage": damage,
-            "power-off": power_off, "fill": self._fill, "free": self._free, "cut-off": self._cut_off,
-            "join": self._join, "elect": elect, "settle": settle, "append": append, "again": again,
-        }  # fmt: skip
-
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
+            "stop": stop,
+            "kill": kill,
+            "start": start,
+            "start-kill": start_kill,
+            "damage": damage,
+            "power-off": power_off,
+            "fill": self._fill,
+            "free": self._free,
+            "cut-off": self._cut_off,
+            "join": self._join,
+            "elect": elect,
+            "settle": settle,
+            "append": append,
+            "again": again,
+        }
 
     def invoke(self, env: Env, op: Op) -> Op:
         value = dict(op.value)

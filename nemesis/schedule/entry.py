@@ -102,9 +102,10 @@ def _alone(n: int, entry: Entry, faults: Mapping[str, Fault], limit_s: float) ->
     on_s = (entry.for_s or 0.0) + entry.jitter_s
     if entry.every_s is not None and entry.every_s < on_s:
         yield Problem(
-            n, "every", f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s "
-            "(`for` and `jitter`)",
-        )  # fmt: skip
+            n,
+            "every",
+            f"{entry.every_s:g} s: it would begin again before it has ended, after {on_s:g} s (`for` and `jitter`)",
+        )
 
 
 def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: float) -> list[Problem]:
@@ -123,11 +124,11 @@ def _together(entries: Sequence[Entry], faults: Mapping[str, Fault], limit_s: fl
     return found
 
 
-def _clash(one: Entry, other: Entry, limit_s: float) -> float | None:
+def _clash(entry_a: Entry, entry_b: Entry, limit_s: float) -> float | None:
     """When both are on, if ever."""
     rows = [
         (*window, number)
-        for number, entry in enumerate((one, other))
+        for number, entry in enumerate((entry_a, entry_b))
         for window in islice(windows(entry, limit_s), WINDOWS_MAX)
     ]
     ends = [0.0, 0.0]

@@ -146,7 +146,7 @@ class Rhythm:
         when = self.entry.when
         if when is None or when.kind != TXN_OPEN or event.f not in TRANSACTIONAL:
             return self
-        others = tuple(one for one in self.open if one[0] != event.process)
+        others = tuple(opened for opened in self.open if opened[0] != event.process)
         if event.type == INVOKE:
             return replace(self, open=(*others, (event.process, event.time_ns)))
         return self if len(others) == len(self.open) else replace(self, open=others)

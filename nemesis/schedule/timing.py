@@ -4,7 +4,7 @@
 
 The holding and resting times count from the completion of the op before, and a start completes when its
 effect has been seen, so a fault is always on for `hold_s` after it took effect. For rhythms of one's own see
-`rhythm`.
+`rounds`.
 """
 
 from __future__ import annotations

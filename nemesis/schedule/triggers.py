@@ -56,9 +56,9 @@ class LogWatch:
         """What is looked for, of those triggers that are about logs."""
         rolled = re.compile(f"partition={re.escape(self._prefix)}.*{ROLLED}")
         return {
-            one: re.compile(one.pattern) if one.kind == LOG else rolled
-            for one in triggers
-            if one.kind in (LOG, SEGMENT_ROLL)
+            trigger: re.compile(trigger.pattern) if trigger.kind == LOG else rolled
+            for trigger in triggers
+            if trigger.kind in (LOG, SEGMENT_ROLL)
         }
 
     def _fresh(self, node: str) -> list[str]:
@@ -98,7 +98,7 @@ class Watch:
 
     def __init__(self, schedule: Sequence[Entry], cluster: Cluster, roles: Roles, tell: Tell) -> None:
         triggers = dict.fromkeys(entry.when for entry in schedule if entry.when is not None)
-        self._triggers = [one for one in triggers if one.kind != TXN_OPEN]
+        self._triggers = [trigger for trigger in triggers if trigger.kind != TXN_OPEN]
         self._cluster, self._roles, self._tell = cluster, roles, tell
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="triggers", daemon=True)
@@ -116,17 +116,17 @@ class Watch:
     def _work(self) -> None:
         cluster = self._cluster
         leaders = LeaderWatch(self._roles)
-        changed = [one for one in self._triggers if one.kind == LEADER_CHANGE]
+        changed = [trigger for trigger in self._triggers if trigger.kind == LEADER_CHANGE]
         logs = LogWatch(cluster, cluster.nodes, self._roles.topic_prefix()) if offers(cluster, ServerLogs) else None
         patterns = logs.patterns(self._triggers) if logs is not None else {}
-        asked_at = 0.0
+        last_query_s = 0.0
         while not self._ended.wait(POLL_S):
             try:
                 if logs is not None and patterns:
                     for trigger, text in logs.look(patterns):
                         self._tell(notice(trigger, text))
-                if changed and time.monotonic() - asked_at >= LEADERS_S:
-                    asked_at = time.monotonic()
+                if changed and time.monotonic() - last_query_s >= LEADERS_S:
+                    last_query_s = time.monotonic()
                     text = leaders.look()
                     for trigger in changed if text else ():
                         self._tell(notice(trigger, text))

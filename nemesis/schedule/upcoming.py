@@ -1,6 +1,6 @@
 """Which fault comes next, as far as the clock decides it: for a person who watches.
 
-What is told of the plain rhythm follows `schedule`: its times run from the end of the op before.
+What is told of the plain rhythm follows `timing`: its times run from the end of the op before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Turns:
 
     def see(self, op: Op, fault: str) -> None:
         """Move on with an op of one of them."""
-        if all(one.name != fault for one in self.faults):
+        if all(known.name != fault for known in self.faults):
             return
         self.due_s = None
         if op.extra.get("phase") == "complete" and op.extra.get("span") != "start":
@@ -89,10 +89,10 @@ class Ahead:
 
     def coming(self, now_s: float) -> list[Coming]:
         """What begins before the load ends, the soonest first; last is what waits for something to happen."""
-        found = [one for turns in self.turns if (one := turns.coming()) is not None]
-        found += [one for entry in self.schedule if (one := _of_entry(entry, now_s)) is not None]
-        left = [one for one in found if now_s < self.limit_s and one.at_s < self.limit_s]
-        return sorted(left, key=lambda one: (bool(one.when), one.at_s))
+        candidates = [next_fault for turns in self.turns if (next_fault := turns.coming()) is not None]
+        candidates += [next_fault for entry in self.schedule if (next_fault := _of_entry(entry, now_s)) is not None]
+        left = [next_fault for next_fault in candidates if now_s < self.limit_s and next_fault.at_s < self.limit_s]
+        return sorted(left, key=lambda next_fault: (bool(next_fault.when), next_fault.at_s))
 
 
 def _of_entry(entry: Entry, now_s: float) -> Coming | None:

@@ -38,9 +38,6 @@ class Requested:
         self.fs = frozenset({f})
         self._act = act
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         return op.with_(value=self._act(env))
 
@@ -61,24 +58,21 @@ class Changed:
         self._begin, self._change, self._undo, self._whole = begin, change, undo, whole
         self._kept: Kept = []
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f == self._begin:
             return op.with_(value=self._change(env, self._kept))
         if not self._kept:
             return op.with_(value={"nodes": []})
-        said = self._back(env)
+        undone = self._back(env)
         still = wait_healthy(env) if self._whole else ""
-        return op.with_(value={"nodes": [], **said, **({"unhealthy": still} if still else {})})
+        return op.with_(value={"nodes": [], **undone, **({"unhealthy": still} if still else {})})
 
     def _back(self, env: Env) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        undone: dict[str, Any] = {}
         while self._kept:
-            said |= self._undo(env, self._kept[-1]) or {}
+            undone |= self._undo(env, self._kept[-1]) or {}
             self._kept.pop()
-        return said
+        return undone
 
     def teardown(self, env: Env) -> None:
         self._back(env)

@@ -59,8 +59,8 @@ def unseen(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]:
 
 def moved_controller(env: Env, names: Sequence[str]) -> dict[str, Any]:
     """Effect of taking away servers of the metadata: none of them controls the cluster, and another does."""
-    found = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
-    return hit(names, bool(found), **({"controller": found[0]} if found else {}))
+    others = wait_for(lambda: [name for name in env.roles.holders("controller") if name not in names], effect_s(env))
+    return hit(names, bool(others), **({"controller": others[0]} if others else {}))
 
 
 class BrokenNodes:
@@ -86,9 +86,6 @@ class BrokenNodes:
         self._broken: list[str] = []
         self._acts: list[tuple[Env, list[str]]] = []  # what `break_` was called with
         self._lock = threading.Lock()  # `again` comes from another fault's thread
-
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
 
     def invoke(self, env: Env, op: Op) -> Op:
         return op.with_(value=self._start(env) if op.f == self._begin else self._stop(env))
@@ -133,7 +130,7 @@ class BrokenNodes:
         except (HarnessError, OSError) as error:
             return {"evidence": f"not known: {error}"}
         if self._evidence is not nothing_more and set(nodes) >= set(env.cluster.nodes):
-            seen["took_effect"] = any(bool(found) for found in seen.values())
+            seen["took_effect"] = any(bool(evidence) for evidence in seen.values())
         return seen
 
     def teardown(self, env: Env) -> None:
@@ -150,9 +147,6 @@ class BrokenClients:
         self._target, self._begin = target, begin
         self._number, self._end_number = number, end_number
         self._hit: list[str] = []
-
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f != self._begin:

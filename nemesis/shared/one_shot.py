@@ -33,9 +33,6 @@ class OnNodes:
         self._target, self._act, self._mend = target, act, mend
         self._nodes: list[str] = []
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         before = facts(env, self._target)
         choose = NODE_TARGETS.get(self._target)

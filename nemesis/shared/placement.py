@@ -75,16 +75,17 @@ def wait_moved(env: Env, lists: Lists, timeout_s: float = EFFECT_TIMEOUT_S) -> i
     While replicas are added and removed, the brokers name both kinds. Asked twice: any broker answers, and
     one may be the first to know.
     """
-    there = [-1]
+    moved = -1
 
     def all_moved() -> bool:
-        before = there[0]
+        nonlocal moved
+        before = moved
         now = {row.at: row.replicas for row in placed(env, everything=True)}
-        there[0] = sum(now.get(at) == tuple(ids) for at, ids in lists.items())
-        return before == there[0] == len(lists)
+        moved = sum(now.get(at) == tuple(ids) for at, ids in lists.items())
+        return before == moved == len(lists)
 
     wait_for(all_moved, min(timeout_s, env.effect_s))
-    return there[0]
+    return moved
 
 
 def moves(env: Env, before: Sequence[Placed], lists: Lists) -> dict[str, list[list[str]]]:

@@ -53,4 +53,5 @@ VERB: Final = Verb(
     _fault,
     nodes=False,
     named={SOME: "Any half of the run's topics", ALL: "Every topic of the run"},
+    short={"add-partitions": "some"},
 )

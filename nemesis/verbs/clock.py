@@ -66,9 +66,9 @@ def _readings(clocks: Clocks, node: str, step_s: float, every_s: float) -> list[
     """What a server takes the time to be, until both were seen, or often enough."""
     found: list[Reading] = []
     for _ in range(_READINGS):
-        said = clocks.clock_ahead_s(node)
-        if said is not None:
-            found.append(said)
+        reading = clocks.clock_ahead_s(node)
+        if reading is not None:
+            found.append(reading)
         if _both(found, step_s):
             break
         time.sleep(0.4 * every_s)  # not in step with the clock
@@ -104,9 +104,14 @@ def _fault(verb: str, act: Act, target: str, timing: Timing) -> Fault:
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "clock-bump": Verb("set the wall clock of a server ahead or back", partial(_fault, "clock-bump", _bump)),
+    "clock-bump": Verb(
+        "set the wall clock of a server ahead or back",
+        partial(_fault, "clock-bump", _bump),
+        short={"clock-bump": "one"},
+    ),
     "clock-strobe": Verb(
         "set the wall clock of a server back and forth, many times a second",
         partial(_fault, "clock-strobe", _strobe),
+        short={"clock-strobe": "one"},
     ),
 }

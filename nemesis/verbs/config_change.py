@@ -82,20 +82,20 @@ def begun_later(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]
     return sorted([key, start] for key, start in now if start > known.get(key, 0))
 
 
-def _told(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    told: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=names)
-    return {topic: dict(told.get(topic, {})) for topic in topics}
+def _configs(env: Env, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    reported: Mapping[str, Mapping[str, str]] = admin(env, "configs", topics=topics, names=names)
+    return {topic: dict(reported.get(topic, {})) for topic in topics}
 
 
 def _named(settings: Mapping[str, Mapping[str, str]]) -> tuple[list[str], list[str]]:
     """The topics, and the names of their settings."""
-    return sorted(settings), sorted({name for held in settings.values() for name in held})
+    return sorted(settings), sorted({name for configs in settings.values() for name in configs})
 
 
 def _in_force(env: Env, wanted: Mapping[str, Mapping[str, str]], timeout_s: float) -> bool:
     """Whether a broker says so of every topic in time."""
     topics, names = _named(wanted)
-    return bool(wait_for(lambda: _told(env, topics, names) == wanted, timeout_s))
+    return bool(wait_for(lambda: _configs(env, topics, names) == wanted, timeout_s))
 
 
 def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
         return hit([], False, why="there are no topics yet")
     configs = dict(change.configs(max(len(row.replicas) for row in rows)))
     starts = _starts(env) if change.deletes else []
-    kept.append(Before(_told(env, topics, list(configs)), starts))
+    kept.append(Before(_configs(env, topics, list(configs)), starts))
     admin(env, "change_configs", topics=topics, changes=configs)
     done = _in_force(env, dict.fromkeys(topics, configs), effect_s(env))
     if done and change.deletes:

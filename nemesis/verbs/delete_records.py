@@ -38,9 +38,6 @@ class DeleteRecords:
         self.fs = frozenset({"delete-records"})
         self._target = target
 
-    def setup(self, env: Env) -> None:
-        """Nothing to prepare."""
-
     def invoke(self, env: Env, op: Op) -> Op:
         assert env.admin is not None
         keys = env.admin("keys", _WITHIN_S)
@@ -64,4 +61,5 @@ VERB: Final = Verb(
     _fault,
     nodes=False,
     named={SOME: "The logs of any half of the keys", ALL: "The log of every key"},
+    short={"delete-records": "some"},
 )

@@ -65,4 +65,5 @@ VERB: Final = Verb(
     nodes=False,
     named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
     nodes_min=2,
+    short={"elect": "all"},
 )

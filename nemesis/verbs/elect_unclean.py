@@ -107,8 +107,8 @@ def _unclean(env: Env, kept: Kept) -> dict[str, Any]:
 
 def _controllers_among(env: Env) -> bool:
     """Whether the controllers are servers that hold data too."""
-    held = env.roles.holders("controller")
-    return not held or any(node in env.cluster.nodes for node in held)
+    controllers = env.roles.holders("controller")
+    return not controllers or any(node in env.cluster.nodes for node in controllers)
 
 
 def _mend(env: Env, kept: Any) -> dict[str, Any]:
@@ -134,4 +134,5 @@ VERB: Final = Verb(
     nodes=False,
     named={LEADER: "Partitions of the node that leads most of them"},
     nodes_min=3,
+    short={"elect-unclean": "leader"},
 )

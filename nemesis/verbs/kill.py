@@ -41,4 +41,9 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, rounds, finally_(end), (Processes,), takes_turns=True)
 
 
-VERB: Final = Verb("SIGKILL a server, and start it again later; or SIGKILL a client process", _fault, clients=True)
+VERB: Final = Verb(
+    "SIGKILL a server, and start it again later; or SIGKILL a client process",
+    _fault,
+    clients=True,
+    short={"leader-kill": "leader", "controller-kill": "controller", "client-crash": "client", "client-kill": "client"},
+)

@@ -34,9 +34,13 @@ def loss(draw: Draw) -> LinkQuality:
 def flaky(draw: Draw) -> LinkQuality:
     delay_ms = draw.choice((50, 100, 200))
     return LinkQuality(
-        delay_ms=delay_ms, jitter_ms=delay_ms / 2, loss=draw.choice((0.05, 0.1, 0.2)), reorder=0.2,
-        bad_s=draw.choice((0.5, 1, 2)), good_s=1,
-    )  # fmt: skip
+        delay_ms=delay_ms,
+        jitter_ms=delay_ms / 2,
+        loss=draw.choice((0.05, 0.1, 0.2)),
+        reorder=0.2,
+        bad_s=draw.choice((0.5, 1, 2)),
+        good_s=1,
+    )
 
 
 def rate(draw: Draw) -> LinkQuality:
@@ -64,16 +68,16 @@ def _degrade(quality: Quality, shown: Shown, env: Env, names: Sequence[str]) -> 
     cluster = env.cluster
     assert isinstance(cluster, Links)
     bad = quality(env.draw)
-    told: dict[str, Any] = {"quality": {name: value for name, value in asdict(bad).items() if value}}
+    value: dict[str, Any] = {"quality": {name: number for name, number in asdict(bad).items() if number}}
     before = {name: cluster.round_trip_ms(name) for name in names} if shown is None else {}
     cluster.degrade(names, bad, env.draw.below(1 << 32))
     if shown is None:
         now = {name: cluster.round_trip_ms(name) for name in names}
-        told["round_trip_ms"] = {name: [before[name], now[name]] for name in names}
+        value["round_trip_ms"] = {name: [before[name], now[name]] for name in names}
         slower = [_slower(before[name], now[name], bad) for name in names]
-        return told | {"took_effect": all(slower)}
+        return value | {"took_effect": all(slower)}
     found = wait_for(lambda: all(shown(cluster.link_counts(name)) for name in names), effect_s(env))
-    return told | {"took_effect": bool(found)}
+    return value | {"took_effect": bool(found)}
 
 
 def _slower(before_ms: float | None, now_ms: float | None, bad: LinkQuality) -> bool:
@@ -100,18 +104,27 @@ def _fault(verb: str, quality: Quality, shown: Shown, target: str, timing: Timin
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), (Links,), takes_turns=True)
 
 
-def _verb(name: str, quality: Quality, shown: Shown, summary: str) -> Verb:
-    return Verb(summary, partial(_fault, name, quality, shown), clients=True)
+def _verb(name: str, quality: Quality, shown: Shown, summary: str, short: str) -> Verb:
+    return Verb(summary, partial(_fault, name, quality, shown), clients=True, short={short: "one"})
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process"),
-    "loss": _verb("loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process"),
+    "slow": _verb("slow", slow, None, "delay all packets from and to a server, or a client process", "slow-links"),
+    "loss": _verb(
+        "loss", loss, _dropped, "drop a share of the packets from and to a server, or a client process", "lossy-links"
+    ),
     "flaky": _verb(
         "flaky",
         flaky,
         _delayed_and_dropped,
         "delay, drop and reorder packets from and to a server, or a client process, in bursts",
+        "flaky-links",
     ),
-    "rate": _verb("rate", rate, _waited, "let few bits per second through from and to a server, or a client process"),
+    "rate": _verb(
+        "rate",
+        rate,
+        _waited,
+        "let few bits per second through from and to a server, or a client process",
+        "narrow-links",
+    ),
 }

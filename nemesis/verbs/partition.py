@@ -73,8 +73,11 @@ def _fault(verb: str, shape: Shape, effect: Effect, target: str, timing: Timing)
     return Fault(name, nemesis, start_stop(begin, end, timing), finally_(end), needs, takes_turns=True)
 
 
-def _verb(name: str, effect: Effect, summary: str, clients: bool = False) -> Verb:
-    return Verb(summary, partial(_fault, name, partition_shapes.ALL[name], effect), clients=clients, nodes_min=2)
+def _verb(
+    name: str, effect: Effect, summary: str, clients: bool = False, short: Mapping[str, str] | None = None
+) -> Verb:
+    fault = partial(_fault, name, partition_shapes.ALL[name], effect)
+    return Verb(summary, fault, clients=clients, nodes_min=2, short=short or {})
 
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -84,11 +87,19 @@ VERBS: Final[Mapping[str, Verb]] = {
         "drop all packets between a server and the other servers, while clients still reach it; "
         "or between a client process and every server",
         clients=True,
+        short={"leader-isolate": "leader", "client-isolate": "client"},
     ),
     "isolate-in": _verb("isolate-in", lost_packets, "let a server hear no other server; they hear it"),
     "isolate-out": _verb("isolate-out", lost_packets, "let no other server hear a server; it hears them"),
-    "split": _verb("split", lost_packets, "cut the servers in two: those hit, and the rest"),
-    "ring": _verb("ring", lost_packets, "let every server hear a majority, and no two the same one; the target is all"),
+    "split": _verb(
+        "split", lost_packets, "cut the servers in two: those hit, and the rest", short={"halves": "minority"}
+    ),
+    "ring": _verb(
+        "ring",
+        lost_packets,
+        "let every server hear a majority, and no two the same one; the target is all",
+        short={"majorities-ring": "all"},
+    ),
     "cut-clients": _verb("cut-clients", lost_packets, "drop all packets between a server and every client process"),
     "lose-acks": _verb(
         "lose-acks",

@@ -38,4 +38,9 @@ def _fault(target: str, timing: Timing) -> Fault:
     return Fault(name, nodes, start_stop(begin, end, timing), finally_(end), (Processes,), takes_turns=True)
 
 
-VERB: Final = Verb("SIGSTOP a server or a client process, SIGCONT later", _fault, clients=True)
+VERB: Final = Verb(
+    "SIGSTOP a server or a client process, SIGCONT later",
+    _fault,
+    clients=True,
+    short={"leader-pause": "leader", "client-pause": "client"},
+)

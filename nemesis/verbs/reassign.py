@@ -40,8 +40,8 @@ def _reassign(target: str, env: Env, kept: Kept) -> dict[str, Any]:
         return hit([], False, why="there is no other place for any partition")
     kept.append({row.at: row.replicas for row in rows if row.at in lists})
     move(env, lists)
-    there = wait_moved(env, lists)
-    return hit([], there > 0, moved=there, reassigned=moves(env, rows, lists))
+    moved = wait_moved(env, lists)
+    return hit([], moved > 0, moved=moved, reassigned=moves(env, rows, lists))
 
 
 def put_back(env: Env, lists: Lists) -> dict[str, Any]:
@@ -67,4 +67,5 @@ VERB: Final = Verb(
     nodes=False,
     named={SOME: "Any half of the run's partitions", ALL: "Every partition of the run"},
     nodes_min=2,
+    short={"reassign": "some"},
 )

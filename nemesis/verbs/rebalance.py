@@ -57,4 +57,5 @@ VERB: Final = Verb(
     _fault,
     nodes=False,
     named={GROUP: "The run's consumer group; consumers must subscribe (`--sub-via subscribe`)"},
+    short={"rebalance": "group"},
 )

@@ -64,8 +64,8 @@ def _remove(target: str, env: Env, kept: Kept) -> dict[str, Any]:
     node, broker = names[0], broker_of(env, names[0])
     brokers.remove(broker)
     rows = placed(env, everything=True)
-    there = [row for row in rows if broker in row.replicas]
-    left = _drain(env, there, broker, brokers, kept)
+    hosted = [row for row in rows if broker in row.replicas]
+    left = _drain(env, hosted, broker, brokers, kept)
     if left:
         return hit([node], False, why=f"{left} partitions could not be moved away")
     kept.append(node)
@@ -73,7 +73,7 @@ def _remove(target: str, env: Env, kept: Kept) -> dict[str, Any]:
     enough = len(brokers) >= max((len(row.replicas) for row in rows), default=1)
     unregistered = enough and _forget(env, broker)
     erased = env.cluster.damage(node, DATA, env.roles.topic_prefix(), 0)
-    return hit([node], bool(erased), moved=len(there), unregistered=unregistered, erased=dict(erased))
+    return hit([node], bool(erased), moved=len(hosted), unregistered=unregistered, erased=dict(erased))
 
 
 def _add(env: Env, kept: Any) -> dict[str, Any]:
@@ -104,4 +104,5 @@ VERB: Final = Verb(
     "take a server out of the cluster, its replicas first, and have an empty one take its place later",
     _fault,
     nodes_min=2,
+    short={"remove-broker": "one"},
 )

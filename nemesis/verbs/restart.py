@@ -45,11 +45,11 @@ def _one_by_one(env: Env, before: Facts, nodes: Sequence[str]) -> dict[str, Any]
         done.append(node)
         still = wait_healthy(env)
         if still:
-            return hit(done, True, unhealthy=still, **_told(killed))
-    return hit(done, True, **_told(killed))
+            return hit(done, True, unhealthy=still, **_killed_field(killed))
+    return hit(done, True, **_killed_field(killed))
 
 
-def _told(killed: list[str]) -> dict[str, Any]:
+def _killed_field(killed: list[str]) -> dict[str, Any]:
     return {"killed": killed} if killed else {}
 
 
@@ -64,5 +64,7 @@ def _rolling(target: str, timing: Timing) -> Fault:
     return Fault(name, nemesis, repeated(once, timing), NOTHING, (Processes,), takes_turns=True)
 
 
-RESTART: Final = Verb("stop a server cleanly (SIGTERM), and start it again later", _restart)
-ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling)
+RESTART: Final = Verb(
+    "stop a server cleanly (SIGTERM), and start it again later", _restart, short={"leader-restart": "leader"}
+)
+ROLLING: Final = Verb("restart servers cleanly, one after another", _rolling, short={"rolling-restart": "all"})

@@ -43,7 +43,7 @@ from checker import check
 from checker.spark import session
 from checker.tables import ingest, join_segments
 from harness.model.options import CheckOptions
-from harness.run import spark as harness_spark
+from harness.run.spark import session_now
 from tests.bench import histories
 from tests.bench.histories import Shape
 
@@ -175,8 +175,8 @@ def empty_job(spark: Any, tasks: int) -> float:
 
 
 def _generate(shape: Shape, folder: Path, log: bool) -> None:
-    held = histories.make(shape)
-    histories.write_log(held, folder) if log else histories.write_tables(held, folder)
+    history = histories.make(shape)
+    histories.write_log(history, folder) if log else histories.write_tables(history, folder)
 
 
 @contextmanager
@@ -246,10 +246,20 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
         for _ in range(workers):
             processes.append(
                 _spark_class(
-                    f"{package}.worker.Worker", *own, "--cores", "1", "--memory", "1g", "--webui-port", "0",
-                    "--work-dir", str(work / "spark-work"), f"spark://127.0.0.1:{port}", log=log,
+                    f"{package}.worker.Worker",
+                    *own,
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--webui-port",
+                    "0",
+                    "--work-dir",
+                    str(work / "spark-work"),
+                    f"spark://127.0.0.1:{port}",
+                    log=log,
                 )
-            )  # fmt: skip
+            )
         command = [
             sys.executable,
             "-m",
@@ -270,7 +280,7 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
 
 def one_check(run: Path, master: str, repeat: int) -> None:
     """Print the seconds of a check on a master; warmed with one check before."""
-    spark = harness_spark.session_now(master)
+    spark = session_now(master)
     context = spark.sparkContext
     deadline = time.monotonic() + 60
     cores = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
@@ -300,10 +310,10 @@ def two_workers(work: Path) -> None:
 def _edn_file(ops: int, work: Path) -> Path:
     """The same history as Jepsen writes it."""
     folder = work / f"edn-{ops}"
-    held = histories.make(Shape(ops))
+    history = histories.make(Shape(ops))
     file = work / f"{ops}.edn"
     with file.open("w") as out:
-        for data in histories.ops_of(held):
+        for data in histories.ops_of(history):
             out.write(edn_line(data))
     shutil.rmtree(folder, ignore_errors=True)
     return file
@@ -384,7 +394,7 @@ def main() -> None:
 
 def run_here(given: argparse.Namespace, sizes: list[str], work: Path) -> None:
     """The rows that share one session."""
-    spark = harness_spark.session_now(given.master)
+    spark = session_now(given.master)
     took = {}
     with made(Shape(20_000), work) as run:
         judge(spark, run)  # warm

@@ -40,9 +40,9 @@ def rate(name: str, ops: int, action: Callable[[], Any]) -> None:
 def measure(shape: Shape, work: Path) -> None:
     """All ways of one history."""
     edn, run, log = work / "h.edn", work / "run", work / "h.jsonl"
-    held = histories.make(shape)
+    history = histories.make(shape)
     with edn.open("w") as out:
-        for data in histories.ops_of(held):
+        for data in histories.ops_of(history):
             out.write(edn_line(data))
     kind = "transactions" if shape.txn else "ops"
     print(f"{shape.ops:,} {kind}, {edn.stat().st_size / 1e6:.0f} MB of EDN")

@@ -37,8 +37,12 @@ RECORD = 1000
 SEGMENT = 1 << 20
 ROLLED = re.compile(r"^\[(\S+ \S+?)\] .*Rolled new log segment")
 ROLL_S = 0.05
-FLUSH = {"none": {}, "messages=1": {"flush.messages": "1"}, "messages=100": {"flush.messages": "100"},
-         "ms=100": {"flush.ms": "100"}}  # fmt: skip
+FLUSH = {
+    "none": {},
+    "messages=1": {"flush.messages": "1"},
+    "messages=100": {"flush.messages": "100"},
+    "ms=100": {"flush.ms": "100"},
+}
 
 
 def rolls(cluster: LoopbackCluster, at: int) -> list[float]:
@@ -61,8 +65,15 @@ def write(cluster: LoopbackCluster, topic: str, partitions: int, codec: str, flu
     config = {"segment.bytes": str(SEGMENT), **FLUSH[flush]}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(120)
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "compression.type": codec,
-                         "linger.ms": 5, "delivery.timeout.ms": 300_000})  # fmt: skip
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "compression.type": codec,
+            "linger.ms": 5,
+            "delivery.timeout.ms": 300_000,
+        }
+    )
     for n in range(partitions):  # every leader is known, and every log begun
         producer.produce(topic, b"first", partition=n)
     producer.flush(300)
@@ -121,8 +132,10 @@ def main() -> None:
         )
         try:
             cluster.up(lambda text: None)
-            print(f"{'partitions':>10} {'codec':>6} {'flush':>12} {'MB/s':>7} {'mean ms':>8} {'max ms':>8} "
-                  f"{'roll ms':>8} {'rolls':>6}")  # fmt: skip
+            print(
+                f"{'partitions':>10} {'codec':>6} {'flush':>12} {'MB/s':>7} {'mean ms':>8} {'max ms':>8} "
+                f"{'roll ms':>8} {'rolls':>6}"
+            )
             cases = itertools.product(
                 map(int, options.partitions.split(",")), options.codecs.split(","), options.flush.split(",")
             )

@@ -37,6 +37,7 @@ MOPS = 4
 TICK_NS = 20_000
 FAIL_RATE, INFO_RATE = 0.01, 0.0001
 ASSIGNS, SINGLE_SEND, SINGLE_POLL, TXN = range(4)
+TYPE_NAMES = tuple(schema.TYPE_CODES)
 F_NAMES = ("assign", "send", "poll", "txn")
 FIELDS = ("index", "time_ns", "process", "type", "f", "value", "extra")  # as codec orders them
 LINE_BYTES = 110  # of a log, on average
@@ -125,11 +126,25 @@ def make(shape: Shape) -> History:
     by = order(poll_op, send_key[poll_send], offset[poll_send])
     poll_op, poll_send = poll_op[by], poll_send[by]
     first_poll = np.argmin(is_send, axis=1)  # the first micro-op that is none
-    told = np.where(kind[send_op] == OK, offset, -1)
+    known_offset = np.where(kind[send_op] == OK, offset, -1)
     return History(
-        shape, f, kind, slot, process, mops, is_send, send_op, send_mop, send_key, told,
-        poll_op, first_poll[poll_op], poll_send, offset[poll_send], ends,
-    )  # fmt: skip
+        shape,
+        f,
+        kind,
+        slot,
+        process,
+        mops,
+        is_send,
+        send_op,
+        send_mop,
+        send_key,
+        known_offset,
+        poll_op,
+        first_poll[poll_op],
+        poll_send,
+        offset[poll_send],
+        ends,
+    )
 
 
 def _types(random: np.random.Generator, may: Bools, slot: Ints) -> tuple[Ints, Bools, Ints]:
@@ -192,13 +207,13 @@ def _texts(names: tuple[str, ...], codes: Ints) -> pa.Array:
     return pa.array(names).take(pa.array(codes))
 
 
-def _op_level(held: History, op: Ints) -> dict[str, Ints]:
+def _op_level(history: History, op: Ints) -> dict[str, Ints]:
     return {
-        "op": held.complete_index(op),
-        "process": held.process[op],
-        "type": held.type[op],
-        "invoke_ns": held.invoke_index(op) * TICK_NS,
-        "complete_ns": held.complete_index(op) * TICK_NS,
+        "op": history.complete_index(op),
+        "process": history.process[op],
+        "type": history.type[op],
+        "invoke_ns": history.invoke_index(op) * TICK_NS,
+        "complete_ns": history.complete_index(op) * TICK_NS,
     }
 
 
@@ -206,146 +221,159 @@ def _table(form: pa.Schema, columns: dict[str, Any]) -> pa.Table:
     return pa.table([pa.array(columns[field.name], field.type) for field in form], schema=form)
 
 
-def tables(held: History, low: int, high: int) -> dict[str, pa.Table]:
+def tables(history: History, low: int, high: int) -> dict[str, pa.Table]:
     """The tables of the ops from `low` up to `high`."""
     op = np.arange(low, high)
-    level = _op_level(held, op)
-    complete, final = level.pop("complete_ns"), op // SLOTS == len(held.f) // SLOTS - 1
+    level = _op_level(history, op)
+    complete, final = level.pop("complete_ns"), op // SLOTS == len(history.f) // SLOTS - 1
     found = {
         "ops": _table(
             schema.OPS,
             {
-                **level, "index": level["op"], "invoke_index": held.invoke_index(op),
-                "complete_ns": complete, "type": _texts(schema.TYPE_NAMES, held.type[low:high]),
-                "f": _texts(F_NAMES, held.f[low:high]), "error": pa.nulls(len(op), pa.string()),
+                **level,
+                "index": level["op"],
+                "invoke_index": history.invoke_index(op),
+                "complete_ns": complete,
+                "type": _texts(TYPE_NAMES, history.type[low:high]),
+                "f": _texts(F_NAMES, history.f[low:high]),
+                "error": pa.nulls(len(op), pa.string()),
                 "final": final,
             },
         )
-    }  # fmt: skip
-    rows = slice(*np.searchsorted(held.send_op, [low, high]))
-    sent = held.send_op[rows]
-    columns: dict[str, Any] = {**_op_level(held, sent), "key": held.send_key[rows]}
-    columns |= {"value": np.arange(rows.start, rows.stop), "offset": held.send_offset[rows]}
-    columns |= {"mop": held.send_mop[rows], "txn": held.f[sent] == TXN}
+    }
+    rows = slice(*np.searchsorted(history.send_op, [low, high]))
+    sent = history.send_op[rows]
+    columns: dict[str, Any] = {**_op_level(history, sent), "key": history.send_key[rows]}
+    columns |= {"value": np.arange(rows.start, rows.stop), "offset": history.send_offset[rows]}
+    columns |= {"mop": history.send_mop[rows], "txn": history.f[sent] == TXN}
     found["sends"] = _table(schema.SENDS, columns)
-    rows = slice(*np.searchsorted(held.poll_op, [low, high]))
-    value = held.poll_send[rows]
-    columns = {**_op_level(held, held.poll_op[rows]), "key": held.send_key[value], "value": value}
-    columns |= {"offset": held.poll_offset[rows], "mop": held.poll_mop[rows]}
+    rows = slice(*np.searchsorted(history.poll_op, [low, high]))
+    value = history.poll_send[rows]
+    columns = {**_op_level(history, history.poll_op[rows]), "key": history.send_key[value], "value": value}
+    columns |= {"offset": history.poll_offset[rows], "mop": history.poll_mop[rows]}
     found["polls"] = _table(schema.POLLS, columns)
-    return {**found, **_small(held, op)}
+    return {**found, **_small(history, op)}
 
 
-def _small(held: History, op: Ints) -> dict[str, pa.Table]:
-    readers = consumers(held.shape)
+def _small(history: History, op: Ints) -> dict[str, pa.Table]:
+    readers = consumers(history.shape)
     found = {name: form.empty_table() for name, form in schema.BESIDE.items()}
-    index = held.complete_index(np.arange(0))
+    index = history.complete_index(np.arange(0))
     rows = []
-    for at in op[held.f[op] == ASSIGNS].tolist():
-        keys = np.flatnonzero((readers == held.slot[at]).any(axis=1)).tolist() or [EMPTY]
-        index = int(held.complete_index(np.array(at)))
-        rows += [(index, int(held.process[at]), OK, ASSIGN, False, key) for key in keys]
+    for at in op[history.f[op] == ASSIGNS].tolist():
+        keys = np.flatnonzero((readers == history.slot[at]).any(axis=1)).tolist() or [EMPTY]
+        index = int(history.complete_index(np.array(at)))
+        rows += [(index, int(history.process[at]), OK, ASSIGN, False, key) for key in keys]
     if rows:
         found["assigns"] = _table(schema.ASSIGNS, dict(zip(schema.ASSIGNS.names, zip(*rows, strict=True), strict=True)))
     rows = []
-    for at in op[op // SLOTS == len(held.f) // SLOTS - 1].tolist():
-        index, process = int(held.complete_index(np.array(at))), int(held.process[at])
-        for key in np.flatnonzero((readers == held.slot[at]).any(axis=1)).tolist():
-            rows.append((index, process, True, key, int(held.ends[key]), 0, int(held.ends[key])))
+    for at in op[op // SLOTS == len(history.f) // SLOTS - 1].tolist():
+        index, process = int(history.complete_index(np.array(at))), int(history.process[at])
+        for key in np.flatnonzero((readers == history.slot[at]).any(axis=1)).tolist():
+            rows.append((index, process, True, key, int(history.ends[key]), 0, int(history.ends[key])))
     if rows:
         found["ends"] = _table(schema.ENDS, dict(zip(schema.ENDS.names, zip(*rows, strict=True), strict=True)))
     return found
 
 
-def meta_of(held: History, buckets: int, sources: list[list[Any]]) -> dict[str, Any]:
+def meta_of(history: History, buckets: int, sources: list[list[Any]]) -> dict[str, Any]:
     """What ingestion would have counted."""
     counts: dict[str, dict[str, int]] = {}
-    for f in np.unique(held.f).tolist():
-        kinds = np.bincount(held.type[held.f == f], minlength=3).tolist()
-        counts[F_NAMES[f]] = {name: n for name, n in zip(schema.TYPE_NAMES, kinds, strict=True) if n}
-    ops = len(held.f)
-    last = int(held.complete_index(np.array(ops - 1)))
+    for f in np.unique(history.f).tolist():
+        kinds = np.bincount(history.type[history.f == f], minlength=3).tolist()
+        counts[F_NAMES[f]] = {name: n for name, n in zip(TYPE_NAMES, kinds, strict=True) if n}
+    ops = len(history.f)
+    last = int(history.complete_index(np.array(ops - 1)))
     return {
-        "schema": schema.SCHEMA, "sources": sources, "buckets": buckets, "lines": 2 * ops, "ops": ops,
-        "counts": counts, "last_ok_op": last, "last_ok_ns": last * TICK_NS, "max_ns": last * TICK_NS,
-        "final_processes": {str(int(p)): "ok" for p in held.process[ops - SLOTS :]},
-        "truncated": None, "doubts": [], "run": "bench",
-    }  # fmt: skip
+        "schema": schema.SCHEMA,
+        "sources": sources,
+        "buckets": buckets,
+        "lines": 2 * ops,
+        "ops": ops,
+        "counts": counts,
+        "last_ok_op": last,
+        "last_ok_ns": last * TICK_NS,
+        "max_ns": last * TICK_NS,
+        "final_processes": {str(int(p)): "ok" for p in history.process[ops - SLOTS :]},
+        "truncated": None,
+        "doubts": [],
+        "run": "bench",
+    }
 
 
-def write_tables(held: History, run: Path, buckets: int | None = None, chunk: int = 1_000_000) -> None:
+def write_tables(history: History, run: Path, buckets: int | None = None, chunk: int = 1_000_000) -> None:
     """A run folder with tables, and a log that holds its header only."""
     (run / "history").mkdir(parents=True, exist_ok=True)
     log = run / "history" / "00000.jsonl"
     log.write_bytes(codec.header("bench", 0, 0, 0))
-    ops = len(held.f)
+    ops = len(history.f)
     count = buckets or ingest.buckets_of(2 * ops * LINE_BYTES)
     (run / "tables").mkdir()
     writer = ingest.Writer(run / "tables", count)
     for low in range(0, ops, chunk):
-        writer.write(tables(held, low, min(ops, low + chunk)))
-    writer.finish(meta_of(held, count, [[log.name, log.stat().st_size]]), [])
+        writer.write(tables(history, low, min(ops, low + chunk)))
+    writer.finish(meta_of(history, count, [[log.name, log.stat().st_size]]), [])
 
 
 # --- op by op -----------------------------------------------------------------------------------------
 
 
-def _values(held: History, op: int) -> tuple[list[Any], list[Any]]:
+def _values(history: History, op: int) -> tuple[list[Any], list[Any]]:
     """The micro-ops of an op as invoked and as completed."""
-    low, high = np.searchsorted(held.send_op, [op, op + 1]).tolist()
-    sends = {int(held.send_mop[row]): row for row in range(low, high)}
-    low, high = np.searchsorted(held.poll_op, [op, op + 1]).tolist()
+    low, high = np.searchsorted(history.send_op, [op, op + 1]).tolist()
+    sends = {int(history.send_mop[row]): row for row in range(low, high)}
+    low, high = np.searchsorted(history.poll_op, [op, op + 1]).tolist()
     polled: dict[int, list[list[int]]] = {}
     for row in range(low, high):
-        value = int(held.poll_send[row])
-        pair = [int(held.poll_offset[row]), value]
-        polled.setdefault(int(held.send_key[value]), []).append(pair)
+        value = int(history.poll_send[row])
+        pair = [int(history.poll_offset[row]), value]
+        polled.setdefault(int(history.send_key[value]), []).append(pair)
     invoked: list[Any] = []
     completed: list[Any] = []
-    for mop in range(int(held.mops[op])):
+    for mop in range(int(history.mops[op])):
         if mop in sends:
             row = sends[mop]
-            key, offset = int(held.send_key[row]), int(held.send_offset[row])
+            key, offset = int(history.send_key[row]), int(history.send_offset[row])
             invoked.append(["send", key, row])
             completed.append(["send", key, row if offset < 0 else [offset, row]])
         else:
             invoked.append(["poll"])
             completed.append(["poll", [[key, pairs] for key, pairs in polled.items()]])
             polled = {}
-    return invoked, completed if held.type[op] == OK else invoked
+    return invoked, completed if history.type[op] == OK else invoked
 
 
-def ops_of(held: History) -> Iterator[dict[str, Any]]:
+def ops_of(history: History) -> Iterator[dict[str, Any]]:
     """The history op by op, as the data of log lines."""
-    readers = consumers(held.shape)
+    readers = consumers(history.shape)
     keys = [np.flatnonzero((readers == slot).any(axis=1)).tolist() for slot in range(SLOTS)]
-    rounds = len(held.f) // SLOTS
+    rounds = len(history.f) // SLOTS
     for turn in range(rounds):
         ends: list[dict[str, Any]] = []
         starts: list[dict[str, Any]] = []
         for op in range(turn * SLOTS, (turn + 1) * SLOTS):
-            slot = int(held.slot[op])
-            f = F_NAMES[held.f[op]]
-            invoked, completed = (keys[slot], keys[slot]) if f == "assign" else _values(held, op)
-            common = {"process": int(held.process[op]), "f": f}
+            slot = int(history.slot[op])
+            f = F_NAMES[history.f[op]]
+            invoked, completed = (keys[slot], keys[slot]) if f == "assign" else _values(history, op)
+            common = {"process": int(history.process[op]), "f": f}
             extra: dict[str, Any] = {"final": True} if turn == rounds - 1 else {}
             start = {"index": 2 * SLOTS * turn + slot, **common, "type": "invoke", "value": invoked}
             starts.append({**start, "extra": extra} if extra else start)
             if extra:
                 extra = {
                     **extra,
-                    "positions": [[key, int(held.ends[key])] for key in keys[slot]],
-                    "ends": [[key, 0, int(held.ends[key])] for key in keys[slot]],
+                    "positions": [[key, int(history.ends[key])] for key in keys[slot]],
+                    "ends": [[key, 0, int(history.ends[key])] for key in keys[slot]],
                 }
             end = {"index": 2 * SLOTS * turn + SLOTS + op % SLOTS, **common, "value": completed}
-            end["type"] = schema.TYPE_NAMES[held.type[op]]
+            end["type"] = TYPE_NAMES[history.type[op]]
             ends.append({**end, "extra": extra} if extra else end)
         for data in (*sorted(starts, key=lambda data: data["index"]), *ends):
             whole = {**data, "time_ns": data["index"] * TICK_NS}
             yield {name: whole[name] for name in FIELDS if name in whole}
 
 
-def write_log(held: History, folder: Path, segment_bytes: int = 64 << 20) -> None:
+def write_log(history: History, folder: Path, segment_bytes: int = 64 << 20) -> None:
     """The history as a run's log: history/NNNNN.jsonl below `folder`."""
     (folder / "history").mkdir(parents=True, exist_ok=True)
     lines: list[bytes] = []
@@ -358,7 +386,7 @@ def write_log(held: History, folder: Path, segment_bytes: int = 64 << 20) -> Non
         lines.clear()
         number, size = number + 1, 0
 
-    for data in ops_of(held):
+    for data in ops_of(history):
         lines.append(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE))
         size += len(lines[-1])
         if size > segment_bytes:
@@ -375,11 +403,11 @@ def main() -> None:
     parser.add_argument("--txn", action="store_true")
     parser.add_argument("--log", action="store_true", help="the log instead of tables")
     given = parser.parse_args()
-    held = make(Shape(given.ops, given.keys, given.txn, given.fan))
+    history = make(Shape(given.ops, given.keys, given.txn, given.fan))
     if given.log:
-        write_log(held, given.folder)
+        write_log(history, given.folder)
     else:
-        write_tables(held, given.folder)
+        write_tables(history, given.folder)
 
 
 if __name__ == "__main__":

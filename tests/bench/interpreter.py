@@ -43,9 +43,15 @@ def interpreted(crew: Crew, folder: Path, ops: int) -> float:
     zero_ns = time.monotonic_ns()
     with store.HistoryLog(folder, "bench", zero_ns) as history:
         interpreter = Interpreter(
-            crew, lambda op: op, history.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
-            limits=Limits(), listener=Live(0.0, zero_ns).event,
-        )  # fmt: skip
+            crew,
+            lambda op: op,
+            history.append,
+            concurrency=CONCURRENCY,
+            seed=1,
+            zero_ns=zero_ns,
+            limits=Limits(),
+            listener=Live(0.0, zero_ns).event,
+        )
         began = time.perf_counter()
         interpreter.run(Clients(Limit(workload(Options()).generator, ops)))
         return ops / (time.perf_counter() - began)

@@ -35,9 +35,14 @@ RECORD_BYTES = 64
 
 def config(bootstrap: str) -> dict[str, object]:
     return {
-        "libraries": ["confluent"], "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
-        "partitions_per_topic": PARTITIONS, "acks": "all", "record_size": RECORD_BYTES,
-    }  # fmt: skip
+        "libraries": ["confluent"],
+        "bootstrap": bootstrap,
+        "run": "bench",
+        "concurrency": CLIENTS,
+        "partitions_per_topic": PARTITIONS,
+        "acks": "all",
+        "record_size": RECORD_BYTES,
+    }
 
 
 def harnessed(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
@@ -55,9 +60,15 @@ def harnessed(cluster: namespaced.LocalCluster, folder: Path, seconds: float, ro
 
     def run(generator: object, log: store.HistoryLog) -> None:
         interpreter = Interpreter(
-            crew, lambda fault: fault, log.append, concurrency=CLIENTS, seed=round_, zero_ns=zero_ns,
-            limits=Limits(), listener=count,
-        )  # fmt: skip
+            crew,
+            lambda fault: fault,
+            log.append,
+            concurrency=CLIENTS,
+            seed=round_,
+            zero_ns=zero_ns,
+            limits=Limits(),
+            listener=count,
+        )
         interpreter.run(generator)  # type: ignore[arg-type]
 
     def make(ctx: Context, n: int) -> Op:
@@ -81,9 +92,12 @@ def bare(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_:
     for slot in range(CLIENTS):
         plan = {
             "partitions": [[f"bench-{key // PARTITIONS}", key % PARTITIONS] for key in range(KEYS)],
-            "bytes": RECORD_BYTES, "begin": begin, "seconds": seconds, "offset": slot,
+            "bytes": RECORD_BYTES,
+            "begin": begin,
+            "seconds": seconds,
+            "offset": slot,
             "config": {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0},
-        }  # fmt: skip
+        }
         log = folder / f"bare-{round_}-{slot}.log"
         argv = [sys.executable, str(Path(__file__).with_name("bare_client.py")), json.dumps(plan)]
         children.append(cluster.spawn(f"w{slot}", argv, dict(os.environ), [], str(log)))

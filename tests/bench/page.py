@@ -29,7 +29,7 @@ from harness.model.options import CheckOptions, Settings
 from harness.report.page import draw
 from harness.report.text import explain, witness_lookup
 from harness.run.test import options_of
-from harness.shrinking import shrink_run as shrinking
+from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
 from harness.stored import listing
 from harness.web.run_query import Query
@@ -85,10 +85,10 @@ def of_one(work: Path, ops: int) -> None:
     print(f"{'size':24} {size / 1e6:7.2f} MB   bar {draw.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
     show("page", page_s, PAGE_BAR_S, floor_s)
     result = listing.require_result(run)
-    asked = witness_lookup.asked("lost-write#2")
-    show("explain", cpu_s(lambda: explain.explain(run, result, asked)), EXPLAIN_BAR_S, floor_s)
+    request = witness_lookup.asked("lost-write#2")
+    show("explain", cpu_s(lambda: explain.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
-    small_s = cpu_s(lambda: shrinking.of_run(run, result, "lost-write", options))
+    small_s = cpu_s(lambda: shrink_run.of_run(run, result, "lost-write", options))
     show("shrink", small_s, SHRINK_BAR_S, floor_s)
 
 

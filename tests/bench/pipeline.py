@@ -40,17 +40,34 @@ BATCH_MAX, POLL_S, RECORDS_MAX = 20_000, 0.05, 2_000
 
 def config(bootstrap: str, folder: Path, group: str = "none") -> dict[str, Any]:
     return {
-        "libraries": ["confluent"], "bootstrap": bootstrap, "run": "bench", "concurrency": 1, "process": 0,
-        "partitions_per_topic": PARTITIONS, "acks": "all", "idempotence": True, "op_timeout_s": 60.0,
-        "group": group, "consumer_config": {"partition.assignment.strategy": "range"},
+        "libraries": ["confluent"],
+        "bootstrap": bootstrap,
+        "run": "bench",
+        "concurrency": 1,
+        "process": 0,
+        "partitions_per_topic": PARTITIONS,
+        "acks": "all",
+        "idempotence": True,
+        "op_timeout_s": 60.0,
+        "group": group,
+        "consumer_config": {"partition.assignment.strategy": "range"},
         "folder": str(folder),
         "logic_options": {
-            "options": {"mode": "exactly-once", "flush_s": FLUSH_S, "batch_max": BATCH_MAX, "poll_s": POLL_S,
-                        "records_max": RECORDS_MAX},
-            "inputs": 1, "partitions": PARTITIONS, "work_s": 1.0, "assignor": "range",
-            "static_members": False, "one_poll": False,
+            "options": {
+                "mode": "exactly-once",
+                "flush_s": FLUSH_S,
+                "batch_max": BATCH_MAX,
+                "poll_s": POLL_S,
+                "records_max": RECORDS_MAX,
+            },
+            "inputs": 1,
+            "partitions": PARTITIONS,
+            "work_s": 1.0,
+            "assignor": "range",
+            "static_members": False,
+            "one_poll": False,
         },
-    }  # fmt: skip
+    }
 
 
 def fill(given: Made, records: int) -> None:
@@ -95,9 +112,13 @@ def bare(given: Made, records: int) -> float:
     )
     producer: Any = ck.Producer(
         producer_config(given.settings)
-        | {"linger.ms": LINGER_MS, "transactional.id": f"bare-{os.getpid()}", "transaction.timeout.ms": 6000,
-           "message.timeout.ms": 6000}
-    )  # fmt: skip
+        | {
+            "linger.ms": LINGER_MS,
+            "transactional.id": f"bare-{os.getpid()}",
+            "transaction.timeout.ms": 6000,
+            "message.timeout.ms": 6000,
+        }
+    )
     producer.init_transactions()
     consumer.subscribe(["bench-0"])
     done, first, since = 0, 0.0, 0.0
@@ -151,9 +172,17 @@ def main() -> None:
 
     def run(side: str, group: str) -> list[float]:
         log = folder / f"{group}.log"
-        told = json.dumps(config(cluster.bootstrap, folder, group))
-        argv = [sys.executable, "-m", "tests.bench.pipeline", "--records", str(args.records),
-                "--child", side, told]  # fmt: skip
+        client_config = json.dumps(config(cluster.bootstrap, folder, group))
+        argv = [
+            sys.executable,
+            "-m",
+            "tests.bench.pipeline",
+            "--records",
+            str(args.records),
+            "--child",
+            side,
+            client_config,
+        ]
         spawned = cluster.spawn("w0", argv, {**os.environ, "PYTHONPATH": str(Path.cwd())}, [], str(log))
         spawned.wait(600.0)
         found: list[float] = json.loads(log.read_text().strip().splitlines()[-1])
@@ -169,8 +198,8 @@ def main() -> None:
             seen = {side: run(side, f"{side}-{round_}") for side in order}
             (ours_hz, ours_s), (bare_hz, bare_s) = seen["ours"], seen["bare"]
             ratios.append(ours_hz / bare_hz)
-            told = f"ours {ours_hz:7.0f} records/s, {ours_s:.1f} CPU s   bare loop {bare_hz:7.0f}, {bare_s:.1f}"
-            print(f"{told}   ratio {ratios[-1]:.2f}", flush=True)
+            rates = f"ours {ours_hz:7.0f} records/s, {ours_s:.1f} CPU s   bare loop {bare_hz:7.0f}, {bare_s:.1f}"
+            print(f"{rates}   ratio {ratios[-1]:.2f}", flush=True)
         print(f"median ratio {statistics.median(ratios):.2f}   (bar: 0.85)")
     finally:
         cluster.down()

@@ -43,10 +43,10 @@ def resident_mib(pid: int) -> float:
     sizes: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
-            told = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-            own = int(told["Pid"])
-            parents[int(told["PPid"])].append(own)
-            sizes[own] = int(told.get("VmRSS", "0 kB").split()[0])
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            own = int(fields["Pid"])
+            parents[int(fields["PPid"])].append(own)
+            sizes[own] = int(fields.get("VmRSS", "0 kB").split()[0])
     found, left = 0, [pid]
     while left:
         one = left.pop()
@@ -94,14 +94,26 @@ def draw(samples: Sequence[tuple[float, float]], path: Path) -> None:
 def measure(bootstrap: str, minutes: float, rate: int, folder: Path) -> list[tuple[float, float]]:
     """(minutes, MiB) of each sample."""
     argv = [
-        sys.executable, "-m", "harness.cli.app", "qos", "--input", "in", "--output", "out",
-        "--bootstrap", bootstrap, "--checkpoint", str(folder / "checkpoint"), "--until-idle", "120s",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "harness.cli.app",
+        "qos",
+        "--input",
+        "in",
+        "--output",
+        "out",
+        "--bootstrap",
+        bootstrap,
+        "--checkpoint",
+        str(folder / "checkpoint"),
+        "--until-idle",
+        "120s",
+    ]
     stop = threading.Event()
     writer = threading.Thread(target=write, args=(bootstrap, rate, stop))
     samples: list[tuple[float, float]] = []
-    with (folder / "said").open("w") as said:
-        live = subprocess.Popen(argv, stdout=said, stderr=subprocess.STDOUT)
+    with (folder / "said").open("w") as output:
+        live = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT)
         writer.start()
         try:
             began = time.monotonic()
@@ -146,10 +158,10 @@ def main() -> None:
         finally:
             cluster.down()
         windows = folder / "checkpoint" / "windows.jsonl"
-        told = [json.loads(line) for line in windows.read_text().splitlines()] if windows.exists() else []
-        if not told:
+        lines = [json.loads(line) for line in windows.read_text().splitlines()] if windows.exists() else []
+        if not lines:
             raise SystemExit((folder / "said").read_text())
-    last = {one["start_ms"]: one for one in told}
+    last = {one["start_ms"]: one for one in lines}
     print(
         ", ".join(
             f"{name} {sum(one[name] for one in last.values()):,}" for name in ("in", "out", "missing", "duplicate")

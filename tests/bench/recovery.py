@@ -76,13 +76,13 @@ def measure(size_mib: int, version: str) -> tuple[int, int, int, float]:
             topic = f"t{size_mib}"
             fill(cluster.bootstrap, topic, size_mib * MIB)
             time.sleep(1.5)  # the checkpoint is written, so that there is one to take away
-            told = restarted(cluster, topic)
-            segments = sum(map(len, told["segments"].values()))
+            restart = restarted(cluster, topic)
+            segments = sum(map(len, restart["segments"].values()))
             return (
                 size_mib,
                 segments,
-                int(told["load_ms"].get(f"{topic}-0", 0)),
-                float(told["started_s"]),
+                int(restart["load_ms"].get(f"{topic}-0", 0)),
+                float(restart["started_s"]),
             )
         finally:
             cluster.down()

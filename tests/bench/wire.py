@@ -57,9 +57,14 @@ while True:
 
 def config(bootstrap: str) -> dict[str, object]:
     return {
-        "libraries": ["confluent"], "bootstrap": bootstrap, "run": "bench", "concurrency": CLIENTS,
-        "partitions_per_topic": PARTITIONS, "acks": "all", "idempotence": True,
-    }  # fmt: skip
+        "libraries": ["confluent"],
+        "bootstrap": bootstrap,
+        "run": "bench",
+        "concurrency": CLIENTS,
+        "partitions_per_topic": PARTITIONS,
+        "acks": "all",
+        "idempotence": True,
+    }
 
 
 def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path, seconds: float, n: int) -> float:
@@ -81,9 +86,15 @@ def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path,
     try:
         with store.HistoryLog(folder / f"history-{n}", "bench", zero_ns) as log:
             interpreter = Interpreter(
-                crew, lambda fault: fault, log.append, concurrency=CLIENTS, seed=n // 2, zero_ns=zero_ns,
-                limits=Limits(), listener=measure,
-            )  # fmt: skip
+                crew,
+                lambda fault: fault,
+                log.append,
+                concurrency=CLIENTS,
+                seed=n // 2,
+                zero_ns=zero_ns,
+                limits=Limits(),
+                listener=measure,
+            )
             interpreter.run(Clients(load))
     finally:
         crew.stop()
@@ -124,17 +135,22 @@ def ceiling(seconds: float) -> None:
         remote_process.spawn(control, "", answer, {}, [listener.fileno()], str(folder / "answer.log"))
         port = listener.getsockname()[1]
         (node,), proxy = wire_faults.start(
-            control, [Node("n1", 1, "127.0.0.1", port, 0)],
-            lambda host, address, at: socket.create_server((address, at)), lambda: (port, 0, 0),
-            "clients", str(folder / "wire.log"),
-        )  # fmt: skip
+            control,
+            [Node("n1", 1, "127.0.0.1", port, 0)],
+            lambda host, address, at: socket.create_server((address, at)),
+            lambda: (port, 0, 0),
+            "clients",
+            str(folder / "wire.log"),
+        )
         place = ("127.0.0.1", node.proxy_port)
         process = psutil.Process(proxy.child.pid)
-        asked, share = _busy(process, seconds, lambda stop: _ask(place, stop))
-        print(f"requests and answers of 100 bytes: {asked / seconds:8,.0f}/s, {asked / share:8,.0f}/s a core")
+        requests, share = _busy(process, seconds, lambda stop: _ask(place, stop))
+        print(f"requests and answers of 100 bytes: {requests / seconds:8,.0f}/s, {requests / share:8,.0f}/s a core")
         sent, share = _busy(process, seconds, lambda stop: _send(place, stop))
-        print(f"requests of 1 MiB:                 {sent / seconds / 1e6:8,.0f} MB/s, "
-              f"{sent / share / 1e6:8,.0f} MB/s a core")  # fmt: skip
+        print(
+            f"requests of 1 MiB:                 {sent / seconds / 1e6:8,.0f} MB/s, "
+            f"{sent / share / 1e6:8,.0f} MB/s a core"
+        )
     finally:
         control.close()
 

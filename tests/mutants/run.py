@@ -33,9 +33,10 @@ from tests.mutants.mutations import Mutation, mutations
 
 ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
-NAMES = (
-    "versions deltas polls starts subscriptions ends native guarantees edges graph component cycle_search "
-    "cycle_types cycles native_cycles windows"
+MODULES = (
+    "cycles/component cycles/edges cycles/graph cycles/impossible cycles/search cycles/shortest cycles/types "
+    "cycles/windows kernels/deltas kernels/ends kernels/polls kernels/starts kernels/subscriptions "
+    "kernels/version_order verdict/guarantees verdict/native"
 )
 UNIT = (
     "test_guarantees.py",
@@ -54,7 +55,7 @@ ENOUGH = 0.85
 
 def sources() -> dict[str, Path]:
     """The modules that are mutated: kernels, native rules, cycle classifier."""
-    files = [ROOT / "checker" / f"{name}.py" for name in NAMES.split()]
+    files = [ROOT / "checker" / f"{name}.py" for name in MODULES.split()]
     files += sorted((ROOT / "checker" / "anomalies").glob("*.py"))
     named = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {name: file for name, file in named.items() if not name.endswith("__init__")}
@@ -125,16 +126,16 @@ class Worker:
         """What killed it; empty if nothing did; None while it lives."""
         if self.pipe.poll(0.05):
             try:
-                told: str = self.pipe.recv()
+                killer: str = self.pipe.recv()
             except EOFError:
-                told = "time"
+                killer = "time"
         elif time.monotonic() > self._until:
-            told = "time"
+            killer = "time"
         else:
             return None
         self.process.kill()
         self.process.join()
-        return told
+        return killer
 
 
 def chosen(sample: int, seed: int, only: str) -> list[tuple[Mutation, str]]:
@@ -164,10 +165,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     material = prepare()
     untouched = Mutation("checker.none", "", 0, 0, 0, "", "", 0)
     busy = [Worker(material, untouched, "")]
-    while (told := busy[0].answer()) is None:
+    while (killer := busy[0].answer()) is None:
         pass
-    if told:
-        print(f"the checker as it is does not pass: {told}")
+    if killer:
+        print(f"the checker as it is does not pass: {killer}")
         return 1
     busy, killed, survivors, listed = [], 0, [], SURVIVORS.read_text() if SURVIVORS.exists() else ""
     total = len(waiting)

@@ -46,8 +46,8 @@ def bare(f: str, value: Any) -> Any:
     return [["poll"] if mop[0] == "poll" else ["send", mop[1], _sent(mop[2])] for mop in value]
 
 
-def _sent(held: Any) -> Any:
-    return held[1] if isinstance(held, list) else held
+def _sent(value: Any) -> Any:
+    return value[1] if isinstance(value, list) else value
 
 
 def nearly_right(seed: int) -> list[Op]:

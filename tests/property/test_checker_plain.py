@@ -31,7 +31,7 @@ VALUES = st.integers(0, 6)
 OFFSETS = st.one_of(st.integers(0, 7), st.none())
 SEND = st.tuples(KEYS, st.tuples(OFFSETS, VALUES)).map(lambda kv: ["send", kv[0], list(kv[1])])
 PAIRS = st.lists(st.tuples(st.integers(0, 7), VALUES).map(list), max_size=3)
-POLL = st.dictionaries(KEYS, PAIRS, max_size=2).map(lambda held: ["poll", [[k, v] for k, v in held.items()]])
+POLL = st.dictionaries(KEYS, PAIRS, max_size=2).map(lambda polled: ["poll", [[k, v] for k, v in polled.items()]])
 MICRO = st.tuples(st.sampled_from(["send", "poll", "txn"]), st.lists(st.one_of(SEND, POLL), min_size=1, max_size=3))
 LISTS = st.tuples(st.sampled_from(["assign", "subscribe"]), st.lists(KEYS, max_size=3))
 OTHERS = st.sampled_from([("crash", None), ("debug-topic-partitions", None)])
@@ -54,10 +54,12 @@ Witnesses = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def _ops(steps: list[Any]) -> list[Op]:
     """A value polled or sent may be anything at all."""
-    return scheduled([
-        (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
-        for process, kind, (f, value), extra, hold in steps
-    ])  # fmt: skip
+    return scheduled(
+        [
+            (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
+            for process, kind, (f, value), extra, hold in steps
+        ]
+    )
 
 
 def _found(ops: Sequence[Op], ww_deps: bool = True, kinds: Sequence[str] = JEPSEN) -> Witnesses:

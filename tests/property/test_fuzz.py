@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import export
+from checker.tables import parquet_folder
 from harness.model import codec
 from harness.model.edn import fast_path, reader
 from harness.model.edn import ops as edn_ops
@@ -32,15 +32,61 @@ from harness.sim.queue.run import simulate
 SEEDS = 30  # per repetition and form
 OPS: Final = [codec.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
 TOKENS: Final = [
-    b"", b"{", b"}", b"[", b"]", b'"', b":", b"#", b"\\", b";", b" ", b"\n", b"\0", b"\xff", b"\xc3(",
-    b"-", b"0", b"1e999", b"null", b"nil", b"true", b":ok", b":info", b"#_", b"##NaN", b"[" * 200,
-    b"#a " * 100, b"\xed\xa0\x80", b"0" * 5000, b"9" * 25,
-]  # fmt: skip
+    b"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b'"',
+    b":",
+    b"#",
+    b"\\",
+    b";",
+    b" ",
+    b"\n",
+    b"\0",
+    b"\xff",
+    b"\xc3(",
+    b"-",
+    b"0",
+    b"1e999",
+    b"null",
+    b"nil",
+    b"true",
+    b":ok",
+    b":info",
+    b"#_",
+    b"##NaN",
+    b"[" * 200,
+    b"#a " * 100,
+    b"\xed\xa0\x80",
+    b"0" * 5000,
+    b"9" * 25,
+]
 VALUES: Final[list[Any]] = [
-    None, True, -1, 1 << 62, (1 << 64) - 1, 1.5, "", "nemesis", "ok", "info", "x" * 300, [], {}, [[]], [None],
-    {"edn": "#{"}, {"edn": ":a"}, [["poll"]], [["send", 1]], [["poll", [[1, [[0, 1], [0]]]]]],
-    [["poll", {"1": []}]], {"event": 1, "keys": 5},
-]  # fmt: skip
+    None,
+    True,
+    -1,
+    1 << 62,
+    (1 << 64) - 1,
+    1.5,
+    "",
+    "nemesis",
+    "ok",
+    "info",
+    "x" * 300,
+    [],
+    {},
+    [[]],
+    [None],
+    {"edn": "#{"},
+    {"edn": ":a"},
+    [["poll"]],
+    [["send", 1]],
+    [["poll", [[1, [[0, 1], [0]]]]]],
+    [["poll", {"1": []}]],
+    {"event": 1, "keys": 5},
+]
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:
@@ -159,7 +205,7 @@ def test_any_bytes(tmp_path: Path, name: str, content: bytes) -> None:
 def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: int) -> None:
     """With checksums no damage passes; without, Parquet's own and the description must do."""
     (tmp_path / "h.jsonl").write_bytes(_json_text(OPS))
-    export.write(tmp_path / "h.jsonl", tmp_path / "whole")
+    parquet_folder.write(tmp_path / "h.jsonl", tmp_path / "whole")
     if not checksums:
         (tmp_path / "whole" / "_checksums.json").unlink()
     assert verdict(tmp_path / "whole") == "valid"

@@ -17,15 +17,15 @@ from harness.sim.pipeline.run import files, simulate
 from harness.sim.pipeline.world import World
 
 
-def event(told: dict[str, Any]) -> Event:
-    first = told.get("first", told.get("offset"))
-    numbers = first, told.get("last"), told.get("count"), told.get("gaps", 0)
+def event(line: dict[str, Any]) -> Event:
+    first = line.get("first", line.get("offset"))
+    numbers = first, line.get("last"), line.get("count"), line.get("gaps", 0)
     return Event(
-        told["time_ns"],
-        str(told["instance"]),
-        told["incarnation"],
-        told["generation"],
-        told["event"],
+        line["time_ns"],
+        str(line["instance"]),
+        line["incarnation"],
+        line["generation"],
+        line["event"],
         *numbers,
     )
 
@@ -35,13 +35,13 @@ def by_partition(world: World) -> dict[Partition, list[Event]]:
     found: dict[Partition, list[Event]] = defaultdict(list)
     for lines in world.events.values():
         whole, mine = [], set()
-        for told in lines:
-            own = [tuple(at) for at in told.get("partitions", [])]
-            own += [(told["topic"], told["partition"])] if "topic" in told else []
+        for line in lines:
+            own = [tuple(at) for at in line.get("partitions", [])]
+            own += [(line["topic"], line["partition"])] if "topic" in line else []
             for at in own:
-                found[at].append(event(told))
+                found[at].append(event(line))
             mine.update(own)
-            whole += [] if own or "partitions" in told else [event(told)]
+            whole += [] if own or "partitions" in line else [event(line)]
         for at in mine:
             found[at] += whole
     return {at: sorted(events, key=lambda one: one.time_ns) for at, events in found.items()}
@@ -49,7 +49,7 @@ def by_partition(world: World) -> dict[Partition, list[Event]]:
 
 def anomalies(options: Options, seed: int, eager: bool = True, turns: int = 200) -> list[tuple[str, str]]:
     world = simulate(options, seed, turns, eager)
-    kinds = frozenset(told["event"] for lines in world.events.values() for told in lines)
+    kinds = frozenset(line["event"] for lines in world.events.values() for line in lines)
     ahead = options.mode in ("at-most-once", "auto-commit")
     return [
         (one.anomaly, one.said)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checker.qos import batch, source
+from checker.qos import source, spark_batch
 from checker.qos.settings import EXPECT, Settings
-from checker.qos.windows import Book, Window, heard, settled
+from checker.qos.window_state import Book, Window, heard, settled
 from harness.model.errors import BadInput
 from harness.model.transforms import expected_count
 
@@ -39,7 +39,7 @@ class Steps:
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark, self._folder = spark, folder
-        self.book, self._ids = Book(), batch.nothing(spark)
+        self.book, self._ids = Book(), spark_batch.nothing(spark)
 
     def batch(self, at_s: float, rows: Sequence[Row], gap: bool = False) -> list[Window]:
         """gap: nothing was read between the batch before and this one; else there were empty ones."""
@@ -50,17 +50,17 @@ class Steps:
         watch, now_ms = Observation(), NOW + round(at_s * 1000)
         if not gap:
             self.book = replace(self.book, read_ms=now_ms)
-        new = batch.of_batch(frame, self.book, SETTINGS, now_ms, watch)
+        new = spark_batch.of_batch(frame, self.book, SETTINGS, now_ms, watch)
         path = str(self._folder / str(self.book.batch + 1))
-        batch.merged(batch.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
-        self._ids = self._spark.read.schema(batch.IDS).parquet(path)
-        self.book = heard(self.book, batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
-        self.judged = batch.judged(self._ids, self.book, SETTINGS)
-        self.book, told = settled(self.book, batch.windows(self.judged), SETTINGS)
+        spark_batch.merged(spark_batch.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
+        self._ids = self._spark.read.schema(spark_batch.IDS).parquet(path)
+        self.book = heard(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
+        self.judged = spark_batch.judged(self._ids, self.book, SETTINGS)
+        self.book, told = settled(self.book, spark_batch.windows(self.judged), SETTINGS)
         return told
 
     def kept(self) -> int:
-        return int(batch.remembered(self._ids, self.book.edge_ms).count())
+        return int(spark_batch.remembered(self._ids, self.book.edge_ms).count())
 
 
 def counts(windows: list[Window]) -> list[tuple[int, ...]]:
@@ -76,7 +76,7 @@ def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     # The output of "8" comes when its window is over, an input of that window, too, and an output of nobody.
     told = steps.batch(95, [sent("20", 95), made("20", 95)])
     assert counts(told) == [(11, 10, 2, 1, 0, 0)]
-    found = batch.examples(steps.judged, [NOW], 9)
+    found = spark_batch.examples(steps.judged, [NOW], 9)
     assert [(one["id"], one["what"], one["offset"]) for one in found] == [
         ("3", "duplicate", 3), ("8", "missing", 8), ("9", "missing", 9)
     ]  # fmt: skip

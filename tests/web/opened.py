@@ -20,28 +20,28 @@ class Opened:
 @contextmanager
 def watched(browser: Any, allowed: str, **context: Any) -> Iterator[Opened]:
     """An empty page that may ask for what begins with `allowed`; what else it does is trouble, afterwards."""
-    held = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **context})
+    browser_context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **context})
     try:
-        held.set_default_timeout(60_000)
-        page = held.new_page()
+        browser_context.set_default_timeout(60_000)
+        page = browser_context.new_page()
         one = Opened(page)
 
         def dialog(shown: Any) -> None:
             one.trouble.append(f"dialog: {shown.message}")
             shown.dismiss()
 
-        def request(asked: Any) -> None:
-            if not asked.url.partition("#")[0].startswith(allowed):
-                one.trouble.append(f"request: {asked.url[:200]}")
+        def request(requested: Any) -> None:
+            if not requested.url.partition("#")[0].startswith(allowed):
+                one.trouble.append(f"request: {requested.url[:200]}")
 
-        page.on("console", lambda said: one.trouble.append(f"console: {said.text}"))
+        page.on("console", lambda message: one.trouble.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: one.trouble.append(f"error: {error}"))
         page.on("dialog", dialog)
         page.on("request", request)
         yield one
         assert one.trouble == []
     finally:
-        held.close()
+        browser_context.close()
 
 
 @contextmanager

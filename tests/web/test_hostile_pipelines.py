@@ -24,9 +24,11 @@ NAMES: Final = ("missing-output", "offset-gap", "work-skipped")
 EACH: Final = 10  # so many of each name are on the page
 # Of runs and nodes: markup, what ends a quote or a script, a template, and a text that turns around.
 FOLDERS: Final = (
-    "<script>window.hit=1<!--", '"><svg onload="window.hit=1">', "';window.hit=1;'",
+    "<script>window.hit=1<!--",
+    '"><svg onload="window.hit=1">',
+    "';window.hit=1;'",
     "{{constructor.constructor('window.hit=1')()}} \u202ereversed",
-)  # fmt: skip
+)
 FOREIGN: Final = "img, iframe, object, embed, link, base, form:not(#range), math, [onerror], [onload]"
 
 
@@ -44,15 +46,15 @@ def hostile_run(runs: Path, turn: int) -> Path:
     folder = piped(runs / str(turn))
     anomalies = []
     for number, name in enumerate(NAMES):
-        held = []
+        witnesses = []
         for n in range(EACH):
             at = (number * EACH + n) * len(FIELDS)
             texts = {
                 field: STRINGS[(at + (place + turn) % len(FIELDS)) % len(STRINGS)] for place, field in enumerate(FIELDS)
             }
-            held.append(witness(name, texts))
+            witnesses.append(witness(name, texts))
         anomalies.append(
-            {"name": name, "summary": name, "count": EACH, "bad": True, "promised": None, "witnesses": held}
+            {"name": name, "summary": name, "count": EACH, "bad": True, "promised": None, "witnesses": witnesses}
         )
     data = {"schema": 1, "valid": False, "reasons": [], "anomalies": anomalies, "statistics": {}}
     (folder / "results.json").write_bytes(orjson.dumps(data))
@@ -75,9 +77,9 @@ def test_hostile_names_of_pipelines_stay_text(browser: Any, tmp_path: Path, turn
             details.evaluate("(one) => { one.open = true; }")
         page.wait_for_function("[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)")
         assert page.locator("details.witness").count() == len(NAMES) * EACH
-        said = page.locator("body").inner_text()
-        assert plain(FOLDERS[turn - 1]) in said  # the node, beside what it logged
-        assert sum(text in said for text in STRINGS if text.startswith("<") and len(text) < 100) >= 20
+        text = page.locator("body").inner_text()
+        assert plain(FOLDERS[turn - 1]) in text  # the node, beside what it logged
+        assert sum(text in text for text in STRINGS if text.startswith("<") and len(text) < 100) >= 20
         assert page.locator("script").count() == 2  # the data, and the page's own
         assert page.locator(FOREIGN).count() == 0
         hrefs = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")

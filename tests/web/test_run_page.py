@@ -111,7 +111,7 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
         first.locator("summary").click()
         lanes = first.locator("[data-draw=lanes] svg")
         lanes.wait_for()
-        writer = result.anomalies[[held.name for held in result.anomalies].index("lost-write")].witnesses[0]
+        writer = result.anomalies[[anomaly.name for anomaly in result.anomalies].index("lost-write")].witnesses[0]
         assert lanes.locator(".own").count() >= 1
         assert f"op {writer['writer']}" in lanes.text_content()
         strip = first.locator("[data-draw=strips] svg").first
@@ -271,15 +271,21 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
     lines = [f"[1970-01-01 00:00:00,{100 + n:03}] ERROR Truncating to {one!r}\n" for n, one in enumerate(STRINGS)]
     (node / "server.log").write_text("".join(lines), encoding="utf-8", errors="replace")
     result = judged(folder)
-    assert any(held.name == "lost-write" for held in result.anomalies)
+    assert any(anomaly.name == "lost-write" for anomaly in result.anomalies)
     data = orjson.loads((folder / "results.json").read_bytes())
     data["reasons"] = list(STRINGS)
     data["checker_version"] = STRINGS[3]
     data["anomalies"] += [
-        {"name": text, "summary": text, "count": 3, "bad": True, "promised": None,
-         "witnesses": [{"key": text, "value": text, "op": 1, text: text}]}
+        {
+            "name": text,
+            "summary": text,
+            "count": 3,
+            "bad": True,
+            "promised": None,
+            "witnesses": [{"key": text, "value": text, "op": 1, text: text}],
+        }
         for text in STRINGS[:40]
-    ]  # fmt: skip
+    ]
     (folder / "results.json").write_bytes(orjson.dumps(data))
     path = draw.draw(folder)
     with opened(browser, path) as one:

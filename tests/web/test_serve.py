@@ -15,7 +15,7 @@ from harness.model.op import OK, Op
 from harness.model.options import CheckOptions, Settings
 from harness.report.page import draw
 from harness.sim.queue.run import simulate
-from harness.web import export
+from harness.web import static_site
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
@@ -178,9 +178,10 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
     for name in files:
         (folder / name).write_text(
             f"<svg xmlns='http://www.w3.org/2000/svg' onload='window.hit=1;alert(1)'>{HIT}</svg>"
-            if name.endswith("svg") else f"<!doctype html><title>x</title>{HIT}"
-        )  # fmt: skip
-    export.export(runs, tmp_path / "site", print)
+            if name.endswith("svg")
+            else f"<!doctype html><title>x</title>{HIT}"
+        )
+    static_site.export(runs, tmp_path / "site", print)
     with serving(runs) as served:
         here = f"http://127.0.0.1:{served.port}/"
         site = (tmp_path / "site").as_uri()
@@ -207,7 +208,7 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
                     one.page.goto(at)
                     one.page.wait_for_load_state()
                     assert one.page.evaluate("window.hit === undefined"), name
-                    one.trouble[:] = [said for said in one.trouble if not said.startswith("console: ")]
+                    one.trouble[:] = [line for line in one.trouble if not line.startswith("console: ")]
         assert served.log == []
 
 
@@ -216,7 +217,7 @@ def test_an_export_opens_from_disk(browser: Any, tmp_path: Path) -> None:
     many.many(runs, 30)
     lossy(runs, BEFORE, "all", False)
     lossy(runs, LOST, "1", True)
-    export.export(runs, tmp_path / "site", print)
+    static_site.export(runs, tmp_path / "site", print)
     with watched(browser, (tmp_path / "site").as_uri()) as one:
         page = one.page
         page.goto((tmp_path / "site" / "index.html").as_uri())

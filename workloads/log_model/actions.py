@@ -120,8 +120,8 @@ def draw_action(draw: Draw, weights: Mapping[str, int], settings: LogSettings, n
 
 
 def placed(f: str, partition: int, args: Mapping[str, Any]) -> Action:
-    there = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
-    return Action(f, {**there, **args})
+    common = {"partition": partition} if partition and "partition" in ARGUMENTS[f] else {}
+    return Action(f, {**common, **args})
 
 
 def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: int) -> Action | None:
@@ -133,10 +133,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
     turn, at = draw.choice(possible), n % TURN_STEPS
     if at >= len(turn):
         return None
-    f, told = turn[at]
-    args = {name: value for name, value in told.items() if name != "age"}
+    f, drawn = turn[at]
+    args = {name: value for name, value in drawn.items() if name != "age"}
     if f == "append":
-        args["records"] = drawn_records(Draw.of(seed, "log-model", n), n, told["age"])
+        args["records"] = drawn_records(Draw.of(seed, "log-model", n), n, drawn["age"])
     return placed(f, draw.below(settings.partitions), args)
 
 

@@ -18,7 +18,7 @@ from harness.sim.log_model.actions import Action, Outcome, resolve
 from harness.sim.log_model.model import NO_TXN, SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model import properties as properties
+from workloads.log_model import properties
 from workloads.log_model.broker_actions import BROKERS, Target
 from workloads.log_model.ledger import ABORTED, OPEN, Ledgers
 from workloads.log_model.session import Divergence
@@ -28,11 +28,11 @@ _BEYOND: Final = 1 << 40
 _SIZED: Final = frozenset({"append", "retry", "gap"})
 _NO_VALUE: Final = frozenset({"init", "commit", "abort", "set", "clean", "elect", "restart", "hold", "advance"})
 # What can be done while the high watermark is held: anything else may wait for followers, and lets it go.
-_HELD_TOO: Final = frozenset({"append", "read", "read-all", "list", "hold"})
+_WHILE_HELD: Final = frozenset({"append", "read", "read-all", "list", "hold"})
 _READS: Final = frozenset({"read", "read-all"})
 _FORGOTTEN: Final = frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER"})
 # Of the properties, those that views from requests suffice for.
-_HELD: Final = (
+_FROM_REQUESTS: Final = (
     "offsets in order",
     "log start never goes back",
     "the high watermark never goes back",
@@ -119,7 +119,7 @@ class Beside:
         if action.f == "delete-records":  # what is refused is refused at once
             return bool(action.arg("at") > self.model.views()[action.arg("partition")].high_watermark)
         numbered = action.f == "append" and action.arg("producer") >= 0
-        return action.f in _HELD_TOO and not numbered and action.arg("partition") in self._held
+        return action.f in _WHILE_HELD and not numbered and action.arg("partition") in self._held
 
     def leaves_out(self, action: Action) -> bool:
         """Whether `step` does nothing: it would show what is passed over, or more than the model can know, or
@@ -171,18 +171,18 @@ class Beside:
         if any(self._segments(*pair, followers=True) and not self._segments(*pair) for pair in pairs):
             self._uneven = True
         views = [
-            want._replace(start=one[0], high_watermark=one[1], last_stable=one[2], end=one[3])
-            for want, one in zip(wanted, seen, strict=True)
+            want._replace(start=offsets[0], high_watermark=offsets[1], last_stable=offsets[2], end=offsets[3])
+            for want, offsets in zip(wanted, seen, strict=True)
         ]
         if exact.f == "advance":
             expected = Outcome(value=wanted[exact.arg("partition")].high_watermark)
         outcome = expected if exact.f in _NO_VALUE and not self.got.error else self.got
         findings = self._findings(exact, outcome, expected, wanted, seen, views)
-        told = next((one for one in findings if one[0] not in self._passed_over), None)
+        divergence = next((finding for finding in findings if finding[0] not in self._passed_over), None)
         self._ledgers.take(exact, outcome, views)
         self._before, self._previous = views, exact.f
         self._reloaded = self._reloaded or exact.f in ("restart", "elect")
-        return Divergence(self._steps - 1, *told) if told else None
+        return Divergence(self._steps - 1, *divergence) if divergence else None
 
     def _expected(self, action: Action, size: int) -> Outcome:
         """What the model says of the action; and it does what brokers do by themselves."""
@@ -215,34 +215,34 @@ class Beside:
                 return seen
             time.sleep(_LOOK_S)
 
-    def _unsettled(self, want: View, one: Seen) -> bool:
-        if "segments" not in self._passed_over and self._segments(want, one, followers=True):
+    def _unsettled(self, want: View, seen: Seen) -> bool:
+        if "segments" not in self._passed_over and self._segments(want, seen, followers=True):
             return True
-        return any(True for _ in self._differences(want, one))
+        return any(True for _ in self._differences(want, seen))
 
-    def _differences(self, want: View, one: Seen) -> Iterator[tuple[str, str]]:
+    def _differences(self, want: View, seen: Seen) -> Iterator[tuple[str, str]]:
         """(over what, what was seen) of all that is not passed over."""
         found = [
-            (name.replace("_", " "), f"{getattr(one, name)}, the model: {getattr(want, name)}")
+            (name.replace("_", " "), f"{getattr(seen, name)}, the model: {getattr(want, name)}")
             for name in ("start", "high_watermark", "end", "last_stable")
-            if getattr(one, name) != getattr(want, name)
+            if getattr(seen, name) != getattr(want, name)
         ]
-        if told := self._segments(want, one):
-            found.append(("segments", told))
-        if one.remote is not None:
-            found += _tiers(want, one.remote)
+        if segments := self._segments(want, seen):
+            found.append(("segments", segments))
+        if seen.remote is not None:
+            found += _tiers(want, seen.remote)
         yield from (difference for difference in found if difference[0] not in self._passed_over)
 
-    def _segments(self, want: View, one: Seen, followers: bool = False) -> str:
+    def _segments(self, want: View, seen: Seen, followers: bool = False) -> str:
         """How the leader's segments, or with `followers` any replica's, begin elsewhere than the model's."""
-        if one.bases is None or self._compacts:
+        if seen.bases is None or self._compacts:
             return ""
         bases = [span.base for span in want.local]
         # A broker that loads an emptied log begins it anew at its log start; others keep the old segment.
         allowed = (bases, [max(base, want.local_start) for base in bases])
-        for held in one.bases if followers and not self._uneven else one.bases[:1]:
-            if list(held) not in allowed:
-                return f"begin at {list(held)} on a replica, the model: {bases}"
+        for replica_bases in seen.bases if followers and not self._uneven else seen.bases[:1]:
+            if list(replica_bases) not in allowed:
+                return f"begin at {list(replica_bases)} on a replica, the model: {bases}"
         return ""
 
     # --- judging ---
@@ -260,16 +260,16 @@ class Beside:
         wrongly = list(self._uncommitted(action, outcome))
         yield from wrongly
         if not wrongly and not self._agrees(action, expected, outcome):
-            told = f"{_said(outcome)}, the model: {_said(expected)}"
-            yield f"outcome of {action.f}", f"{action.text()}: {told}"
+            text = f"{_outcome_text(outcome)}, the model: {_outcome_text(expected)}"
+            yield f"outcome of {action.f}", f"{action.text()}: {text}"
         for at, (before, after, ledger) in enumerate(zip(self._before, views, self._ledgers.partitions, strict=True)):
             step = properties.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
-            for name in _HELD:
+            for name in _FROM_REQUESTS:
                 if not (wrongly and action.f in _READS) and (why := properties.PROPERTIES[name](step)):
                     yield name, f"partition {at}: {why}"
-        for at, (want, one) in enumerate(zip(wanted, seen, strict=True)):
-            for what, told in self._differences(want, one):
-                yield what, f"partition {at} after {action.text()}: {told}"
+        for at, (want, seen_partition) in enumerate(zip(wanted, seen, strict=True)):
+            for what, text in self._differences(want, seen_partition):
+                yield what, f"partition {at} after {action.text()}: {text}"
         if action.f == "clean":
             yield from self._uncleaned()
 
@@ -318,10 +318,10 @@ class Beside:
         deadline = time.monotonic() + self._target.deadline_s
         for partition in range(len(self._before)):
             read = Action("read-all", {"partition": partition})
-            kept, all_ = ({one[0] for one in log.apply(read).value[0]} for log in (cleaned, self.model))
+            kept, all_ = ({record[0] for record in log.apply(read).value[0]} for log in (cleaned, self.model))
             while True:
                 got, _ = self._brokers.apply(read, self.model.now)
-                left = {one[0] for one in got.value[0]} & (all_ - kept) if not got.error else all_
+                left = {record[0] for record in got.value[0]} & (all_ - kept) if not got.error else all_
                 if not left:
                     break
                 if time.monotonic() > deadline:
@@ -343,22 +343,22 @@ def tier(log: SimulatedLog) -> None:
         log.apply(Action("check-tier"))
 
 
-def _tiers(want: View, one: Remote) -> Iterator[tuple[str, str]]:
-    if one.local_start != want.local_start:
-        yield "local log start", f"{one.local_start}, the model: {want.local_start}"
+def _tiers(want: View, tiers: Remote) -> Iterator[tuple[str, str]]:
+    if tiers.local_start != want.local_start:
+        yield "local log start", f"{tiers.local_start}, the model: {want.local_start}"
     wanted = [(span.base, span.end, span.size, span.max_timestamp) for span in want.remote]
-    told = [
+    copied = [
         (*copy[:3], wish[3] if copy[3] is None else copy[3])
-        for copy, wish in itertools.zip_longest(one.copies, wanted, fillvalue=(-1, -1, -1, -1))
+        for copy, wish in itertools.zip_longest(tiers.copies, wanted, fillvalue=(-1, -1, -1, -1))
         if copy[0] >= 0
     ]
-    if told != wanted:
-        yield "copied segments", f"{told}, the model: {wanted}"
-    if one.last is not None and wanted and one.last != wanted[-1][1] - 1:
-        yield "the last copied offset", f"{one.last}, the model: {wanted[-1][1] - 1}"
+    if copied != wanted:
+        yield "copied segments", f"{copied}, the model: {wanted}"
+    if tiers.last is not None and wanted and tiers.last != wanted[-1][1] - 1:
+        yield "the last copied offset", f"{tiers.last}, the model: {wanted[-1][1] - 1}"
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     return outcome.error or str(outcome.value)
 
 

@@ -1,4 +1,4 @@
-"""What is done to a topic of real brokers, and how often: the actions of `log_model`, on the scale of hours.
+"""What is done to a topic of real brokers, and how often: as `actions`, on the scale of hours.
 
     topics(seed, steps, target, weights)     topics one after another, `steps` actions in all
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 from harness.model.draw import Draw
 from harness.sim.log_model.actions import CHOICES, Action
 from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
-from workloads.log_model import actions as log_model
+from workloads.log_model import actions
 from workloads.log_model.actions import Topic, chosen, drawn_records, placed, position
 from workloads.log_model.scripted_sequences import BROKER_TURNS, HOUR_MS, TIERED_TURNS
 
@@ -102,8 +102,8 @@ def wants_controller(plan: Mapping[str, Any]) -> bool:
 
     A follower that is cut off from the leader is then not cut off from the controller.
     """
-    told = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
-    return told is not None and str(plan.get("cluster", "local")) == "local"
+    holds = re.search(r"(^|,)\s*hold=[1-9]", str(plan.get("weights", "")))
+    return holds is not None and str(plan.get("cluster", "local")) == "local"
 
 
 def wants_disks(weights: str) -> bool:
@@ -113,7 +113,7 @@ def wants_disks(weights: str) -> bool:
 
 def parse_weights(text: str) -> dict[str, int]:
     """The weights that "append=10,read=5" makes of the usual ones of brokers. Raises BadInput."""
-    return log_model.parse_weights(text, WEIGHTS)
+    return actions.parse_weights(text, WEIGHTS)
 
 
 def topics(seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str, int] = WEIGHTS) -> Iterator[Topic]:
@@ -125,7 +125,7 @@ def topics(seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str
         if not target.retains:
             settings = replace(settings, retention_ms=UNLIMITED, retention_bytes=UNLIMITED)
         possible = _possible(settings, target, weights)
-        actions = []
+        chosen_actions = []
         for n in range(begin, min(steps, begin + TOPIC_STEPS)):
             action = _in_turn(seed, possible, settings, n) or _action(
                 Draw.of(seed, "broker-log", n), possible, settings, n
@@ -136,8 +136,8 @@ def topics(seed: int, steps: int, target: Target = BROKERS, weights: Mapping[str
                 restarts -= 1
             if action.f == "restart" and restarts < 0:
                 action = Action("read-all")
-            actions.append(action)
-        yield Topic(settings, tuple(actions))
+            chosen_actions.append(action)
+        yield Topic(settings, tuple(chosen_actions))
 
 
 def _possible(settings: LogSettings, target: Target, weights: Mapping[str, int]) -> dict[str, int]:
@@ -195,10 +195,10 @@ def _in_turn(seed: int, weights: Mapping[str, int], settings: LogSettings, n: in
     turn, at = draw.choice(possible), n % TURN_STEPS
     if at >= len(turn):
         return None
-    f, told = turn[at]
-    args = {name: value for name, value in told.items() if name != "age"}
+    f, drawn = turn[at]
+    args = {name: value for name, value in drawn.items() if name != "age"}
     if f == "append":
-        records = drawn_records(Draw.of(seed, "broker-log", n), n, told["age"] * HOUR_MS)
+        records = drawn_records(Draw.of(seed, "broker-log", n), n, drawn["age"] * HOUR_MS)
         args["records"] = _keyed(records) if settings.compacts else records
     return placed(f, draw.below(settings.partitions), args)
 

@@ -74,23 +74,23 @@ class Ledgers:
         elif action.f in ("commit", "abort", "init"):
             self._end(action, views)
         elif action.f == "advance":
-            one = self.partitions[action.arg("partition")]
-            one.replicated = max(one.replicated, outcome.value)
+            partition = self.partitions[action.arg("partition")]
+            partition.replicated = max(partition.replicated, outcome.value)
         elif action.f == "tick":
             self.now = outcome.value
         elif action.f == "set":
             self.settings = _changed(self.settings, action)
         elif action.f == "delete-records":
-            one = self.partitions[action.arg("partition")]
-            one.deleted = max(one.deleted, outcome.value)
+            partition = self.partitions[action.arg("partition")]
+            partition.deleted = max(partition.deleted, outcome.value)
         elif action.f == "clean":
-            for one in self.partitions:
-                one.cleaned = one.cleaned or self.settings.compacts
+            for partition in self.partitions:
+                partition.cleaned = partition.cleaned or self.settings.compacts
         else:
             self._durability(action, outcome, views)
 
     def _append(self, action: Action, offsets: Sequence[int]) -> None:
-        one, txn = self.partitions[action.arg("partition")], -1
+        partition, txn = self.partitions[action.arg("partition")], -1
         if action.arg("txn") and action.arg("producer") >= 0:
             producer = action.arg("producer")
             if producer not in self._open:
@@ -99,32 +99,32 @@ class Ledgers:
             txn = self._open[producer]
         for at, (key, value, age) in enumerate(action.arg("records"), offsets[0]):
             timestamp = NO_TIMESTAMP if action.arg("magic") == 0 else self.now - age
-            one.records[at] = Known([at, timestamp, key, value], txn)
-        one.end = offsets[1]
+            partition.records[at] = Known([at, timestamp, key, value], txn)
+        partition.end = offsets[1]
 
     def _end(self, action: Action, views: Sequence[View]) -> None:
         txn = self._open.pop(action.arg("producer"), None)
         if txn is not None:
             self.states[txn] = COMMITTED if action.f == "commit" else ABORTED
-            for one, view in zip(self.partitions, views, strict=True):
-                one.end = view.end  # markers
+            for partition, view in zip(self.partitions, views, strict=True):
+                partition.end = view.end  # markers
 
     def _durability(self, action: Action, outcome: Outcome, views: Sequence[View]) -> None:
         if action.f == "flush":
-            one = self.partitions[action.arg("partition")]
-            one.flushed = one.end
+            partition = self.partitions[action.arg("partition")]
+            partition.flushed = partition.end
         elif action.f == "checkpoint":
-            for one, view in zip(self.partitions, views, strict=True):
-                one.saved_start, one.saved_high = view.start, view.high_watermark
+            for partition, view in zip(self.partitions, views, strict=True):
+                partition.saved_start, partition.saved_high = view.start, view.high_watermark
         elif action.f == "elect":
             at = action.arg("partition")
             self.partitions[at].cut(outcome.value, views[at].end)
         elif action.f == "restart":
-            for one, view, offset in zip(self.partitions, views, outcome.value, strict=True):
-                one.cut(offset, view.end)
+            for partition, view, offset in zip(self.partitions, views, outcome.value, strict=True):
+                partition.cut(offset, view.end)
                 if action.arg("how") == "clean":
-                    one.flushed = one.end
-                    one.saved_start, one.saved_high = view.start, view.high_watermark
+                    partition.flushed = partition.end
+                    partition.saved_start, partition.saved_high = view.start, view.high_watermark
 
 
 def _changed(settings: LogSettings, action: Action) -> LogSettings:

@@ -72,9 +72,9 @@ def high_watermark_goes_back(step: Step) -> str:
 def segments_in_line(step: Step) -> str:
     """Local segments follow one another, and the last ends at log end."""
     spans = step.after.local
-    for one, other in pairwise(spans):
-        if one.end != other.base or one.base > one.end:
-            return f"[{one.base}, {one.end}) is followed by [{other.base}, {other.end})"
+    for span, following in pairwise(spans):
+        if span.end != following.base or span.base > span.end:
+            return f"[{span.base}, {span.end}) is followed by [{following.base}, {following.end})"
     return "" if spans[-1].base <= spans[-1].end == step.after.end else f"the last is {spans[-1]}"
 
 
@@ -137,7 +137,7 @@ def nothing_kept_late(step: Step) -> str:
     ms, size = local_limits(step.settings)
     if span.max_timestamp >= 0 and 0 <= ms < step.ledgers.now - span.max_timestamp:
         return f"{span} is older than {ms} ms"
-    left = sum(one.size for one in step.after.local[1:])
+    left = sum(span.size for span in step.after.local[1:])
     return f"{span} is there, and {left} bytes without it, of {size}" if 0 <= size <= left else ""
 
 
@@ -173,23 +173,23 @@ def reads(step: Step) -> str:
     if step.action.f not in ("read", "read-all") or not step.mine:
         return ""
     view = step.before
-    asked = step.action.arg("at") if step.action.f == "read" else view.start
-    outside = not view.start <= asked <= view.end
+    begin = step.action.arg("at") if step.action.f == "read" else view.start
+    outside = not view.start <= begin <= view.end
     if outside or step.outcome.error:
         refused = step.outcome.error == "OFFSET_OUT_OF_RANGE"
-        return "" if outside and refused else f"at {asked} of {view.start}..{view.end}: {step.outcome}"
-    return _served(step, asked) or _missing(step, asked)
+        return "" if outside and refused else f"at {begin} of {view.start}..{view.end}: {step.outcome}"
+    return _served(step, begin) or _missing(step, begin)
 
 
-def _served(step: Step, asked: int) -> str:
+def _served(step: Step, begin: int) -> str:
     committed = step.action.arg("isolation") == "read_committed"
-    last = asked - 1
+    last = begin - 1
     for record in step.outcome.value[0]:
         known = step.ledger.records.get(record[0])
         if known is None or known.record != record:
             return f"{record} was never acknowledged: {known}"
         if record[0] <= last:
-            return f"{record} after offset {last}, asked from {asked} on"
+            return f"{record} after offset {last}, asked from {begin} on"
         if record[0] >= step.before.high_watermark:
             return f"{record} is above the high watermark {step.before.high_watermark}"
         if committed and step.ledgers.state(known) != COMMITTED:
@@ -198,11 +198,11 @@ def _served(step: Step, asked: int) -> str:
     return ""
 
 
-def _missing(step: Step, asked: int) -> str:
+def _missing(step: Step, begin: int) -> str:
     records, position = step.outcome.value
     committed = step.action.arg("isolation") == "read_committed"
     given = {record[0] for record in records}
-    for offset in range(asked, position):
+    for offset in range(begin, position):
         known = step.ledger.records.get(offset)
         if known is None or offset in given:
             continue
@@ -211,7 +211,7 @@ def _missing(step: Step, asked: int) -> str:
             return f"the position went past {known.record}, of a transaction that is open"
         if (committed and state == ABORTED) or (step.ledger.cleaned and _superseded(step, known)):
             continue
-        return f"{known.record} was acknowledged and is left out of {asked}..{position}"
+        return f"{known.record} was acknowledged and is left out of {begin}..{position}"
     upper = step.before.last_stable if committed else step.before.high_watermark
     if step.action.f == "read-all" and not step.ledger.cleaned:
         seen = [at for at in range(position, upper) if at in step.ledger.records]

@@ -55,9 +55,9 @@ def detections(bugs: Sequence[str], seeds: Sequence[int], steps: int) -> Iterato
     """How soon each bug is found."""
     for bug in bugs:
         opened = simulated(frozenset({bug}))
-        found = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
-        lengths = tuple(len(one.shrunk.actions) for one in found)
-        yield Detection(bug, len(seeds), tuple(one.step for one in found), lengths)
+        shrunk_runs = [one for seed in seeds if (one := search(seed, steps, opened)) is not None]
+        lengths = tuple(len(one.shrunk.actions) for one in shrunk_runs)
+        yield Detection(bug, len(seeds), tuple(one.step for one in shrunk_runs), lengths)
 
 
 def text(found: Found, bugs: Sequence[str]) -> str:

@@ -60,16 +60,16 @@ def _compared(
     action: Action, expected: Outcome, got: Outcome, wanted: Sequence[View], views: Sequence[View]
 ) -> tuple[str, str]:
     if expected != got:
-        return f"outcome of {action.f}", f"{action.text()}: {_said(got)}, the model: {_said(expected)}"
+        return f"outcome of {action.f}", f"{action.text()}: {_outcome_text(got)}, the model: {_outcome_text(expected)}"
     for at, (want, view) in enumerate(zip(wanted, views, strict=True)):
         for name in View._fields:
             if getattr(want, name) != getattr(view, name):
-                told = f"{getattr(view, name)}, the model: {getattr(want, name)}"
-                return name.replace("_", " "), f"partition {at} after {action.text()}: {told}"
+                text = f"{getattr(view, name)}, the model: {getattr(want, name)}"
+                return name.replace("_", " "), f"partition {at} after {action.text()}: {text}"
     return "", ""
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     return outcome.error or str(outcome.value)
 
 

@@ -91,10 +91,10 @@ def shrink(replay: Replay, settings: LogSettings, actions: Sequence[Action]) -> 
 
 def _plainer_settings(settings: LogSettings) -> Iterator[LogSettings]:
     plain = LogSettings()
-    for one in fields(LogSettings):
-        value = getattr(plain, one.name)
-        if getattr(settings, one.name) != value:
-            yield replace(settings, **{one.name: value})
+    for field in fields(LogSettings):
+        value = getattr(plain, field.name)
+        if getattr(settings, field.name) != value:
+            yield replace(settings, **{field.name: value})
 
 
 def _on(action: Action, settings: LogSettings) -> Action:
@@ -109,7 +109,7 @@ def _plainer(action: Action) -> Iterator[Action]:
     for name, value in action.args.items():
         default = ARGUMENTS[action.f][name][1]
         if default is not ... and value != default:
-            yield replace(action, args={key: one for key, one in action.args.items() if key != name})
+            yield replace(action, args={key: kept for key, kept in action.args.items() if key != name})
         for plainer in _plainer_values(name, value):
             yield replace(action, args={**action.args, name: plainer})
 

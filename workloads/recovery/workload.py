@@ -38,10 +38,10 @@ STEP: Final = "step"
 
 def act(done: Act, number: int, scenario: Scenario) -> Op:
     """The nemesis op of an act. `number`: which of the scenario's acts, from 0."""
-    told: dict[str, Any] = {**done.value, "scenario": scenario.name, "number": number, "of": acts(scenario)}
+    value: dict[str, Any] = {**done.value, "scenario": scenario.name, "number": number, "of": acts(scenario)}
     if number == 0:
-        told["rule"] = {"lost": scenario.lost, "reported": scenario.reported}
-    return Op(-1, -1, NEMESIS, INFO, STEP, told, None, {"fault": FAULT, "span": ""})
+        value["rule"] = {"lost": scenario.lost, "reported": scenario.reported}
+    return Op(-1, -1, NEMESIS, INFO, STEP, value, None, {"fault": FAULT, "span": ""})
 
 
 def acts(scenario: Scenario) -> int:

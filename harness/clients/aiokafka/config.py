@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import aiokafka
-from aiokafka import errors as theirs
+from aiokafka import errors
 
 from harness.clients.errors import RENAMED
 from harness.clients.settings import Settings
@@ -40,26 +40,26 @@ _OWNED: Final[Mapping[str, Mapping[str, str]]] = {
 }
 # What has no number of the protocol, by its class.
 _OWN: Final[Mapping[type, str]] = {
-    theirs.KafkaConnectionError: "_TRANSPORT",
-    theirs.KafkaTimeoutError: "_TIMED_OUT",
-    theirs.ProducerFenced: "_FENCED",
-    theirs.ProducerClosed: "_STATE",
-    theirs.IllegalOperation: "_STATE",
-    theirs.IllegalStateError: "_STATE",
+    errors.KafkaConnectionError: "_TRANSPORT",
+    errors.KafkaTimeoutError: "_TIMED_OUT",
+    errors.ProducerFenced: "_FENCED",
+    errors.ProducerClosed: "_STATE",
+    errors.IllegalOperation: "_STATE",
+    errors.IllegalStateError: "_STATE",
     AssertionError: "_STATE",  # a call that does not suit the state of the transaction
 }
 _FATAL: Final = (
-    theirs.ProducerFenced,
-    theirs.ProducerClosed,
-    theirs.OutOfOrderSequenceNumber,
-    theirs.InvalidProducerEpoch,
-    theirs.InvalidProducerIdMapping,
-    theirs.UnknownProducerId,
-    theirs.InvalidTxnState,
-    theirs.TransactionalIdAuthorizationFailed,
+    errors.ProducerFenced,
+    errors.ProducerClosed,
+    errors.OutOfOrderSequenceNumber,
+    errors.InvalidProducerEpoch,
+    errors.InvalidProducerIdMapping,
+    errors.UnknownProducerId,
+    errors.InvalidTxnState,
+    errors.TransactionalIdAuthorizationFailed,
     AssertionError,
 )
-_ABORTABLE: Final = (theirs.TopicAuthorizationFailedError, theirs.GroupAuthorizationFailedError)
+_ABORTABLE: Final = (errors.TopicAuthorizationFailedError, errors.GroupAuthorizationFailedError)
 
 
 def converted(raised: BaseException) -> ClientError:
@@ -68,17 +68,17 @@ def converted(raised: BaseException) -> ClientError:
         return raised
     name = type(raised).__name__
     text = str(raised).removeprefix(f"{name}: ") or name
-    if isinstance(raised, theirs.BrokerResponseError):
-        told = str(getattr(raised, "message", name))
-        code = RENAMED.get(told, told)
+    if isinstance(raised, errors.BrokerResponseError):
+        message = str(getattr(raised, "message", name))
+        code = RENAMED.get(message, message)
     else:
-        found = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
-        code = found or f"_{name}"
+        own_code = next((code for kind, code in _OWN.items() if isinstance(raised, kind)), None)
+        code = own_code or f"_{name}"
     return ClientError(code, text, _kind(raised))
 
 
 def _kind(raised: BaseException) -> Kind:
-    if isinstance(raised, _FATAL) or type(raised) is theirs.KafkaError:  # its sender has died of something
+    if isinstance(raised, _FATAL) or type(raised) is errors.KafkaError:  # its sender has died of something
         return "fatal"
     if isinstance(raised, _ABORTABLE):
         return "abortable"
@@ -138,15 +138,15 @@ def consumer(made: Settings) -> dict[str, Any]:
 def _given(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """The user's own options, as Kafka writes them (check.crcs) or as aiokafka does (check_crcs)."""
     known = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
-    found = {}
+    options = {}
     for given, value in config.items():
         name = given.replace(".", "_")
         if name in _OWNED[what]:
             raise BadInput(f"--{what}-config {given}: the harness sets this itself: {_OWNED[what][name]}")
         if name not in known:
             raise BadInput(f"--{what}-config {given}: aiokafka's {what} has no option {name}")
-        found[name] = _value(f"--{what}-config {given}", value, known[name])
-    return found
+        options[name] = _value(f"--{what}-config {given}", value, known[name])
+    return options
 
 
 def _value(where: str, given: Any, default: Any) -> Any:

@@ -29,7 +29,7 @@ def _plain(partitions: Iterable[Any]) -> list[TopicPartition]:
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka insists on its class
     """Used on the consumer's loop, but for `revoked`.
 
-    untold  partitions that are assigned, and of which no poll has told yet
+    unreported  partitions that are assigned, and of which no poll has told yet
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -38,16 +38,16 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
         self._taken = asyncio.Event()
         self._lock = threading.Lock()
         self._closing = False
-        self.untold: set[Any] = set()
-        self._to_tell: set[Any] = set()
+        self.unreported: set[Any] = set()
+        self._to_report: set[Any] = set()
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         gone = list(revoked)
         if not gone or self._closing:
             return
         self._taken.clear()
-        self.untold -= set(gone)
-        self._to_tell -= set(gone)
+        self.unreported -= set(gone)
+        self._to_report -= set(gone)
         with self._lock:
             self._events.append(("revoked", _plain(gone), {}))
         try:
@@ -56,24 +56,24 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
             return  # the next poll tells
 
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        held = list(assigned)
-        if not held:
+        assigned_now = list(assigned)
+        if not assigned_now:
             return
-        self._consumer.pause(*held)
-        self.untold = set(held)
-        committed = await self._committed(held)
+        self._consumer.pause(*assigned_now)
+        self.unreported = set(assigned_now)
+        committed = await self._committed(assigned_now)
         with self._lock:
-            self._events.append(("assigned", _plain(held), committed))
-        self._to_tell = set(held)
+            self._events.append(("assigned", _plain(assigned_now), committed))
+        self._to_report = set(assigned_now)
 
     async def _committed(self, partitions: list[Any]) -> dict[TopicPartition, int | None]:
-        asked = {each: asyncio.ensure_future(self._consumer.committed(each)) for each in partitions}
-        done, waiting = await asyncio.wait(asked.values(), timeout=COMMITTED_TIMEOUT_S)
+        requests = {each: asyncio.ensure_future(self._consumer.committed(each)) for each in partitions}
+        done, waiting = await asyncio.wait(requests.values(), timeout=COMMITTED_TIMEOUT_S)
         for task in waiting:
             task.cancel()
         return {
             (each.topic, each.partition): task.result()
-            for each, task in asked.items()
+            for each, task in requests.items()
             if task in done and task.exception() is None
         }
 
@@ -81,10 +81,10 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
         """What has happened since the last time."""
         with self._lock:
             events, self._events = self._events, []
-        told, self._to_tell = self._to_tell & self._consumer.assignment(), set()
-        self.untold -= told
-        if told:
-            self._consumer.resume(*told)
+        reported, self._to_report = self._to_report & self._consumer.assignment(), set()
+        self.unreported -= reported
+        if reported:
+            self._consumer.resume(*reported)
         self._taken.set()
         return events
 
@@ -96,5 +96,5 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ins
     def revoked(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether one of these has been revoked, and no poll has told of it yet; from any thread."""
         with self._lock:
-            gone = {each for event, held, _ in self._events if event == "revoked" for each in held}
+            gone = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
         return bool(gone & set(partitions))

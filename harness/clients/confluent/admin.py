@@ -11,8 +11,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from harness.clients.confluent import changes as changing
-from harness.clients.confluent import guest as guest
+from harness.clients.confluent import admin_changes, guest
 from harness.clients.confluent.config import converted, placed
 from harness.protocol.errors import ClientError, TopicPartition
 
@@ -77,11 +76,11 @@ class ConfluentAdmin:
         made: list[str] = []
         for name in names:
             left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
-            found = len(self._metadata(name, left_s).topics[name].partitions)
-            if found not in (0, partitions):
+            count = len(self._metadata(name, left_s).topics[name].partitions)
+            if count not in (0, partitions):
                 raise ClientError(
                     "INVALID_PARTITIONS",
-                    f"the mock cluster makes {found} partitions a topic, not {partitions}",
+                    f"the mock cluster makes {count} partitions a topic, not {partitions}",
                 )
             made.append(name)
         self._await_leaders(names, partitions, deadline)
@@ -125,7 +124,7 @@ class ConfluentAdmin:
         starts = self._list_offsets(partitions, OffsetSpec.earliest(), isolation_level, timeout_s)
         ends = self._list_offsets(partitions, OffsetSpec.latest(), isolation_level, timeout_s)
         deadline = time.monotonic() + timeout_s + SLACK_S
-        found: dict[TopicPartition, tuple[int, int]] = {}
+        pairs: dict[TopicPartition, tuple[int, int]] = {}
         for partition in partitions:
             pair: list[int] = []
             for futures in (starts, ends):
@@ -138,18 +137,18 @@ class ConfluentAdmin:
                 if answer.offset < 0:
                     raise _unanswered(f"offsets of {partition}")
                 pair.append(int(answer.offset))
-            found[partition] = (pair[0], pair[1])
-        return found
+            pairs[partition] = (pair[0], pair[1])
+        return pairs
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_s: float = 10.0
     ) -> dict[TopicPartition, int]:
-        asked = [ck.TopicPartition(topic, number, offset) for (topic, number), offset in before.items()]
-        if not asked:
+        requested = [ck.TopicPartition(topic, number, offset) for (topic, number), offset in before.items()]
+        if not requested:
             return {}
         deadline = time.monotonic() + timeout_s + SLACK_S
-        futures = self._admin.delete_records(asked, request_timeout=timeout_s, operation_timeout=timeout_s)
-        found = {}
+        futures = self._admin.delete_records(requested, request_timeout=timeout_s, operation_timeout=timeout_s)
+        starts = {}
         for place, future in futures.items():
             try:
                 answer = future.result(timeout=max(0.0, deadline - time.monotonic()))
@@ -159,19 +158,19 @@ class ConfluentAdmin:
                 raise ClientError("_TIMED_OUT", f"records of {place} were not deleted in time") from None
             if answer.low_watermark < 0:
                 raise _unanswered(f"deletion of records of {place}")
-            found[place.topic, place.partition] = int(answer.low_watermark)
-        return found
+            starts[place.topic, place.partition] = int(answer.low_watermark)
+        return starts
 
     def _list_offsets(
         self, partitions: Sequence[TopicPartition], which: Any, isolation_level: str, timeout_s: float
     ) -> dict[TopicPartition, Any]:
         if not partitions:
             return {}
-        asked = {ck.TopicPartition(topic, number): which for topic, number in partitions}
+        requested = {ck.TopicPartition(topic, number): which for topic, number in partitions}
         futures = self._admin.list_offsets(
-            asked, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
+            requested, isolation_level=_ISOLATION[isolation_level], request_timeout=timeout_s
         )
-        return {(found.topic, found.partition): future for found, future in futures.items()}
+        return {(partition.topic, partition.partition): future for partition, future in futures.items()}
 
     def _look_for_controller(self) -> None:
         """librdkafka waits for the controller that it last heard of, and looks for no other by itself."""
@@ -182,14 +181,14 @@ class ConfluentAdmin:
         self, partitions: Sequence[TopicPartition], unclean: bool, timeout_s: float = 10.0
     ) -> dict[TopicPartition, str]:
         self._look_for_controller()
-        return changing.elect(self._admin, partitions, unclean, timeout_s)
+        return admin_changes.elect(self._admin, partitions, unclean, timeout_s)
 
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 10.0) -> None:
-        changing.reassign(self.cluster, replicas, timeout_s)
+        admin_changes.reassign(self.cluster, replicas, timeout_s)
 
     def add_partitions(self, totals: Mapping[str, int], timeout_s: float = 10.0) -> None:
         self._look_for_controller()
-        changing.add_partitions(self._admin, totals, timeout_s)
+        admin_changes.add_partitions(self._admin, totals, timeout_s)
 
     def change_configs(self, topics: Sequence[str], changes: Mapping[str, str | None], timeout_s: float = 10.0) -> None:
         """To change a setting twice does no harm: it is tried again while there is time."""
@@ -197,7 +196,7 @@ class ConfluentAdmin:
         while True:
             self._look_for_controller()
             try:
-                return changing.change_configs(self._admin, topics, changes, CONTROLLER_S)
+                return admin_changes.change_configs(self._admin, topics, changes, CONTROLLER_S)
             except ClientError as error:
                 if error.code not in _NO_ANSWER or time.monotonic() + CONTROLLER_S > deadline:
                     raise
@@ -206,10 +205,10 @@ class ConfluentAdmin:
     def configs(
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
-        return changing.configs(self._admin, topics, names, timeout_s)
+        return admin_changes.configs(self._admin, topics, names, timeout_s)
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
-        changing.unregister(self.cluster, broker, timeout_s)
+        admin_changes.unregister(self.cluster, broker, timeout_s)
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
         guest.delete_topics(self._admin, names, timeout_s)
@@ -219,7 +218,7 @@ class ConfluentAdmin:
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         metadata = self._metadata(None, timeout_s)
-        brokers = {number: f"{found.host}:{found.port}" for number, found in metadata.brokers.items()}
+        brokers = {number: f"{broker.host}:{broker.port}" for number, broker in metadata.brokers.items()}
         controller = metadata.controller_id if metadata.controller_id >= 0 else None
         return {"controller": controller, "brokers": brokers}
 

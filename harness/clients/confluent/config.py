@@ -51,29 +51,29 @@ def placed(topics: Mapping[str, Any], names: Sequence[str] | None) -> list[dict[
         {
             "topic": name,
             "partition": number,
-            "leader": found.leader if found.leader >= 0 else None,
-            "replicas": list(found.replicas),
-            "isr": list(found.isrs),
+            "leader": partition.leader if partition.leader >= 0 else None,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isrs),
         }
         for name in wanted
-        for number, found in sorted(topics[name].partitions.items())
+        for number, partition in sorted(topics[name].partitions.items())
     ]
 
 
 def converted(error: Any) -> ClientError:
     """A ClientError from a KafkaException, KafkaError, or what `produce` raises when its queue is full."""
-    found = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
-    if not isinstance(found, ck.KafkaError):
+    kafka_error = error.args[0] if isinstance(error, ck.KafkaException) and error.args else error
+    if not isinstance(kafka_error, ck.KafkaError):
         code = "_QUEUE_FULL" if isinstance(error, BufferError) else "_FAIL"
         return ClientError(code, str(error))
     kind: Kind = "plain"
-    if found.fatal():
+    if kafka_error.fatal():
         kind = "fatal"
-    elif found.txn_requires_abort():
+    elif kafka_error.txn_requires_abort():
         kind = "abortable"
-    elif found.retriable():
+    elif kafka_error.retriable():
         kind = "retriable"
-    return ClientError(found.name(), found.str(), kind)
+    return ClientError(kafka_error.name(), kafka_error.str(), kind)
 
 
 def common(made: Settings) -> dict[str, Any]:

@@ -27,18 +27,18 @@ _NEEDED: Final = (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, Ac
 def _each(futures: Mapping[str, Future[Any]], timeout_s: float, what: str) -> dict[str, Any]:
     """The answers by name; None for what is not there."""
     deadline = time.monotonic() + timeout_s + SLACK_S
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, future in futures.items():
         try:
-            found[name] = future.result(timeout=max(0.0, deadline - time.monotonic()))
+            results[name] = future.result(timeout=max(0.0, deadline - time.monotonic()))
         except ck.KafkaException as error:
             failed = converted(error)
             if failed.code not in _GONE:
                 raise ClientError(failed.code, f"{what} {name}: {failed.text}") from None
-            found[name] = None
+            results[name] = None
         except FutureTimeout:
             raise ClientError("_TIMED_OUT", f"{what} {name}: no answer in {timeout_s:.0f} s") from None
-    return found
+    return results
 
 
 def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:

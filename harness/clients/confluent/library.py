@@ -41,7 +41,7 @@ METADATA_TIMEOUT_S: Final = 1.0
 COMMITTED_TIMEOUT_S: Final = 1.0
 
 
-def _dropped(holder: list[Any]) -> None:
+def destroy_beside(holder: list[Any]) -> None:
     """Destroy what is in `holder`, the last reference, beside what comes next: it may take seconds."""
     threading.Thread(target=holder.clear, name="drop", daemon=True).start()
 
@@ -114,7 +114,7 @@ class ConfluentProducer:
     def close(self) -> None:
         # Not Producer.close(): it would flush without a bound.
         holder, self._producer = [self._producer], None
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 def _list(positions: Mapping[TopicPartition, int]) -> list[Any]:
@@ -147,8 +147,8 @@ class ConfluentConsumer:
     def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
         def on(event: str) -> Callable[[Any, Sequence[Any]], None]:
             def happened(_: Any, partitions: Sequence[Any]) -> None:
-                found = self._committed(partitions) if event == "assigned" else {}
-                rebalanced(event, [(p.topic, p.partition) for p in partitions], found)
+                committed = self._committed(partitions) if event == "assigned" else {}
+                rebalanced(event, [(p.topic, p.partition) for p in partitions], committed)
 
             return happened
 
@@ -192,11 +192,11 @@ class ConfluentConsumer:
                     take([first])
                     take(self._consumer.consume(records_max - 1, 0))
         except (ck.KafkaException, RuntimeError) as raised:
-            found = converted(raised)
+            error = converted(raised)
             if not (records or ends or errors):
-                raise found from None
+                raise error from None
             # The library will not hand these over again: the reader takes them, then raises.
-            errors.append(ClientError(found.code, found.text, "fatal"))
+            errors.append(ClientError(error.code, error.text, "fatal"))
         return Batch(records, ends, errors)
 
     def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
@@ -231,7 +231,7 @@ class ConfluentConsumer:
         holder, self._consumer = [self._consumer], None
         if leave:
             bounded(holder[0].close, CLOSE_TIMEOUT_S, "leaving the group")
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 class Confluent:

@@ -43,7 +43,7 @@ class OldAdmin:
         self, partitions: Sequence[TopicPartition], isolation_level: str, timeout_s: float = 5.0
     ) -> dict[TopicPartition, tuple[int, int]]:
         deadline, consumer = time.monotonic() + timeout_s, self._consumer(isolation_level)
-        found = {}
+        offsets = {}
         for topic, number in partitions:
             left_s = max(0.1, deadline - time.monotonic())
             try:
@@ -52,8 +52,8 @@ class OldAdmin:
                 raise converted(error) from None
             if marks is None:
                 raise ClientError("_TIMED_OUT", f"the ends of {topic}-{number} were not told in {left_s:.1f} s")
-            found[topic, number] = (int(marks[0]), int(marks[1]))
-        return found
+            offsets[topic, number] = (int(marks[0]), int(marks[1]))
+        return offsets
 
     def close(self) -> None:
         self._consumers.clear()

@@ -11,7 +11,7 @@ import confluent_kafka as ck
 from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with, producer_config
-from harness.clients.confluent.library import Confluent, _dropped
+from harness.clients.confluent.library import Confluent, destroy_beside
 from harness.clients.confluent.sink import LINGER_MS, ConfluentSink
 from harness.clients.confluent.source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made
@@ -60,11 +60,11 @@ class ConfluentWriter:
             except ck.KafkaException:
                 break
         silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
-        return [one or silent for one in sent]
+        return [delivery or silent for delivery in sent]
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         deadline = time.monotonic() + timeout_s
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for topic in topics:
             left_s = max(0.1, deadline - time.monotonic())
             try:
@@ -73,12 +73,12 @@ class ConfluentWriter:
                 raise converted(error) from None
             if answer.error is not None:
                 raise converted(answer.error)
-            found[topic] = len(answer.partitions)
-        return found
+            counts[topic] = len(answer.partitions)
+        return counts
 
     def close(self) -> None:
         holder, self._producer = [self._producer], None
-        _dropped(holder)
+        destroy_beside(holder)
 
 
 class ConfluentLogs:
@@ -101,7 +101,7 @@ class ConfluentLogs:
         finally:
             holder = [consumer]
             del consumer
-            _dropped(holder)
+            destroy_beside(holder)
 
 
 def _through(
@@ -127,12 +127,12 @@ def _through(
             end = ends.get(at)
             if end is None:
                 continue
-            told = message.error()
-            if told is None:
+            event = message.error()
+            if event is None:
                 if offset < end:
                     yield at, (offset, message.timestamp()[1], message.value() or b"")
                 reached = offset + 1
-            elif told.code() == ck.KafkaError._PARTITION_EOF:
+            elif event.code() == ck.KafkaError._PARTITION_EOF:
                 reached = offset
             else:
                 continue
@@ -165,14 +165,14 @@ class ConfluentPipeline:
         config = consumer_config(made.settings) | {"isolation.level": "read_committed"}
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
-            asked = [ck.TopicPartition(*at) for at in partitions]
-            return found_marks(consumer.committed(asked, timeout=timeout_s))
+            requested = [ck.TopicPartition(*at) for at in partitions]
+            return found_marks(consumer.committed(requested, timeout=timeout_s))
         except ck.KafkaException as error:
             raise converted(error) from None
         finally:
             holder = [consumer]
             del consumer
-            _dropped(holder)
+            destroy_beside(holder)
 
     def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
         holder: list[Any] = [made_with(ck.Consumer, consumer_config(made.settings), "consumer")]
@@ -184,8 +184,8 @@ class ConfluentPipeline:
         except ck.KafkaException as error:
             raise converted(error) from None
         finally:
-            _dropped(holder)
-        wrong = next((one.error for one in answer or () if one.error is not None), None)
+            destroy_beside(holder)
+        wrong = next((partition.error for partition in answer or () if partition.error is not None), None)
         if wrong is not None:
             raise converted(wrong)
 

@@ -70,8 +70,8 @@ class Probe:
         began = time.monotonic()
         while True:
             try:
-                found = self._admin.list_topics(timeout=TRY_S).brokers
-                return {number: f"{at.host}:{at.port}" for number, at in sorted(found.items())}
+                brokers = self._admin.list_topics(timeout=TRY_S).brokers
+                return {number: f"{at.host}:{at.port}" for number, at in sorted(brokers.items())}
             except ck.KafkaException as error:
                 failed = converted(error)
             self._admin.poll(0)
@@ -83,8 +83,8 @@ class Probe:
 
     def settings(self, broker: int, names: Sequence[str], within_s: float) -> dict[str, str]:
         """Settings of a broker; those that it does not tell us are left out."""
-        asked = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-        future = next(iter(self._admin.describe_configs([asked], request_timeout=within_s).values()))
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+        future = next(iter(self._admin.describe_configs([resource], request_timeout=within_s).values()))
         try:
             answer = future.result(timeout=within_s + 1.0)
         except (ck.KafkaException, FutureTimeout):

@@ -1,6 +1,6 @@
 """The pipeline's sink over confluent-kafka: a producer, transactional or not.
 
-`send_offsets_to_transaction` may block for good: see `confluent`. `bounded` gives it up, and with it the
+`send_offsets_to_transaction` may block for good: see `library`. `bounded` gives it up, and with it the
 producer.
 """
 
@@ -15,7 +15,7 @@ import confluent_kafka as ck
 
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import converted, made_with, producer_config
-from harness.clients.confluent.library import GRACE_S, _dropped
+from harness.clients.confluent.library import GRACE_S, destroy_beside
 from harness.clients.confluent.source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.output_records import Outgoing, output_rows
@@ -132,4 +132,4 @@ class ConfluentSink:
 
     def close(self) -> None:
         holder, self._producer = [self._producer], None
-        _dropped(holder)
+        destroy_beside(holder)

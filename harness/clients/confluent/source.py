@@ -19,7 +19,7 @@ import orjson
 
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.config import consumer_config, converted, made_with
-from harness.clients.confluent.library import CLOSE_TIMEOUT_S, _dropped
+from harness.clients.confluent.library import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
@@ -44,16 +44,17 @@ def marked(marks: Mapping[Partition, Mark]) -> list[Any]:
 
 def found_marks(answer: Sequence[Any]) -> dict[Partition, Mark | None]:
     """Raises ClientError for the first partition that was not answered."""
-    found: dict[Partition, Mark | None] = {}
-    for one in answer:
-        if one.error is not None:
-            raise converted(one.error)
-        found[one.topic, one.partition] = Mark(one.offset, one.metadata or "") if one.offset >= 0 else None
-    return found
+    marks: dict[Partition, Mark | None] = {}
+    for partition in answer:
+        if partition.error is not None:
+            raise converted(partition.error)
+        mark = Mark(partition.offset, partition.metadata or "")
+        marks[partition.topic, partition.partition] = mark if partition.offset >= 0 else None
+    return marks
 
 
 def _plain(partitions: Sequence[Any]) -> list[Partition]:
-    return [(one.topic, one.partition) for one in partitions]
+    return [(partition.topic, partition.partition) for partition in partitions]
 
 
 class ConfluentSource(Member):
@@ -88,21 +89,21 @@ class ConfluentSource(Member):
             raise converted(error) from None
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
-        asked = [ck.TopicPartition(*at) for at in partitions]
+        requested = [ck.TopicPartition(*at) for at in partitions]
         try:
-            return found_marks(self._consumer.committed(asked, timeout=TRY_S))
+            return found_marks(self._consumer.committed(requested, timeout=TRY_S))
         except ck.KafkaException as error:
             raise converted(error) from None
 
     def _end(self, at: Partition) -> int:
-        asked = ck.TopicPartition(*at)
+        partition = ck.TopicPartition(*at)
         try:
-            ends: tuple[int, int] = self._consumer.get_watermark_offsets(asked, timeout=TRY_S, cached=False)
+            ends: tuple[int, int] = self._consumer.get_watermark_offsets(partition, timeout=TRY_S, cached=False)
         except ck.KafkaException as error:
             raise converted(error) from None
         return ends[1]
 
-    def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
+    def _take(self, taken: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         try:
             messages = self._consumer.consume(records_max, timeout_s)
         except (ck.KafkaException, RuntimeError) as error:
@@ -118,9 +119,9 @@ class ConfluentSource(Member):
                 continue
             at = (message.topic(), message.partition())
             value = loads(message.value())
-            records = found.get(at)
+            records = taken.get(at)
             if records is None:
-                records = found[at] = []
+                records = taken[at] = []
             records.append((message.offset(), value["id"], value["key"]))
 
     # --- ports.Source ---
@@ -151,7 +152,7 @@ class ConfluentSource(Member):
                 STEP_S,
                 "commit of offsets",
             )
-            found_errors = [one.error for one in answer or () if one.error is not None]
+            found_errors = [partition.error for partition in answer or () if partition.error is not None]
         except ck.KafkaException as error:
             raise Failed("abort", f"commit of offsets: {converted(error)}") from None
         except ClientError as error:
@@ -185,6 +186,6 @@ class ConfluentSource(Member):
             raise Failed("fatal", str(error)) from None
         finally:
             self._on, self._consumer = None, None
-            _dropped(holder)
+            destroy_beside(holder)
         if self._failed is not None:
             raise self._failed

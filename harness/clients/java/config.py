@@ -23,15 +23,31 @@ ASSIGNORS: Final[Mapping[str, str]] = {
 }
 
 FATAL: Final = frozenset(
-    ["PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", "UNSUPPORTED_VERSION",
-     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "FENCED_INSTANCE_ID"]
-)  # fmt: skip
+    [
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "UNSUPPORTED_VERSION",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "FENCED_INSTANCE_ID",
+    ]
+)
 # Without an error of the protocol. The second is of a commit in another generation; its transaction fails.
 ABORTABLE: Final = frozenset(["KafkaException", "CommitFailedException"])
 OWNED: Final = frozenset(
-    ["bootstrap.servers", "transactional.id", "group.id", "isolation.level", "auto.offset.reset",
-     "enable.auto.commit", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"]
-)  # fmt: skip
+    [
+        "bootstrap.servers",
+        "transactional.id",
+        "group.id",
+        "isolation.level",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "key.serializer",
+        "value.serializer",
+        "key.deserializer",
+        "value.deserializer",
+    ]
+)
 
 
 def properties(made: Settings) -> dict[str, str]:

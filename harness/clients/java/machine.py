@@ -63,9 +63,14 @@ class Machine:
 
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # that a JVM is gone is told by its calls
         port, token, self._process = launch_gateway(
-            classpath=java["classpath"], javaopts=list(OPTIONS), die_on_exit=True, java_path=java["path"],
-            enable_auth=True, return_proc=True, redirect_stdout=open(os.devnull, "w"),  # noqa: SIM115, PTH123
-        )  # fmt: skip
+            classpath=java["classpath"],
+            javaopts=list(OPTIONS),
+            die_on_exit=True,
+            java_path=java["path"],
+            enable_auth=True,
+            return_proc=True,
+            redirect_stdout=open(os.devnull, "w"),  # noqa: SIM115, PTH123
+        )
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._gateway: Any = JavaGateway(gateway_parameters=parameters)
         self._one_thread = one_thread
@@ -87,10 +92,10 @@ class Machine:
         if name not in CLASSES:
             raise AttributeError(name)
         if name not in self._classes:
-            found = self._gateway.jvm
+            java_class = self._gateway.jvm
             for part in CLASSES[name].split("."):
-                found = getattr(found, part)
-            self._classes[name] = found
+                java_class = getattr(java_class, part)
+            self._classes[name] = java_class
         return self._classes[name]
 
     def listen(self) -> None:

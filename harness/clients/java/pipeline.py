@@ -34,10 +34,10 @@ class JavaWriter:
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         admin = self._admin()
         try:
-            found = admin.partitions(topics, timeout_s)
+            rows = admin.partitions(topics, timeout_s)
         finally:
             admin.close()
-        return {topic: sum(row["topic"] == topic for row in found) for topic in topics}
+        return {topic: sum(row["topic"] == topic for row in rows) for topic in topics}
 
     def close(self) -> None:
         self._producer.close()

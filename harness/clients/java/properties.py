@@ -15,9 +15,17 @@ from harness.model.errors import BadInput
 
 # What Spark's source sets itself, and refuses or must not be told.
 OWNED: Final = frozenset(
-    ["bootstrap.servers", "group.id", "auto.offset.reset", "enable.auto.commit", "isolation.level",
-     "key.deserializer", "value.deserializer", "interceptor.classes"]
-)  # fmt: skip
+    [
+        "bootstrap.servers",
+        "group.id",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "isolation.level",
+        "key.deserializer",
+        "value.deserializer",
+        "interceptor.classes",
+    ]
+)
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -20,7 +20,7 @@ def parsed(text: str) -> list[Record]:
 
     The size that precedes a value says where it ends, whatever is in it. Raises ValueError.
     """
-    found = []
+    records = []
     at = 1
     while at < len(text) - 1:
         matched = _RECORD.match(text, at)
@@ -29,6 +29,6 @@ def parsed(text: str) -> list[Record]:
         size = int(matched[4])
         end = matched.end() + (len("null") if size < 0 else size)
         value = None if size < 0 else text[matched.end() : end].encode("latin-1")
-        found.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
+        records.append(Record(matched[1], int(matched[2]), int(matched[3]), value))
         at = end + len("), ")
-    return found
+    return records

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from harness.clients.api import Delivery
-from harness.clients.java.library import JavaProducer
 from harness.clients.java.machine import Machine
+from harness.clients.java.producer import JavaProducer
 from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
@@ -35,7 +35,7 @@ def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> 
     deadline = time.monotonic() + timeout_s
     # Each may wait for metadata.
     begun = [_begun(producer, row) if time.monotonic() < deadline else late for row in rows]
-    return [_ended(producer, one, max(0.0, deadline - time.monotonic())) for one in begun]
+    return [_ended(producer, delivery, max(0.0, deadline - time.monotonic())) for delivery in begun]
 
 
 def _begun(producer: JavaProducer, row: Outgoing) -> Delivery | ClientError:
@@ -67,10 +67,14 @@ class JavaSink:
         made = self._made
         transactional = made.options.transactional
         settings = replace(
-            made.settings, txn=transactional, acks="all", idempotence=True, retries=None,
+            made.settings,
+            txn=transactional,
+            acks="all",
+            idempotence=True,
+            retries=None,
             transactional_id=made.transactional_id,
             producer_config={**made.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
-        )  # fmt: skip
+        )
         try:
             producer = opened(self._machine, settings)
         except ClientError as error:
@@ -90,8 +94,8 @@ class JavaSink:
         if self._made.options.transactional:
             self._post(rows)
             return
-        told = sent(self._producer, rows, self._made.settings.patience_s)
-        wrong = [one.error for one in told if one.error is not None]
+        deliveries = sent(self._producer, rows, self._made.settings.patience_s)
+        wrong = [delivery.error for delivery in deliveries if delivery.error is not None]
         if wrong:
             gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
             raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")

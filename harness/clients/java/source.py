@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.clients.java.library import CLOSE_TIMEOUT_S, JavaConsumer
+from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.machine import Machine
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import Member
@@ -30,13 +30,13 @@ class _Listener:
         self._member = member
 
     def onPartitionsAssigned(self, partitions: Any) -> None:
-        self._member.told_assigned(partitions)
+        self._member.on_assigned(partitions)
 
     def onPartitionsRevoked(self, partitions: Any) -> None:
-        self._member.told_taken(partitions, lost=False)
+        self._member.on_taken(partitions, lost=False)
 
     def onPartitionsLost(self, partitions: Any) -> None:
-        self._member.told_taken(partitions, lost=True)
+        self._member.on_taken(partitions, lost=True)
 
     class Java:
         implements = ("org.apache.kafka.clients.consumer.ConsumerRebalanceListener",)
@@ -53,25 +53,28 @@ class JavaSource(Member):
             **({"group.instance.id": made.static_name} if made.static_members else {}),
         }
         settings = replace(
-            made.settings, auto_commit=made.options.mode == "auto-commit", isolation_level="read_committed",
-            records_max=made.options.records_max, consumer_config=config,
-        )  # fmt: skip
+            made.settings,
+            auto_commit=made.options.mode == "auto-commit",
+            isolation_level="read_committed",
+            records_max=made.options.records_max,
+            consumer_config=config,
+        )
         try:
             self._consumer = JavaConsumer(machine, settings)
             self._consumer.subscribe_with(made.input_topics, _Listener(self))
         except ClientError as error:
             raise Failed("fatal", f"subscribe: {error}") from None
 
-    def told_assigned(self, partitions: Any) -> None:
+    def on_assigned(self, partitions: Any) -> None:
         self._assigned(_plain(partitions))
 
-    def told_taken(self, partitions: Any, lost: bool) -> None:
+    def on_taken(self, partitions: Any, lost: bool) -> None:
         if gone := _plain(partitions):
             self._taken(gone, lost)
 
     # --- Member ---
 
-    def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
+    def _take(self, taken: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         try:
             records = self._consumer.take(timeout_s)
         except ClientError as error:
@@ -80,7 +83,7 @@ class JavaSource(Member):
             raise Failed("fatal", f"poll: {error}") from None
         for record in records:
             value = orjson.loads(record.value or b"")
-            found.setdefault((record.topic, record.partition), []).append((record.offset, value["id"], value["key"]))
+            taken.setdefault((record.topic, record.partition), []).append((record.offset, value["id"], value["key"]))
 
     def _marks(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
         return self._consumer.marks(partitions)

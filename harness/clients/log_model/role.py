@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.clients.log_model.batches import Triple, encode, encode_old, visible, whole
-from harness.protocol import errors as errors
-from harness.protocol import requests as wire
+from harness.protocol import errors, requests
 from harness.protocol.connection import Link, Uncertain
+from harness.protocol.encode_batch import Triple, encode, encode_old
 from harness.protocol.errors import ClientError
+from harness.protocol.fetched_batches import visible, whole
 from harness.sim.log_model.actions import Action
 from harness.sim.log_model.model import SENT_KEPT
 from harness.sim.log_model.records import NO_TIMESTAMP
@@ -27,8 +27,8 @@ TXN_TIMEOUT_MS: Final = 900_000  # the most that brokers allow: none ends by its
 FETCH_BYTES: Final = 1 << 20
 TRIES: Final = 5
 _OF_TIERS: Final = {
-    "earliest-local": (wire.LIST_LOCAL_OFFSETS, wire.EARLIEST_LOCAL),
-    "latest-tiered": (wire.LIST_TIERED_OFFSETS, wire.LATEST_TIERED),
+    "earliest-local": (requests.LIST_LOCAL_OFFSETS, requests.EARLIEST_LOCAL),
+    "latest-tiered": (requests.LIST_TIERED_OFFSETS, requests.LATEST_TIERED),
 }
 
 
@@ -58,9 +58,9 @@ class LogRole:
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
-    def hold(self, held: bool) -> None:
+    def hold(self, on: bool) -> None:
         """Whether followers are cut off, so that appends without sequence numbers ask the leader alone."""
-        self._acks = 1 if held else -1
+        self._acks = 1 if on else -1
 
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
         """{"error", "value", "size"} of an action whose position is a number; `now`: the clock in ms.
@@ -72,33 +72,33 @@ class LogRole:
 
     def seen(self, tiers: Sequence[str] = ()) -> list[list[int]]:
         """Of each partition: log start, high watermark, last stable offset, log end, and those of `tiers`."""
-        found = []
+        rows = []
         for partition in range(self._partitions):
             offsets = [
-                self._offset(partition, wire.EARLIEST, False),
-                self._offset(partition, wire.LATEST, False),
-                self._offset(partition, wire.LATEST, True),
-                self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
+                self._offset(partition, requests.EARLIEST, False),
+                self._offset(partition, requests.LATEST, False),
+                self._offset(partition, requests.LATEST, True),
+                self._offset(partition, requests.LATEST, False, requests.DEBUGGING),
             ]
             self._ends[partition] = offsets[3]
-            found.append([*offsets, *(self._tier_offset(partition, what) for what in tiers)])
-        return found
+            rows.append([*offsets, *(self._tier_offset(partition, what) for what in tiers)])
+        return rows
 
     def where(self) -> list[list[Any]]:
         """Of each partition: leader (-1: none), leader epoch, replicas, those in sync."""
-        found = self._link.placed(self._topic).partitions
-        return [list(found.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
+        places = self._link.placed(self._topic).partitions
+        return [list(places.get(partition, (-1, -1, (), ()))) for partition in range(self._partitions)]
 
     def config(self, name: str) -> list[str]:
         """A setting of the topic, as each broker knows it; empty for one that does not answer."""
-        request = wire.describe_config(self._topic, name)
-        found = []
+        request = requests.describe_config(self._topic, name)
+        values = []
         for address in self._link.brokers(self._topic):
             try:
-                found.append(wire.described(self._link.ask(address, wire.DESCRIBE_CONFIGS, request)))
+                values.append(requests.described(self._link.ask(address, requests.DESCRIBE_CONFIGS, request)))
             except OSError:  # a connection of before a restart: the next one is fresh
-                found.append("")
-        return found
+                values.append("")
+        return values
 
     # --- writing ---
 
@@ -113,9 +113,9 @@ class LogRole:
 
     def _initialised(self, producer: int) -> tuple[int, int]:
         name = self._id(producer)
-        request = wire.init_producer_id(name, TXN_TIMEOUT_MS)
+        request = requests.init_producer_id(name, TXN_TIMEOUT_MS)
         error, number, epoch = self._link.at_coordinator(
-            name, self._topic, wire.INIT_PRODUCER_ID, request, wire.initialised, lambda found: found[0]
+            name, self._topic, requests.INIT_PRODUCER_ID, request, requests.initialised, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), "no producer id")
@@ -128,11 +128,11 @@ class LogRole:
         if action.arg("producer") < 0:
             batch = encode(triples, codec)
             if magic == 2:
-                request = wire.produce(self._topic, partition, batch, self._acks, None)
-                return self._plain(partition, wire.PRODUCE, request, len(triples), len(batch))
+                request = requests.produce(self._topic, partition, batch, self._acks, None)
+                return self._plain(partition, requests.PRODUCE, request, len(triples), len(batch))
             # A broker turns it into a batch of format 2, of the size that ours would have.
-            request = wire.produce_old(self._topic, partition, encode_old(triples, magic), self._acks)
-            return self._plain(partition, wire.PRODUCE_OLD, request, len(triples), len(batch))
+            request = requests.produce_old(self._topic, partition, encode_old(triples, magic), self._acks)
+            return self._plain(partition, requests.PRODUCE_OLD, request, len(triples), len(batch))
         who = self._identity(action.arg("producer"))
         known = who.known
         sent = Sent(who.epoch, known.next.get(partition, 0), triples, action.arg("txn"))
@@ -149,9 +149,9 @@ class LogRole:
 
     def _add(self, producer: int, who: Identity, partition: int) -> None:
         name = self._id(producer)
-        request = wire.add_partition(name, who.number, who.epoch, self._topic, partition)
+        request = requests.add_partition(name, who.number, who.epoch, self._topic, partition)
         error = self._link.at_coordinator(
-            name, self._topic, wire.ADD_PARTITIONS, request, wire.added, lambda found: found
+            name, self._topic, requests.ADD_PARTITIONS, request, requests.added, lambda answer: answer
         )
         if error:
             raise ClientError(errors.name(error), "the partition was not added to the transaction")
@@ -161,9 +161,9 @@ class LogRole:
         who = self._producers[producer]
         batch = encode(sent.triples, codec, who.number, sent.epoch, sent.sequence, sent.transactional)
         name = self._id(producer) if sent.transactional else None
-        request = wire.produce(self._topic, partition, batch, -1, name)
+        request = requests.produce(self._topic, partition, batch, -1, name)
         error, base = self._link.at_leader(
-            self._topic, partition, wire.PRODUCE, request, wire.produced, lambda found: found[0]
+            self._topic, partition, requests.PRODUCE, request, requests.produced, lambda answer: answer[0]
         )
         return _appended(error, base, len(sent.triples), len(batch))
 
@@ -172,13 +172,13 @@ class LogRole:
         for _ in range(TRIES):
             try:
                 error, base = self._link.at_leader(
-                    self._topic, partition, api, request, wire.produced, lambda found: found[0], True
+                    self._topic, partition, api, request, requests.produced, lambda answer: answer[0], True
                 )
                 return _appended(error, base, count, size)
             except Uncertain:
                 before, end = (
                     self._ends[partition],
-                    self._offset(partition, wire.LATEST, False, wire.DEBUGGING),
+                    self._offset(partition, requests.LATEST, False, requests.DEBUGGING),
                 )
                 if end == before + count:
                     return _appended(0, before, count, size)
@@ -221,17 +221,19 @@ class LogRole:
     def commit(self, action: Action, now: int) -> Answer:
         producer = action.arg("producer")
         who, name = self._identity(producer), self._id(producer)
-        request = wire.end_txn(name, who.number, who.epoch, action.f == "commit")
-        error = self._link.at_coordinator(name, self._topic, wire.END_TXN, request, wire.ended, lambda found: found)
+        request = requests.end_txn(name, who.number, who.epoch, action.f == "commit")
+        error = self._link.at_coordinator(
+            name, self._topic, requests.END_TXN, request, requests.ended, lambda answer: answer
+        )
         who.known.partitions = set()
         return _value(None) if not error else _failed(error)
 
     # --- reading ---
 
-    def _offset(self, partition: int, at: int, committed: bool, replica: int = wire.CONSUMER) -> int:
-        request = wire.list_offsets(self._topic, partition, at, committed, replica)
+    def _offset(self, partition: int, at: int, committed: bool, replica: int = requests.CONSUMER) -> int:
+        request = requests.list_offsets(self._topic, partition, at, committed, replica)
         error, offset = self._link.at_leader(
-            self._topic, partition, wire.LIST_OFFSETS, request, wire.listed, lambda found: found[0]
+            self._topic, partition, requests.LIST_OFFSETS, request, requests.listed, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), "no offset")
@@ -239,9 +241,9 @@ class LogRole:
 
     def _tier_offset(self, partition: int, what: str) -> int:
         api, at = _OF_TIERS[what]
-        request = wire.list_tier_offsets(self._topic, partition, at)
+        request = requests.list_tier_offsets(self._topic, partition, at)
         error, offset = self._link.at_leader(
-            self._topic, partition, api, request, wire.listed_of_tier, lambda found: found[0]
+            self._topic, partition, api, request, requests.listed_of_tier, lambda answer: answer[0]
         )
         if error:
             raise ClientError(errors.name(error), f"no offset: {what}")
@@ -251,7 +253,7 @@ class LogRole:
         what, committed = action.arg("what"), action.arg("isolation") == "read_committed"
         if what in _OF_TIERS:
             return _value(self._tier_offset(action.arg("partition"), what))
-        at = {"earliest": wire.EARLIEST, "latest": wire.LATEST}.get(what, now - action.arg("age"))
+        at = {"earliest": requests.EARLIEST, "latest": requests.LATEST}.get(what, now - action.arg("age"))
         return _value(self._offset(action.arg("partition"), at, committed))
 
     def read(self, action: Action, now: int) -> Answer:
@@ -260,37 +262,37 @@ class LogRole:
     def _fetch(self, action: Action, at: int, max_bytes: int) -> Answer:
         committed = action.arg("isolation") == "read_committed"
         partition = action.arg("partition")
-        request = wire.fetch(self._topic, partition, at, committed, max_bytes, self._tiered)
-        found = self._link.at_leader(
-            self._topic, action.arg("partition"), wire.FETCH, request, wire.fetched, lambda got: got.error
+        request = requests.fetch(self._topic, partition, at, committed, max_bytes, self._tiered)
+        fetched = self._link.at_leader(
+            self._topic, action.arg("partition"), requests.FETCH, request, requests.fetched, lambda got: got.error
         )
-        if found.error:
-            return _failed(found.error)
-        batches = list(whole(found.data, self._checked))
+        if fetched.error:
+            return _failed(fetched.error)
+        batches = list(whole(fetched.data, self._checked))
         position = max(at, batches[-1].last + 1) if batches else at
-        return _value([visible(batches, at, found.aborted if committed else ()), position])
+        return _value([visible(batches, at, fetched.aborted if committed else ()), position])
 
     def read_all(self, action: Action, now: int) -> Answer:
         """Fetch from log start until a fetch gives nothing more."""
-        at, before = self._offset(action.arg("partition"), wire.EARLIEST, False), -1
+        at, before = self._offset(action.arg("partition"), requests.EARLIEST, False), -1
         records: list[Any] = []
         while at != before:
-            before, found = at, self._fetch(action, at, FETCH_BYTES)
-            if found["error"]:
-                return found
-            records += found["value"][0]
-            at = found["value"][1]
+            before, answer = at, self._fetch(action, at, FETCH_BYTES)
+            if answer["error"]:
+                return answer
+            records += answer["value"][0]
+            at = answer["value"][1]
         return _value([records, at])
 
     def delete_records(self, action: Action, now: int) -> Answer:
-        request = wire.delete_records(self._topic, action.arg("partition"), action.arg("at"))
+        request = requests.delete_records(self._topic, action.arg("partition"), action.arg("at"))
         error, start = self._link.at_leader(
             self._topic,
             action.arg("partition"),
-            wire.DELETE_RECORDS,
+            requests.DELETE_RECORDS,
             request,
-            wire.deleted,
-            lambda found: found[0],
+            requests.deleted,
+            lambda answer: answer[0],
         )
         return _failed(error) if error else _value(start)
 

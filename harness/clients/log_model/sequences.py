@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from harness.clients.log_model.batches import encode
-from harness.protocol import requests as wire
+from harness.protocol import requests
 from harness.protocol.connection import Link
+from harness.protocol.encode_batch import encode
 from harness.protocol.errors import ClientError
 
 BATCHES: Final = 3
@@ -28,7 +28,7 @@ class Sequences:
     def append(self) -> list[int]:
         """The offsets of BATCHES batches. Raises ClientError."""
         error, self._producer, self._epoch = self._link.at_leader(
-            self._topic, 0, wire.INIT_PRODUCER_ID, wire.init_producer_id(None, 0), wire.initialised, _first
+            self._topic, 0, requests.INIT_PRODUCER_ID, requests.init_producer_id(None, 0), requests.initialised, _first
         )
         if error:
             raise ClientError(str(error), "no producer id")
@@ -42,15 +42,15 @@ class Sequences:
         "end": where the log ends}. Errors are the protocol's numbers. Raises ClientError."""
         self._link.placed(self._topic)  # another may lead by now
         retry, gap = self._send(BATCHES - 1), self._send(BATCHES + GAP)
-        request = wire.list_offsets(self._topic, 0, wire.LATEST, False)
-        _, end = self._link.at_leader(self._topic, 0, wire.LIST_OFFSETS, request, wire.listed, _first)
+        request = requests.list_offsets(self._topic, 0, requests.LATEST, False)
+        _, end = self._link.at_leader(self._topic, 0, requests.LIST_OFFSETS, request, requests.listed, _first)
         return {"retry": list(retry), "gap": gap[0], "end": end}
 
     def _send(self, sequence: int) -> tuple[int, int]:
         text = f"sequence {sequence}"
         batch = encode([(self._stamp, None, text)], "none", self._producer, self._epoch, sequence)
-        request = wire.produce(self._topic, 0, batch, -1, None)
-        return self._link.at_leader(self._topic, 0, wire.PRODUCE, request, wire.produced, _first)
+        request = requests.produce(self._topic, 0, batch, -1, None)
+        return self._link.at_leader(self._topic, 0, requests.PRODUCE, request, requests.produced, _first)
 
 
 def _first(found: tuple[int, ...]) -> int:

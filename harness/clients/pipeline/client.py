@@ -100,19 +100,19 @@ class PipelineClient:
             records.append(((made.topic(topic), partition), str(key).encode(), orjson.dumps({"id": id, "key": key})))
         sent = writer.send(records, made.settings.patience_s)
         value = [
-            [f, number, [one.offset, id] if one.error is None else id]
-            for (f, number, id), one in zip(op.value, sent, strict=True)
+            [f, number, [delivery.offset, id] if delivery.error is None else id]
+            for (f, number, id), delivery in zip(op.value, sent, strict=True)
         ]
-        wrong = next((one.error for one in sent if one.error is not None), None)
+        wrong = next((delivery.error for delivery in sent if delivery.error is not None), None)
         if wrong is None:
             return op.with_(type=OK, value=value)
-        outcomes = [self._outcome(one) for one in sent]
-        judged = FAIL if all(one == FAIL for one in outcomes) else INFO
+        outcomes = [self._outcome(delivery) for delivery in sent]
+        judged = FAIL if all(each == FAIL for each in outcomes) else INFO
         extra = {**op.extra, "outcomes": outcomes}
         return op.with_(type=judged, value=value, error=describe("report", wrong), extra=extra)
 
-    def _outcome(self, one: Sent) -> str:
-        return OK if one.error is None else outcome("report", one.error, self._made.settings.retries_off)
+    def _outcome(self, delivery: Sent) -> str:
+        return OK if delivery.error is None else outcome("report", delivery.error, self._made.settings.retries_off)
 
     # --- instances ---
 

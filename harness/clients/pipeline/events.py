@@ -27,8 +27,8 @@ class Clock:
         path = folder / "history" / "00000.jsonl"
         try:
             with path.open("rb") as file:
-                said = orjson.loads(file.readline())
-            return cls(int(said["mono_ns"]), int(said["wall_ns"]))
+                epoch_line = orjson.loads(file.readline())
+            return cls(int(epoch_line["mono_ns"]), int(epoch_line["wall_ns"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadHistory(f"{path}: no line that says when the run began ({error})") from None
 

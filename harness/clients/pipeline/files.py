@@ -82,9 +82,9 @@ class FilesSink:
         self._given, self._name = list(outputs), f"{process}-{self._number}.parquet"
         who = {"instance": self._made.slot, "incarnation": process, "generation": generation}
         write(_path(self._folder, self._name), outputs, who)
-        told = orjson.dumps({"file": self._name, "count": len(outputs), **who})
+        report = orjson.dumps({"file": self._name, "count": len(outputs), **who})
         # All in one partition, so that their offsets have the order of the flushes.
-        self._inner.send_rows([(self._made.output_topic, 0, self._name.encode(), told)])
+        self._inner.send_rows([(self._made.output_topic, 0, self._name.encode(), report)])
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
         self._inner.offsets(marks, source)
@@ -100,14 +100,14 @@ class FilesSink:
         lost = [id for id, _, n in self._given if (id, n) not in found]
         self._checked += 1
         if lost:
-            told = {"stage": "file", "file": self._name, "count": len(lost), "ids": lost[:SHOWN]}
-            self._lost = [*self._lost, told][-SHOWN:]
+            loss = {"stage": "file", "file": self._name, "count": len(lost), "ids": lost[:SHOWN]}
+            self._lost = [*self._lost, loss][-SHOWN:]
 
     def report(self) -> dict[str, Any]:
         """{"files": checked since the last report, "lost": [...]}."""
-        told = {"files": self._checked, "lost": self._lost}
+        notes = {"files": self._checked, "lost": self._lost}
         self._checked, self._lost = 0, []
-        return told
+        return notes
 
     def abort(self) -> None:
         self._inner.abort()

@@ -51,7 +51,7 @@ class Member(ABC):
 
     # --- callbacks of the library, within a poll or the close ---
 
-    def _told(self, call: Callable[[Rebalances], None]) -> None:
+    def _notify(self, call: Callable[[Rebalances], None]) -> None:
         """What goes wrong in a callback is kept for `poll` to raise: the library must go on."""
         if self._on is None or self._failed is not None:
             return
@@ -71,14 +71,14 @@ class Member(ABC):
             # librdkafka: when the metadata of a topic changes within this callback, the member joins again
             # without a revocation. Others may have had the partitions meanwhile.
             given = self._given
-            self._told(lambda on: on.revoked(given, True))
+            self._notify(lambda on: on.revoked(given, True))
         self._given = partitions
-        self._told(lambda on: self._start(on.assigned(self._committed(partitions))))
+        self._notify(lambda on: self._start(on.assigned(self._committed(partitions))))
 
     def _taken(self, partitions: list[Partition], lost: bool) -> None:
         self._revoked, self._given = True, []
         self._gone.update(partitions)
-        self._told(lambda on: on.revoked(partitions, lost))
+        self._notify(lambda on: on.revoked(partitions, lost))
 
     def _committed(self, partitions: Sequence[Partition]) -> dict[Partition, Mark | None]:
         deadline = time.monotonic() + COMMITTED_S

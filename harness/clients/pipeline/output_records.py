@@ -15,8 +15,8 @@ Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
 def output_rows(made: Made, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
     """Each says who made it."""
     topic, partitions, dumps = made.output_topic, made.partitions, orjson.dumps
-    told = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
-    rest = b"," + told[1:]
+    common = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
+    rest = b"," + common[1:]
     return [
         (topic, key % partitions, str(key).encode(), dumps({"id": id, "key": key, "n": n})[:-1] + rest)
         for id, key, n in outputs

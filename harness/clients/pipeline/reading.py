@@ -32,12 +32,12 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
     """Every partition of some topics, which may have grown from `least`. Raises ClientError, also where a
     broker does not know them all."""
     rows = admin.partitions(topics, ADMIN_S)
-    found = sorted((row["topic"], row["partition"]) for row in rows)
-    known = Counter(topic for topic, _ in found)
+    input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
+    known = Counter(topic for topic, _ in input_partitions)
     for topic in topics:
         if known[topic] < least:
             raise ClientError("LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known")
-    return found
+    return input_partitions
 
 
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
         admin.close()
     marks = library.committed(made, inputs, ADMIN_S)
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
-    told = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
-    write_json(path, {"group": made.settings.group_id, "offsets": told})
+    offsets = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
+    write_json(path, {"group": made.settings.group_id, "offsets": offsets})
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 
 
@@ -83,12 +83,12 @@ class Reading:
         topics = [*made.input_topics, made.output_topic]
         admin = self._library.admin(made)
         try:
-            found = partitions(admin, topics, made.partitions)
+            output_partitions = partitions(admin, topics, made.partitions)
         finally:
             admin.close()
         return {
             (topic, number): "output" if topic == made.output_topic else "input"
-            for topic, number in found
+            for topic, number in output_partitions
             if (number * len(topics) + topics.index(topic)) % made.slots == made.slot
         }
 
@@ -105,20 +105,20 @@ class Reading:
                 ends = self._ends()
             logs = self._library.logs(self._made)
             shown = {at: bytearray(end) for at, end in ends.items()}
-            for n, found in enumerate(logs.read(ends, "read_committed", IDLE_S)):
-                if found is not None:
-                    shown[found[0]][found[1][0]] = 1
-                if found is None or n % 1000 == 999:
+            for n, row in enumerate(logs.read(ends, "read_committed", IDLE_S)):
+                if row is not None:
+                    shown[row[0]][row[1][0]] = 1
+                if row is None or n % 1000 == 999:
                     yield 0
             lines = 0
-            for n, found in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
-                if found is not None:
-                    at, (offset, time_ms, value) = found
+            for n, row in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
+                if row is not None:
+                    at, (offset, time_ms, value) = row
                     lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
-                if found is None or n % 1000 == 999:
+                if row is None or n % 1000 == 999:
                     yield lines
-            said = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
-            last = {"end": True, "ends": said, "caught_up": True}
+            ends_by_name = {f"{topic}/{number}": end for (topic, number), end in ends.items()}
+            last = {"end": True, "ends": ends_by_name, "caught_up": True}
             file.write(orjson.dumps(last, option=orjson.OPT_APPEND_NEWLINE))
         yield lines
 
@@ -138,12 +138,12 @@ class Reading:
     ) -> int:
         side = self._side[at]
         try:
-            found = orjson.loads(value)
+            content = orjson.loads(value)
         except ValueError:
-            found = {}
-        made = [found]
-        if "file" in found:
-            made = rows_of(self._made.folder, found)
+            content = {}
+        made = [content]
+        if "file" in content:
+            made = rows_of(self._made.folder, content)
         for one in made:
             line = {
                 "side": side,

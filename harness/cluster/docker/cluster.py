@@ -27,6 +27,7 @@ from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 from harness.protocol import metadata, quorum
+from harness.protocol.exchange import exchange
 from harness.protocol.metadata import View
 
 _UP_TIMEOUT_S: Final = 120.0
@@ -151,9 +152,7 @@ class DockerCluster:
         for node in self.nodes:
             with suppress(OSError, ValueError):
                 port = self._port(node)
-                found.append(
-                    quorum.parse(metadata.exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S))
-                )
+                found.append(quorum.parse(exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S)))
         return max(found)[1] if found else None
 
     # --- the brokers' processes -----------------------------------------------------------------------

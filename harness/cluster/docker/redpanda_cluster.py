@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.cluster.docker import redpanda
 from harness.cluster.docker.cluster import DockerCluster, new_socket
-from harness.protocol import metadata
+from harness.protocol.exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _ANSWER_BYTES: Final = 1 << 20
@@ -34,7 +34,7 @@ class RedpandaCluster(DockerCluster):
         for node in self.nodes:
             port = self.containers.port(node, redpanda.KAFKA_PORT)
             with suppress(OSError, ValueError):
-                answer = metadata.exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
+                answer = exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
                 coordinator = redpanda.coordinator(answer)
                 if coordinator is not None:
                     return coordinator

@@ -30,7 +30,7 @@ from typing import Any, Final
 import orjson
 
 from harness.cluster.local import file_damage_kinds
-from harness.cluster.local.segment_batches import covered
+from harness.protocol.segment_file import covered
 
 FLIPS: Final = 8
 CHECKPOINTS: Final = (

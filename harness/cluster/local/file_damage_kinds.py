@@ -26,7 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.local.segment_batches import COVERED_AT, covered
+from harness.protocol.record_batch import COVERED_AT
+from harness.protocol.segment_file import covered
 
 POINT: Final = "recovery-point-offset-checkpoint"
 MARKER: Final = ".kafka_cleanshutdown"

@@ -13,6 +13,7 @@ from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
 from harness.protocol import metadata, quorum
+from harness.protocol.exchange import exchange
 from harness.protocol.metadata import View
 
 _TIMEOUT_S: Final = 1.0
@@ -76,7 +77,7 @@ class Asking:
     def _quorum(self, voter: Node) -> bytes:
         """A controller's answer to the question who leads."""
         port = voter.controller_port
-        return metadata.exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
+        return exchange(self.connect(), voter.address, port, quorum.REQUEST, _TIMEOUT_S)
 
     def _status(self, address: str, port: int) -> bytes:
         """A ZooKeeper's answer, which ends with the connection."""

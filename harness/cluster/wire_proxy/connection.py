@@ -11,13 +11,14 @@ import time
 from collections import deque
 from typing import Final
 
-from harness.cluster.wire_proxy import frames, rules
+from harness.cluster.wire_proxy import rules
 from harness.cluster.wire_proxy.connection_parts import Kept, Sent, Shared
-from harness.cluster.wire_proxy.frames import Request
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
 from harness.cluster.wire_proxy.rules import Active, Held
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
+from harness.protocol import request_head
+from harness.protocol.request_head import Request
 
 # How long a broker may take to answer what arrived after its client had gone.
 LINGER_S: Final = 10.0
@@ -42,16 +43,16 @@ class Connection:
         self._mute: Active | None = None  # because of it no answer does
         self._lingers = False
         self._requests = Splitter(
-            frames.REQUEST_BYTES_MIN,
-            frames.REQUEST_BYTES_MAX,
+            request_head.REQUEST_BYTES_MIN,
+            request_head.REQUEST_BYTES_MAX,
             self._decide_request,
             self._forward,
             self._take_request,
             self._strange,
         )
         self._responses = Splitter(
-            frames.RESPONSE_BYTES_MIN,
-            frames.RESPONSE_BYTES_MAX,
+            request_head.RESPONSE_BYTES_MIN,
+            request_head.RESPONSE_BYTES_MAX,
             self._decide_response,
             self._back,
             self._take_response,
@@ -108,7 +109,7 @@ class Connection:
     def _decide_request(self, head: bytes) -> int:
         if self._deaf:
             return WHOLE
-        request = frames.request(head)
+        request = request_head.request(head)
         counted = self._shared.counted
         counted.requests += 1
         if request.api not in NAMES:
@@ -163,7 +164,7 @@ class Connection:
             return WHOLE
         counted = self._shared.counted
         counted.responses += 1
-        sent = self._answered(frames.CORRELATION.unpack_from(head)[0])
+        sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counted.unmatched += 1
             self._response_taken = None, Sent(_UNKNOWN)

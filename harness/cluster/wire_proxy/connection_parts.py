@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from harness.cluster.wire_proxy.frames import Request
 from harness.cluster.wire_proxy.rules import Held, Rules
+from harness.protocol.request_head import Request
 
 
 class Numbered(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.cluster.wire_proxy.frames import Request
 from harness.model.draw import Draw
 from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
+from harness.protocol.request_head import Request
 
 
 class Active:

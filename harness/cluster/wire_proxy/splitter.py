@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from harness.cluster.wire_proxy.frames import HEAD_BYTES, SIZE
+from harness.protocol.request_head import HEAD_BYTES, SIZE
 
 PASS: Final = 0  # a frame goes on as it comes
 WHOLE: Final = 1  # it is taken whole

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from harness.experiments.expect import wilson
 from harness.experiments.matrix.run import Done
-from harness.experiments.run import told
+from harness.experiments.run import describe
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
 MARKDOWN_BYTES: Final = 1_000_000
@@ -25,20 +25,20 @@ def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> li
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "junit.xml").write_bytes(junit(done))
     (folder / "summary.md").write_text(markdown(done, changes))
-    (folder / "results.json").write_text(json.dumps([data(one) for one in done], default=str, indent=1))
+    (folder / "results.json").write_text(json.dumps([data(outcome) for outcome in done], default=str, indent=1))
     return [folder / name for name in ("summary.md", "junit.xml", "results.json")]
 
 
-def data(one: Done) -> dict[str, Any]:
+def data(outcome: Done) -> dict[str, Any]:
     """A cell as plain data."""
     return {
-        "name": one.cell.name,
-        "seed": one.cell.seed,
-        "exit_code": one.exit_code,
-        "expected": one.cell.case.expect.texts,
-        "plan": dict(one.cell.case.plan),
-        "error": one.error,
-        "attempt": asdict(one.attempt) if one.attempt is not None else None,
+        "name": outcome.cell.name,
+        "seed": outcome.cell.seed,
+        "exit_code": outcome.exit_code,
+        "expected": outcome.cell.case.expect.texts,
+        "plan": dict(outcome.cell.case.plan),
+        "error": outcome.error,
+        "attempt": asdict(outcome.attempt) if outcome.attempt is not None else None,
     }
 
 
@@ -46,22 +46,25 @@ def junit(done: Sequence[Done]) -> bytes:
     """A case for each expectation of each run: failed where not met, skipped where nothing is known."""
     suite = ElementTree.Element("testsuite", name="harness matrix")
     counts = {"tests": 0, "failures": 0, "skipped": 0}
-    for one in done:
-        seconds = one.attempt.seconds if one.attempt is not None else 0.0
-        answers = one.attempt.answers if one.attempt is not None else []
-        for n, text in enumerate(one.cell.case.expect.texts):
+    for outcome in done:
+        seconds = outcome.attempt.seconds if outcome.attempt is not None else 0.0
+        answers = outcome.attempt.answers if outcome.attempt is not None else []
+        for n, expected in enumerate(outcome.cell.case.expect.texts):
             case = ElementTree.SubElement(
-                suite, "testcase", name=_plain(f"{text} (seed {one.cell.seed})"),
-                classname=_plain(one.cell.name), time=f"{seconds if n == 0 else 0:.1f}",
-            )  # fmt: skip
+                suite,
+                "testcase",
+                name=_plain(f"{expected} (seed {outcome.cell.seed})"),
+                classname=_plain(outcome.cell.name),
+                time=f"{seconds if n == 0 else 0:.1f}",
+            )
             counts["tests"] += 1
-            if one.exit_code == EXIT_UNKNOWN:
+            if outcome.exit_code == EXIT_UNKNOWN:
                 counts["skipped"] += 1
-                ElementTree.SubElement(case, "skipped", message=_plain(one.error or "could not be judged"))
+                ElementTree.SubElement(case, "skipped", message=_plain(outcome.error or "could not be judged"))
             elif not answers[n]:
                 counts["failures"] += 1
-                said = _plain(told(one.attempt) if one.attempt is not None else one.error)
-                ElementTree.SubElement(case, "failure", message=said).text = said
+                message = _plain(describe(outcome.attempt) if outcome.attempt is not None else outcome.error)
+                ElementTree.SubElement(case, "failure", message=message).text = message
     suite.attrib |= {name: str(count) for name, count in counts.items()}
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
@@ -74,8 +77,8 @@ def _plain(text: str) -> str:
 
 def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
     """The summary: what was not as expected first. Never more than a page of a forge holds."""
-    wrong = [one for one in done if one.exit_code == EXIT_INVALID]
-    unknown = [one for one in done if one.exit_code == EXIT_UNKNOWN]
+    wrong = [outcome for outcome in done if outcome.exit_code == EXIT_INVALID]
+    unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN]
     lines = [
         f"# {len(done)} runs: {len(wrong)} not as expected, {len(unknown)} unknown",
         "",
@@ -83,22 +86,24 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
     ]
     for title, rows in (("Not as expected", wrong), ("Unknown", unknown)):
         if rows:
-            lines += [f"## {title}", "", *(f"- {_line(one)}" for one in rows), ""]
+            lines += [f"## {title}", "", *(f"- {_line(outcome)}" for outcome in rows), ""]
     lines += ["## All", "", "| run | seed | verdict | as expected | s |", "| --- | --- | --- | --- | --- |"]
-    for one in done:
-        verdict, seconds = (one.attempt.valid, f"{one.attempt.seconds:.0f}") if one.attempt else ("not run", "")
-        met = {0: "yes", EXIT_INVALID: "**no**"}.get(one.exit_code, "unknown")
-        name = one.cell.name.replace("|", "\\|")
-        lines.append(f"| {name} | {one.cell.seed} | {verdict} | {met} | {seconds} |")
+    for outcome in done:
+        verdict, seconds = (
+            (outcome.attempt.valid, f"{outcome.attempt.seconds:.0f}") if outcome.attempt else ("not run", "")
+        )
+        met = {0: "yes", EXIT_INVALID: "**no**"}.get(outcome.exit_code, "unknown")
+        name = outcome.cell.name.replace("|", "\\|")
+        lines.append(f"| {name} | {outcome.cell.seed} | {verdict} | {met} | {seconds} |")
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > MARKDOWN_BYTES:
         text = text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(cut: results.json has the rest)\n"
     return text
 
 
-def _line(one: Done) -> str:
-    said = told(one.attempt) if one.attempt is not None else f"not run: {one.error}"
-    return f"{one.cell.name}: {said}".replace("\n", " ")
+def _line(outcome: Done) -> str:
+    text = describe(outcome.attempt) if outcome.attempt is not None else f"not run: {outcome.error}"
+    return f"{outcome.cell.name}: {text}".replace("\n", " ")
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:
@@ -113,7 +118,7 @@ def changed(done: Sequence[Done], baseline: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"--baseline {path}: no results of a matrix ({error})") from None
     lines = []
-    for name, (k, n) in _rates([(one.cell.name, one.exit_code) for one in done]).items():
+    for name, (k, n) in _rates([(outcome.cell.name, outcome.exit_code) for outcome in done]).items():
         if name in old and n and old[name][1]:
             (low, high), (old_low, old_high) = wilson(k, n), wilson(*old[name])
             if low > old_high or high < old_low:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.experiments.matrix.spec import Cell
-from harness.experiments.run import Attempt, attempt, told
+from harness.experiments.run import Attempt, attempt, describe
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 
 Say = Callable[[str], None]
@@ -46,9 +46,9 @@ def matrix(
         say(f"{at + 1} of {len(cells)}: {cell.name}")
         started = time.monotonic()
         try:
-            one = attempt(cell.case, cell.case.test_plan(cell.seed), runs_dir, spark_master)
-            found.append(Done(cell, one, one.why))
-            say(f"  {told(one)}")
+            outcome = attempt(cell.case, cell.case.test_plan(cell.seed), runs_dir, spark_master)
+            found.append(Done(cell, outcome, outcome.why))
+            say(f"  {describe(outcome)}")
         except HarnessError as error:
             found.append(Done(cell, None, str(error)))
             say(f"  not run: {error}")
@@ -58,7 +58,8 @@ def matrix(
 
 def exit_code(done: Sequence[Done]) -> int:
     """Otherwise than expected wins over unknown; what the budget cut off does not count."""
-    codes = [one.exit_code for one in done if one.attempt is not None or one.error != "the budget ended first"]
+    begun = [outcome for outcome in done if outcome.attempt is not None or outcome.error != "the budget ended first"]
+    codes = [outcome.exit_code for outcome in begun]
     if not codes:
         return EXIT_UNKNOWN
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

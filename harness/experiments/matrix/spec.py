@@ -21,11 +21,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import yaml_data
-from harness.experiments import spec as experiments
 from harness.experiments.expect import ANY, Expectation
-from harness.experiments.spec import Case, over
+from harness.experiments.spec import Case, named, over
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.yaml_data import Place
 
 WHAT: Final = "a matrix"
@@ -66,7 +65,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
     try:
         written = Written.model_validate(loaded.data or {})
     except ValidationError as error:
-        raise BadInput("\n".join(yaml_data.line(one, loaded.where, _keys) for one in error.errors())) from None
+        raise BadInput("\n".join(yaml_data.line(mistake, loaded.where, _keys) for mistake in error.errors())) from None
     cells = []
     expected = Expectation(never=(ANY,))
     for chosen in itertools.product(*(enumerate(entries) for entries in written.axes.values())):
@@ -76,18 +75,18 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, chosen, strict=True)]
         case = Case(_name([changes for _, changes in chosen]), "", plan, expected, written.runs)
         try:
-            plans.make({**plan, "seed": 0})
+            test_plan.make({**plan, "seed": 0})
         except BadInput as error:
             where = loaded.where(places[-1]) if places else loaded.where(("plan",))
             raise BadInput(f"{where}: {case.name}: {error}") from None
         cells += [Cell(case, seed + n) for n in range(written.runs)]
     for n, name in enumerate(written.experiments):
         try:
-            found = experiments.named(name, folder)
+            experiment = named(name, folder)
         except BadInput as error:
             raise BadInput(f"{loaded.where(('experiments', n))}: {error}") from None
-        for case in found.cases:
-            cells += [Cell(case, seed + n, found.name) for n in range(min(written.experiment_runs, case.runs))]
+        for case in experiment.cases:
+            cells += [Cell(case, seed + n, experiment.name) for n in range(min(written.experiment_runs, case.runs))]
     if not cells:
         raise BadInput(f"{path}: a matrix without axes, plan or experiments runs nothing")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())

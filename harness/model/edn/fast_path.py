@@ -2,7 +2,7 @@
 
 `quick` rewrites whole blocks of lines into JSON by replacing text, and gives nothing for a line that is not
 of the usual shape: integers, the known fields, sends and polls. `text_of` writes such ops by formatting them.
-Whatever they give is what `edn_ops` gives (tests/unit/model/test_edn_ops.py).
+Whatever they give is what `ops` gives (tests/unit/model/test_edn_ops.py).
 """
 
 from __future__ import annotations
@@ -75,8 +75,15 @@ _FS: Final = (b"txn", b"send", b"poll", b"assign", b"subscribe", b"crash")
 # something that is not JSON, or that has more quotes than its parts account for.
 _REPLACE: Final = (
     (b", ", b","),
-    *((b":%s " % theirs, b'"%s":' % ours) for theirs, ours in (
-        (b"index", b"index"), (b"time", b"time_ns"), (b"process", b"process"), (b"value", b"value"))),
+    *(
+        (b":%s " % theirs, b'"%s":' % ours)
+        for theirs, ours in (
+            (b"index", b"index"),
+            (b"time", b"time_ns"),
+            (b"process", b"process"),
+            (b"value", b"value"),
+        )
+    ),
     *((b":type :%s" % name, b'"type":"%s"' % name) for name in _TYPES),
     *((b":f :%s" % name, b'"f":"%s"' % name) for name in _FS),
     (b"[:send ", b'["send",'),
@@ -84,7 +91,7 @@ _REPLACE: Final = (
     (b" [[", b'":[['),  # after a key of a polled map
     (b" []", b'":[]'),
     (b"nil", b"null"),
-)  # fmt: skip
+)
 # Keys of polled maps; 00 and -0, which are 0 again, are left alone.
 _FIRST_KEY: Final = re.compile(rb'\{(?=(?:0|-?[1-9]\d*)":)')
 _NEXT_KEY: Final = re.compile(rb',(?=(?:0|-?[1-9]\d*)":)')
@@ -164,12 +171,12 @@ def _quick_text(data: Mapping[str, Any], record: bool) -> str | None:
             return None
         if not NAME.fullmatch(data["type"]):
             return None
-        held = " ".join(map(_quick_mop, value)) if f in MICRO else _numbers(value)[1:-1]
+        value_text = " ".join(map(_quick_mop, value)) if f in MICRO else _numbers(value)[1:-1]
     except (KeyError, TypeError, ValueError, IndexError):
         return None
     return (
         f"{'#' + RECORD if record else ''}{{:index {data['index']}, :time {data['time_ns']}, "
-        f":type :{data['type']}, :process {data['process']}, :f :{f}, :value [{held}]}}"
+        f":type :{data['type']}, :process {data['process']}, :f :{f}, :value [{value_text}]}}"
     )
 
 

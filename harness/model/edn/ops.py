@@ -48,11 +48,11 @@ def carry(value: Any) -> Any:
     if kind is int:
         return value if -(1 << 63) <= value < _BIG else {_EDN: reader.dumps(value)}
     if kind is list:
-        return [carry(held) for held in value]
+        return [carry(item) for item in value]
     if kind is float and value - value == 0.0:
         return value
     if kind is dict and _named(value):
-        return {str(key): carry(held) for key, held in value.items()}
+        return {str(key): carry(item) for key, item in value.items()}
     return {_EDN: reader.dumps(value.value if kind is Frozen else value)}
 
 
@@ -64,7 +64,7 @@ def _named(value: dict[Any, Any]) -> bool:
 def uncarry(data: Any) -> Any:
     """The value that JSON data stands for."""
     if type(data) is list:
-        return [uncarry(held) for held in data]
+        return [uncarry(item) for item in data]
     if type(data) is not dict:
         return data
     if len(data) == 1 and type(data.get(_EDN)) is str:
@@ -72,7 +72,7 @@ def uncarry(data: Any) -> Any:
             return reader.loads(data[_EDN])
         except BadHistory:
             pass  # not from `carry`: somebody's own map
-    return {_keyword(name): uncarry(held) for name, held in data.items()}
+    return {_keyword(name): uncarry(item) for name, item in data.items()}
 
 
 def shown(data: Any) -> Any:
@@ -102,7 +102,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _entries(of: dict[Any, Any]) -> list[tuple[str, str]]:
-    return sorted((reader.dumps(key), reader.dumps(held)) for key, held in of.items())
+    return sorted((reader.dumps(key), reader.dumps(item)) for key, item in of.items())
 
 
 # --- ops ------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def data_of(form: Any, exact: bool = False, record: bool = False) -> dict[str, A
             data["value"] = _listed(op["value"]) if listed else carry(op["value"])
     if op.get("error") is not None:
         data["error"] = carry(op["error"])
-    extra = {_extra(name): _plain(held) for name, held in op.items() if name not in _FIELDS}
+    extra = {_extra(name): _plain(item) for name, item in op.items() if name not in _FIELDS}
     if extra:
         data["extra"] = extra
     if exact and ("index" not in data or not same(form, form_of(data, record))):
@@ -159,22 +159,22 @@ def _micro_op(mop: Any) -> list[Any]:
     name = str(mop[0]) if type(mop[0]) is Keyword else carry(mop[0])
     if name == "poll" and len(mop) == 2 and type(mop[1]) is dict:
         return [name, [[carry(key), _listed(pairs, 2)] for key, pairs in mop[1].items()]]
-    return [name, *(_listed(held) for held in mop[1:])]
+    return [name, *(_listed(item) for item in mop[1:])]
 
 
 def _listed(value: Any, depth: int = 1) -> Any:
     """Sequences as lists, so deep; then `carry`."""
     if depth and isinstance(value, list | tuple):
-        return [_listed(held, depth - 1) for held in value]
+        return [_listed(item, depth - 1) for item in value]
     return carry(value)
 
 
 def _plain(value: Any) -> Any:
     """Of the extras: keywords as their names, sequences as lists, maps as objects."""
     if isinstance(value, dict):
-        return {_extra(key): _plain(held) for key, held in value.items()}
+        return {_extra(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(held) for held in value]
+        return [_plain(item) for item in value]
     return str(value) if type(value) is Keyword else carry(value)
 
 
@@ -199,9 +199,9 @@ def form_of(data: Mapping[str, Any], record: bool = False) -> Any:
     if data.get("error") is not None:
         op[Keyword("error")] = uncarry(data["error"])
     extra = data.get("extra")
-    for name, held in extra.items() if isinstance(extra, dict) else ():
+    for name, item in extra.items() if isinstance(extra, dict) else ():
         key = _keyword(_EXTRA_BACK.get(name, name))
-        op[key if key not in op else Frozen(name)] = uncarry(held)
+        op[key if key not in op else Frozen(name)] = uncarry(item)
     return Tagged(RECORD, op) if record else op
 
 
@@ -215,10 +215,10 @@ def _micro_form(mop: Any) -> Any:
     for entry in mop[1]:
         if type(entry) is not list or len(entry) != 2:
             return [name, uncarry(mop[1])]
-        key, held = map(uncarry, entry)
+        key, polled_pairs = map(uncarry, entry)
         earlier = pairs.get(text := reader.dumps(key))
-        pairs[text] = (key, held if earlier is None else [*earlier[1], *held])
+        pairs[text] = (key, polled_pairs if earlier is None else [*earlier[1], *polled_pairs])
     polled: dict[Any, Any] = {}
-    for key, held in pairs.values():
-        reader.put(polled, key, held)
+    for key, polled_pairs in pairs.values():
+        reader.put(polled, key, polled_pairs)
     return [name, polled]

@@ -14,7 +14,6 @@ Not supported: metadata, namespaced maps `#:ns{}`. Source: the EDN format specif
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -271,16 +270,6 @@ def loads(text: str, where: str = "text") -> Any:
     if not _BLANK.match(text, reader.at):
         raise reader.fail("more than one form")
     return value
-
-
-def forms(text: str, where: str = "text") -> Iterator[Any]:
-    """Every form of a text, one after another."""
-    reader = _Reader(text, where)
-    while not _BLANK.match(text, reader.at):
-        try:
-            yield reader.form()
-        except EOFError:
-            raise reader.fail("the text ends too early", len(text)) from None
 
 
 def _text(value: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from checker.disk.causes import CAUSES, KINDS, Finding
-from checker.disk.replicas import Comparison
+from checker.disk.comparison import Comparison
 from checker.disk.survey import Survey
 from harness.protocol.flaws import Flaw
 from harness.stored.disk_inspection import Inspection

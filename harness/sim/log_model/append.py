@@ -102,8 +102,8 @@ def truncate(log: Partition, end: int) -> None:
     log.replicated = min(log.replicated, end)
     log.sequences.truncate(end)
     log.open = {producer: first for producer, first in log.open.items() if first < end}
-    again = [one for one in log.ended if one.first < end <= one.marker]
-    log.ended = [one for one in log.ended if one.marker < end]
-    for one in again:
-        log.open[one.producer] = one.first
-        end_transaction(log, one.producer, -1, one.committed)
+    again = [ended for ended in log.ended if ended.first < end <= ended.marker]
+    log.ended = [ended for ended in log.ended if ended.marker < end]
+    for ended in again:
+        log.open[ended.producer] = ended.first
+        end_transaction(log, ended.producer, -1, ended.committed)

@@ -36,12 +36,12 @@ def clean(log: Partition) -> int:
     latest = _latest(log, segments)
     records = {id(batch): _kept(log, batch, latest) for segment in segments for batch in segment.batches}
     alive = {
-        one.marker
-        for one in log.ended
+        ended.marker
+        for ended in log.ended
         if any(
             records.get(id(batch), batch.records)
             for batch in log.batches()
-            if batch.producer == one.producer and one.first <= batch.base < one.marker
+            if batch.producer == ended.producer and ended.first <= batch.base < ended.marker
         )
     }
     last = {batch.producer: batch.base for batch in log.batches() if not batch.control}
@@ -118,9 +118,9 @@ def _merged(segments: Iterable[Segment], limit: int) -> list[Segment]:
             groups.append((segment.size, [segment]))
     merged = []
     for _, group in groups:
-        one = Segment(group[0].base, group[0].created, group[-1].modified)
+        joined = Segment(group[0].base, group[0].created, group[-1].modified)
         for segment in group:
             for batch in segment.batches:
-                one.add(batch, group[-1].modified)
-        merged.append(one)
+                joined.add(batch, group[-1].modified)
+        merged.append(joined)
     return merged

@@ -57,7 +57,7 @@ def fetch(log: Partition, offset: int, isolation: str, max_bytes: int) -> Fetche
         if taken or (batches and batches[-1].last >= offset):
             break
     position = max(offset, taken[-1].last + 1) if taken else offset
-    return Fetched([one for batch in taken for one in _seen(log, batch, offset, isolation)], position)
+    return Fetched([record for batch in taken for record in _seen(log, batch, offset, isolation)], position)
 
 
 def _last(batch: Batch) -> int:
@@ -68,9 +68,9 @@ def _from(log: Partition, offset: int) -> Iterator[Sequence[Batch]]:
     """The batches of each segment that may hold the offset or what comes after it: remote ones first."""
     local = log.local_start
     if offset < local:
-        for one in log.remote:
-            if one.committed and one.end > offset and one.base < local:
-                yield one.batches
+        for copy in log.remote:
+            if copy.committed and copy.end > offset and copy.base < local:
+                yield copy.batches
     for at, segment in enumerate(log.segments):
         if log.segment_end(at) > offset:
             yield segment.batches
@@ -90,9 +90,9 @@ def by_time(log: Partition, timestamp: int, isolation: str) -> int:
 
 def _by_time(log: Partition, timestamp: int) -> int | None:
     local = log.local_start
-    for one in log.remote:
-        if one.committed and log.start < one.end and one.base < local and one.max_timestamp >= timestamp:
-            found = _first(one.batches, timestamp, log.start)
+    for copy in log.remote:
+        if copy.committed and log.start < copy.end and copy.base < local and copy.max_timestamp >= timestamp:
+            found = _first(copy.batches, timestamp, log.start)
             if found is not None:
                 return found
     begin = local if log.settings.tiered else log.start

@@ -1,7 +1,7 @@
 """The log model as a whole: partitions, a clock, producers with their coordinator; honest or with bugs.
 
 `SimulatedLog` is both sides of the comparison: without bugs it is what a log must do, with some of
-`log_bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
+`bugs` it is a log to find them in. Nothing in it is random, and it does no input or output. Rules of
 the coordinator:
 - A producer id has one transaction at a time, which ends with a marker in each partition that it wrote to; to
   end one that is not open is refused (KIP-98). A new epoch aborts the open one, and fences the old (KIP-98).
@@ -58,7 +58,7 @@ class SimulatedLog:
 
     def within_batch(self, partition: int, offset: int) -> bool:
         """Whether a batch of the local log begins before the offset and ends at it or behind."""
-        return any(one.base < offset <= one.last for one in self._partitions[partition].batches())
+        return any(batch.base < offset <= batch.last for batch in self._partitions[partition].batches())
 
     @property
     def settings(self) -> LogSettings:
@@ -240,7 +240,7 @@ class SimulatedLog:
         """A batch that is lost is not one to send again: it would be appended, and rightly."""
         for producer in self._producers.values():
             if sent := producer.sent.get(partition):
-                producer.sent[partition] = [one for one in sent if one.end <= cut]
+                producer.sent[partition] = [batch for batch in sent if batch.end <= cut]
 
 
 def _answered(result: Any) -> Outcome:

@@ -1,7 +1,7 @@
 """The model of one partition's log: its state, and the offsets that follow from it.
 
-This is the state; what happens to it is in `segments`, `producers`, `writing`, `reading`, `retention`,
-`compaction`, `tiered`, `restarts` and `simulated`, each of which states its rules.
+This is the state; what happens to it is in `segments`, `producers`, `append`, `fetch`, `retention`,
+`compaction`, `tiered`, `restarts` and `model`, each of which states its rules.
 Sources are Kafka's proposals (KIP-n), its documentation, and "Bradstreet and Wong": L. Bradstreet, M. Wong,
 "Property Based Testing Confluent Cloud Storage for Fun and Safety", Confluent. The rules of the offsets:
 - log start offset <= last stable offset <= high watermark <= log end offset (KIP-98, KIP-107).
@@ -57,7 +57,7 @@ class Ended:
 
 @dataclass(slots=True)
 class Partition:
-    """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `log_bugs.LOG_BUGS`.
+    """The state of one partition. `now` is the broker's clock in ms; `bugs` are names of `bugs.LOG_BUGS`.
 
     open         by producer: the first offset of its open transaction here
     remote       segments in the remote tier, in offset order; uncommitted ones last
@@ -91,7 +91,7 @@ class Partition:
     @property
     def last_stable(self) -> int:
         firsts = list(self.open.values())
-        firsts += [one.first for one in self.ended if one.marker >= self.high_watermark]
+        firsts += [ended.first for ended in self.ended if ended.marker >= self.high_watermark]
         return min(self.high_watermark, max(self.start, min(firsts))) if firsts else self.high_watermark
 
     @property
@@ -101,7 +101,7 @@ class Partition:
     @property
     def copied(self) -> int:
         """One past the last offset that the remote tier is known to hold (0: nothing)."""
-        return max((one.end for one in self.remote if one.committed), default=0)
+        return max((copy.end for copy in self.remote if copy.committed), default=0)
 
     def segment_end(self, at: int) -> int:
         """One past the last offset of the segment at this position."""
@@ -117,15 +117,16 @@ class Partition:
         if not batch.transactional:
             return False
         return any(
-            one.producer == batch.producer and one.first <= batch.base < one.marker and not one.committed
-            for one in self.ended
+            ended.producer == batch.producer and ended.first <= batch.base < ended.marker and not ended.committed
+            for ended in self.ended
         )
 
     def view(self) -> View:
         local = tuple(
-            Span(one.base, self.segment_end(at), one.size, one.max_timestamp) for at, one in enumerate(self.segments)
+            Span(each.base, self.segment_end(at), each.size, each.max_timestamp)
+            for at, each in enumerate(self.segments)
         )
-        spans = [(Span(one.base, one.end, one.size, one.max_timestamp), one.committed) for one in self.remote]
+        spans = [(Span(copy.base, copy.end, copy.size, copy.max_timestamp), copy.committed) for copy in self.remote]
         return View(
             self.start,
             self.local_start,

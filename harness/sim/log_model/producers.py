@@ -47,9 +47,9 @@ class Sequences:
             return FENCED
         if epoch > latest.epoch:
             return None if first == 0 else OUT_OF_ORDER
-        for one in known[-CACHED:]:
-            if (one.epoch, one.first, one.last) == (epoch, first, first + count - 1):
-                return one
+        for batch in known[-CACHED:]:
+            if (batch.epoch, batch.first, batch.last) == (epoch, first, first + count - 1):
+                return batch
         return None if first == latest.last + 1 else OUT_OF_ORDER
 
     def add(self, producer: int, written: Written) -> None:
@@ -60,5 +60,5 @@ class Sequences:
         self.written = {
             producer: kept
             for producer, all_ in self.written.items()
-            if (kept := [one for one in all_ if one.end <= end])
+            if (kept := [batch for batch in all_ if batch.end <= end])
         }

@@ -24,8 +24,8 @@ POLICIES = ("delete", "compact", "compact,delete")
 
 def program(settings: LogSettings, actions: Sequence[Action]) -> str:
     """The text of a program."""
-    plain, told = asdict(LogSettings()), asdict(settings)
-    first = [f"{name}={as_json(value)}" for name, value in told.items() if value != plain[name]]
+    plain, given = asdict(LogSettings()), asdict(settings)
+    first = [f"{name}={as_json(value)}" for name, value in given.items() if value != plain[name]]
     return "\n".join([" ".join(["settings", *first]), *(action.text() for action in actions)]) + "\n"
 
 
@@ -56,7 +56,7 @@ def _argument(word: str, place: str) -> tuple[str, Any]:
 
 
 def _settings(args: Mapping[str, Any], place: str) -> LogSettings:
-    known = {one.name: type(one.default) for one in fields(LogSettings)}
+    known = {field.name: type(field.default) for field in fields(LogSettings)}
     for name, value in args.items():
         if type(value) is not known.get(name):
             raise BadInput(f"{place}: setting {name}={as_json(value)}: known are {', '.join(known)}")
@@ -109,16 +109,16 @@ def _is(kind: str, value: Any) -> bool:
             isinstance(value, str) and bool(SHARE.fullmatch(value) or RELATIVE.fullmatch(value))
         )
     if kind == "records":
-        return isinstance(value, list) and bool(value) and all(_is_record(one) for one in value)
+        return isinstance(value, list) and bool(value) and all(_is_record(record) for record in value)
     return True
 
 
-def _is_record(one: Any) -> bool:
+def _is_record(record: Any) -> bool:
     texts = (str, type(None))
     return (
-        isinstance(one, list)
-        and len(one) == 3
-        and isinstance(one[0], texts)
-        and isinstance(one[1], texts)
-        and type(one[2]) is int
+        isinstance(record, list)
+        and len(record) == 3
+        and isinstance(record[0], texts)
+        and isinstance(record[1], texts)
+        and type(record[2]) is int
     )

@@ -22,9 +22,7 @@ from harness.sim.log_model.partition import Partition
 from harness.sim.log_model.segments import Segment
 
 CLEAN: Final = "clean"
-KILLED: Final = "kill"
 POWER: Final = "power"
-HOW: Final = (CLEAN, KILLED, POWER)
 
 
 def checkpoint(log: Partition) -> None:
@@ -39,8 +37,8 @@ def flush(log: Partition) -> int:
 
 
 def restart(log: Partition, how: str) -> int:
-    """End the broker in this way, and start it again; where the log was cut off: its end, if nowhere."""
-    log.remote = [one for one in log.remote if one.committed]
+    """End the broker (CLEAN, POWER or "kill"), and start it again; where the log was cut off: its end, if nowhere."""
+    log.remote = [copy for copy in log.remote if copy.committed]
     if how == CLEAN:
         if "start-goes-back" in log.bugs:
             log.start = _first(log)
@@ -60,9 +58,9 @@ def restart(log: Partition, how: str) -> int:
 def _first(log: Partition) -> int:
     """The first offset from which the log has everything, locally or in the remote tier."""
     first = log.segments[0].base
-    for one in reversed(log.remote):
-        if one.committed and one.end >= first:
-            first = min(first, one.base)
+    for copy in reversed(log.remote):
+        if copy.committed and copy.end >= first:
+            first = min(first, copy.base)
     return first
 
 
@@ -74,7 +72,7 @@ def _begin_anew(log: Partition) -> None:
 
 def elect(log: Partition, offset: int) -> int:
     """Another replica leads, whose log ends with the batch before `offset`, or that holds it; its end."""
-    log.remote = [one for one in log.remote if one.committed]
+    log.remote = [copy for copy in log.remote if copy.committed]
     end = max(offset, log.replicated)
     for batch in log.batches():
         if batch.base < end <= batch.last:

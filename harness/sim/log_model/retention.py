@@ -51,7 +51,7 @@ def check(log: Partition) -> int:
         passes = [_below_start, _beyond_size, _beyond_time]
         if "retention-not-idempotent" in log.bugs:
             passes = [_beyond_time, _beyond_size, _below_start]
-    gone = sum(_delete(log, one(log)) for one in passes)
+    gone = sum(_delete(log, take(log)) for take in passes)
     forget(log)
     return gone
 
@@ -108,14 +108,14 @@ def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
     if not log.settings.tiered or (not active and log.start >= end):
         return True
     early = "tiered-deleted-early" in log.bugs
-    return any(one.base <= segment.base < end <= one.end for one in log.remote if one.committed or early)
+    return any(copy.base <= segment.base < end <= copy.end for copy in log.remote if copy.committed or early)
 
 
 def forget(log: Partition) -> None:
     """Drop what is known of transactions that nobody can read any more."""
     low = min(log.start, log.saved_start, log.high_watermark)
     if log.ended and log.ended[0].marker < low:
-        log.ended = [one for one in log.ended if one.marker >= low]
+        log.ended = [ended for ended in log.ended if ended.marker >= low]
 
 
 def delete_records(log: Partition, offset: int) -> int | str:

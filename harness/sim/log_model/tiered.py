@@ -46,25 +46,25 @@ def upload(log: Partition) -> tuple[int, int] | None:
 
 def commit(log: Partition) -> int:
     """Make the copies count; one past the last offset that the remote tier holds."""
-    log.remote = [replace(one, committed=True) for one in log.remote]
+    log.remote = [replace(copy, committed=True) for copy in log.remote]
     return log.copied
 
 
 def check(log: Partition) -> int:
     """One retention pass over the remote tier; how many segments went."""
     settings, copied = log.settings, log.copied
-    only_local = sum(one.size for one in log.segments if one.base >= copied)
-    spare = only_local + sum(one.size for one in log.remote if one.committed) - settings.retention_bytes
+    only_local = sum(segment.size for segment in log.segments if segment.base >= copied)
+    spare = only_local + sum(copy.size for copy in log.remote if copy.committed) - settings.retention_bytes
     gone = 0
-    for one in log.remote:
-        small = settings.retention_bytes >= 0 and spare >= one.size
-        old = 0 <= settings.retention_ms < log.now - one.largest_timestamp
-        due = one.end <= log.start or small or old
-        if not one.committed or not due or one.end > log.high_watermark:
+    for copy in log.remote:
+        small = settings.retention_bytes >= 0 and spare >= copy.size
+        old = 0 <= settings.retention_ms < log.now - copy.largest_timestamp
+        due = copy.end <= log.start or small or old
+        if not copy.committed or not due or copy.end > log.high_watermark:
             break
-        spare -= one.size
+        spare -= copy.size
         gone += 1
-        log.start = max(log.start, one.end)
+        log.start = max(log.start, copy.end)
     log.remote = log.remote[gone:]
     if gone:
         forget(log)

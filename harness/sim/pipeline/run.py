@@ -66,7 +66,7 @@ def _disturb(world: World, draw: Draw) -> None:
         world.leave(process)
     elif kind == "kill":
         member.dies_in = 1 + draw.below(8)
-    elif kind == "sleep" and len(awake) > 1 and member.held:
+    elif kind == "sleep" and len(awake) > 1 and member.positions:
         world.frozen.add(process)
         member.lost_in, member.due = 2, False
         world.rebalance()
@@ -123,9 +123,16 @@ def _read(world: World) -> Iterator[dict[str, Any]]:
     for (topic, partition), records in world.inputs.items():
         for offset, id_, key in records:
             yield {
-                "side": "input", "topic": topic, "partition": partition, "offset": offset, "id": id_,
-                "key": key, **nobody, "committed": True, "time_ns": 0,
-            }  # fmt: skip
+                "side": "input",
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "id": id_,
+                "key": key,
+                **nobody,
+                "committed": True,
+                "time_ns": 0,
+            }
     for (topic, partition), entries in world.outputs.items():
         for offset, made in enumerate(entries):
             if made is not None:
@@ -139,6 +146,12 @@ def _read(world: World) -> Iterator[dict[str, Any]]:
 def _made(made: Made) -> dict[str, Any]:
     id_, key, n = made.output
     return {
-        "id": id_, "key": key, "n": n, "instance": made.instance, "incarnation": made.incarnation,
-        "generation": made.generation, "committed": bool(made.committed), "time_ns": made.time_ns,
-    }  # fmt: skip
+        "id": id_,
+        "key": key,
+        "n": n,
+        "instance": made.instance,
+        "incarnation": made.incarnation,
+        "generation": made.generation,
+        "committed": bool(made.committed),
+        "time_ns": made.time_ns,
+    }

@@ -128,10 +128,10 @@ class World:
         """Commit or abort what a transactional id has open, if it is of this epoch."""
         if self.epochs.get(txn_id) != epoch:
             return
-        held = self.open.pop(txn_id, [])
-        for _, made in held:
+        outputs = self.open.pop(txn_id, [])
+        for _, made in outputs:
             made.committed = committed
-        for at in {at for at, _ in held}:
+        for at in {at for at, _ in outputs}:
             self.outputs[at].append(None)
 
 
@@ -142,7 +142,7 @@ class Member:
         self.world, self.slot, self.process = world, slot, process
         self.due = self.revoked = False
         self.lost_in = 0  # polls until it hears that it has lost its partitions; 0: it has not
-        self.held: dict[Partition, int] = {}
+        self.positions: dict[Partition, int] = {}
         self.known = world.generation
         self.dies_in = 0  # calls until it is killed; 0: it is not
         mistake = world.options.mistake
@@ -186,36 +186,36 @@ class Member:
         if self.lost_in:
             self.lost_in -= 1
             if not self.lost_in:
-                gone, self.held = list(self.held), {}
+                gone, self.positions = list(self.positions), {}
                 self.due = False
                 on.revoked(gone, True)
                 self.world.rebalance()
         elif self.due and self._rebalanced(on):
             return {}
         found = {}
-        for at, position in self.held.items():
+        for at, position in self.positions.items():
             log = self.world.inputs.get(at, [])
             begin = bisect.bisect_left(log, (position, -1, -1))
             records = log[begin : begin + POLLED]
             if records:
                 found[at] = records
-                self.held[at] = records[-1][0] + 1
+                self.positions[at] = records[-1][0] + 1
         return found
 
     def _auto_commit(self) -> None:
         """As the library does within a poll, now and then: what earlier polls have returned."""
         if self.due or self.world.draw.below(AUTO_COMMIT) == 0:
-            self.world.marks |= {at: Mark(offset) for at, offset in self.held.items()}
+            self.world.marks |= {at: Mark(offset) for at, offset in self.positions.items()}
 
     def _rebalanced(self, on: Rebalances) -> bool:
         """Give up, then take; whether the assignment is left to a later poll."""
         world = self.world
         share = world.share(self.process)
         if not self.revoked:
-            gone = [at for at in self.held if world.eager or at not in share]
+            gone = [at for at in self.positions if world.eager or at not in share]
             if gone:
                 on.revoked(gone, False)
-                self.held = {at: offset for at, offset in self.held.items() if at not in gone}
+                self.positions = {at: offset for at, offset in self.positions.items() if at not in gone}
             self.revoked = True
             if world.draw.random() < 0.5:
                 return True
@@ -223,11 +223,11 @@ class Member:
         if any(other.due and not other.revoked for other in others):
             return True  # not everybody has joined
         self.due, self.revoked, self.known = False, False, world.generation
-        self.held |= on.assigned({at: world.marks.get(at) for at in share if at not in self.held})
+        self.positions |= on.assigned({at: world.marks.get(at) for at in share if at not in self.positions})
         return False
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        self.held |= positions
+        self.positions |= positions
 
     def pause(self, partitions: Sequence[Partition]) -> None: ...
 
@@ -243,9 +243,9 @@ class Member:
         return self.known
 
     def close(self, leave: bool, on: Rebalances) -> None:
-        if leave and self.held:
-            on.revoked(list(self.held), False)
-        self.held = {}
+        if leave and self.positions:
+            on.revoked(list(self.positions), False)
+        self.positions = {}
 
 
 class Producer:

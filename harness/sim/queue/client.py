@@ -100,7 +100,7 @@ class SimClient:
 
     def _ends(self, key: int) -> tuple[int, int]:
         log = self._world.log
-        return log.start(key), log.end(key, self._settings.isolation_level)
+        return 0, log.end(key, self._settings.isolation_level)
 
     def _facts(self, key: int) -> dict[str, Any]:
         start, end = self._ends(key)
@@ -119,15 +119,15 @@ def _world(config: Mapping[str, Any]) -> World:
     with _WORLDS_LOCK:
         run = str(config["run"])
         if run not in _WORLDS:
-            told = dict(config.get("sim") or {})
+            sim = dict(config.get("sim") or {})
             settings = SimSettings(
                 seed=int(config.get("seed", 0)),
                 txn=bool(config.get("txn")),
                 isolation_level=str(config.get("isolation_level") or "read_committed"),
                 partitions_per_topic=int(config.get("partitions_per_topic") or 4),
                 records_max=int(config.get("records_max") or 500),
-                trouble=Trouble(float(told.get("lost_p", 0.02)), float(told.get("refused_p", 0.02))),
-                bugs=frozenset(told.get("bugs") or ()),
+                trouble=Trouble(float(sim.get("lost_p", 0.02)), float(sim.get("refused_p", 0.02))),
+                bugs=frozenset(sim.get("bugs") or ()),
             )
             _WORLDS[run] = World(settings, time.monotonic_ns, TRANSACTION_TIMEOUT_NS)
         return _WORLDS[run]

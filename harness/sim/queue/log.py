@@ -37,7 +37,6 @@ class SimLog:
 
     def __init__(self) -> None:
         self._entries: defaultdict[int, list[Entry]] = defaultdict(list)
-        self._starts: defaultdict[int, int] = defaultdict(int)
         self._states: list[str] = []
         self._first: list[dict[int, int]] = []  # by transaction: key -> its first offset there
         self._open: set[int] = set()
@@ -79,18 +78,11 @@ class SimLog:
     def state(self, txn: int) -> str:
         return self._states[txn]
 
-    def delete_before(self, key: int, offset: int) -> None:
-        """DeleteRecords or retention: the log starts at `offset` from now on."""
-        self._starts[key] = max(self._starts[key], min(offset, self.high_watermark(key)))
-
     # --- reading ---
 
     def keys(self) -> list[int]:
         """Keys that were ever written."""
         return sorted(self._entries)
-
-    def start(self, key: int) -> int:
-        return self._starts[key]
 
     def high_watermark(self, key: int) -> int:
         """One past the last record that may be read."""
@@ -122,7 +114,7 @@ class SimLog:
     ) -> tuple[list[tuple[int, Any]], int]:
         found: list[tuple[int, Any]] = []
         entries = self._entries[key]
-        at = max(position, self._starts[key])
+        at = position
         while at < end:
             entry = entries[at]
             if entry.kind == "record" and self._visible(entry.txn, isolation_level):
@@ -130,7 +122,7 @@ class SimLog:
                     break
                 found.append((at, entry.value))
             at += 1
-        return found, max(at, position)
+        return found, at
 
     def _visible(self, txn: int | None, isolation_level: str) -> bool:
         if txn is None or isolation_level != "read_committed":

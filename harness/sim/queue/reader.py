@@ -41,7 +41,7 @@ class Reader:
             self._group.leave(self._process)
         known = {} if seek_to_beginning else self._positions
         self.subscribed = False
-        self._positions = {key: known.get(key, self._log.start(key)) for key in keys}
+        self._positions = {key: known.get(key, 0) for key in keys}
         self._last = {key: last for key, last in self._last.items() if key in known and key in keys}
 
     def subscribe(self, keys: Sequence[int]) -> None:
@@ -71,7 +71,7 @@ class Reader:
                 self._group.forget(key)
             committed = self._group.committed(key)
             found.append([key, committed])
-            at = self._log.start(key) if committed is None else committed
+            at = 0 if committed is None else committed
             if bug("start-beyond"):
                 _, at = self._log.read(key, at, 1, self._settings.isolation_level)
             self._positions[key] = at

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checker.check import check_plain
-from checker.tables import ingest, load, schema
+from checker.tables import ingest, read_tables, schema
 from harness.model.options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
@@ -19,7 +19,7 @@ SHAPES = (Shape(3000, 16), Shape(3000, 16, txn=True), Shape(9000, 1, txn=True, f
 
 
 def _ops(folder: Path) -> pa.Table:
-    parts = load.ops_columns(folder, *schema.OPS.names)
+    parts = read_tables.ops_columns(folder, *schema.OPS.names)
     return pa.concat_tables([part.cast(schema.OPS) for part in parts])
 
 
@@ -28,10 +28,10 @@ def _rows(folder: Path) -> dict[str, Any]:
     found = {"ops": _ops(folder)}
     for kind, form in schema.BUCKETED.items():
         for bucket in range(BUCKETS):
-            table = load.bucket_columns(folder, kind, bucket, *form.names)
+            table = read_tables.bucket_columns(folder, kind, bucket, *form.names)
             by = [(name, "ascending") for name in ("op", "mop", "key", "offset", "value")]
             found[f"{kind} {bucket}"] = table.sort_by(by)
-    return {**found, **{name: load.load_small(folder, name) for name in schema.SMALL}}
+    return {**found, **{name: read_tables.load_small(folder, name) for name in schema.SMALL}}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

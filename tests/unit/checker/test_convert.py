@@ -11,7 +11,7 @@ import pytest
 
 from checker import convert
 from checker.check import check_plain
-from checker.tables import export, ingest, progress
+from checker.tables import ingest, parquet_folder, progress
 from checker.tables.read_history import Notes
 from harness.model import codec
 from harness.model.edn import ops as edn_ops
@@ -125,12 +125,12 @@ def test_segments_one_after_another_are_one_log(tmp_path: Path, monkeypatch: pyt
 def test_a_large_file_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     monkeypatch.setattr(progress, "EVERY", 100)
-    said: list[str] = []
-    convert.to_log(JEPSEN[20], tmp_path / "history", "r", said.append)
-    assert said and said[0].startswith("100 lines, ")
-    said.clear()
-    convert.to_parquet(JEPSEN[20], tmp_path / "tables", said.append)
-    assert said and said[0].startswith("tables: 100 lines, ")
+    messages: list[str] = []
+    convert.to_log(JEPSEN[20], tmp_path / "history", "r", messages.append)
+    assert messages and messages[0].startswith("100 lines, ")
+    messages.clear()
+    convert.to_parquet(JEPSEN[20], tmp_path / "tables", messages.append)
+    assert messages and messages[0].startswith("tables: 100 lines, ")
 
 
 def test_bad_edn_names_line_and_column_and_leaves_nothing(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_torn_last_line_is_left_out_and_noted(tmp_path: Path) -> None:
 
 
 def _tables(folder: Path) -> Path:
-    export.write(JEPSEN[20], folder)
+    parquet_folder.write(JEPSEN[20], folder)
     return folder
 
 
@@ -187,14 +187,14 @@ DAMAGE: dict[str, tuple[Any, str]] = {
     "absurd": (lambda folder: _schema(folder, buckets=-1), "_schema.json: damaged"),
     "undescribed": (lambda folder: _schema(folder, counts=None), "_schema.json: damaged"),
     "incomplete": (lambda folder: _schema(folder, files={"x": 1}), "'x' is missing"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damaged_tables_are_refused(tmp_path: Path, name: str) -> None:
     damage, message = DAMAGE[name]
     folder = _tables(tmp_path / "tables")
-    assert export.is_tables(folder)
+    assert parquet_folder.is_tables(folder)
     damage(folder)
     with pytest.raises(BadHistory, match=message) as raised:
         check_plain(folder, CheckOptions())

@@ -132,12 +132,12 @@ def test_small_tables(tmp_path: Path) -> None:
 
 
 def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
-    told = {"fault": "config-change:retention", "span": "stop", "phase": "complete"}
+    fields = {"fault": "config-change:retention", "span": "stop", "phase": "complete"}
     lines = [
         *SEND,
-        op(2, "nemesis", "info", "config-back", {"deleted": [[1, 3]]}, **told),
-        op(3, "nemesis", "info", "config-back", {"deleted": ["a file"]}, **told),
-        op(4, "nemesis", "info", "config-back", {"deleted": 5}, **told),
+        op(2, "nemesis", "info", "config-back", {"deleted": [[1, 3]]}, **fields),
+        op(3, "nemesis", "info", "config-back", {"deleted": ["a file"]}, **fields),
+        op(4, "nemesis", "info", "config-back", {"deleted": 5}, **fields),
         op(5, "nemesis", "info", "someone-elses", {"deleted": [[1, 9]]}),
     ]
     tables = ingest.collect(written(tmp_path, text(*lines)))
@@ -211,19 +211,22 @@ def test_a_missing_segment_is_named(tmp_path: Path) -> None:
 
 
 ODD = st.one_of(
-    st.none(), st.booleans(), st.text(max_size=3), st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+    st.booleans(),
+    st.text(max_size=3),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.integers(-(1 << 63), (1 << 64) - 1),
     st.sampled_from([[], {}, [[]], [[1]], [[1, 2]], [["poll", 5]], [["poll", [[[1], [[0, 1]]]]]]]),
-)  # fmt: skip
+)
 SIMULATED = [codec.to_data(op) for op in simulate(3, ops=25, processes=3, keys=3)]
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths to all that is inside of plain data."""
-    for name, held in data.items() if isinstance(data, dict) else enumerate(data):
+    for name, content in data.items() if isinstance(data, dict) else enumerate(data):
         yield (*path, name)
-        if isinstance(held, dict | list):
-            yield from places(held, (*path, name))
+        if isinstance(content, dict | list):
+            yield from places(content, (*path, name))
 
 
 @settings(max_examples=150, deadline=None)

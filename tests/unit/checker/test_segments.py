@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checker.check import check_plain
-from checker.tables import ingest, join_segments, load, schema, segment_tables
+from checker.tables import ingest, join_segments, read_tables, schema, segment_tables
 from harness.model import codec
 from harness.model.errors import BadHistory
 from harness.model.options import CheckOptions
@@ -31,11 +31,11 @@ def _log(folder: Path, lines: list[dict[str, Any]], segment: int = 100, torn: bo
     """A run folder with a log of segments of so many lines."""
     (folder / "history").mkdir(parents=True)
     for number, low in enumerate(range(0, len(lines), segment)):
-        held = b"".join(orjson.dumps(line) + b"\n" for line in lines[low : low + segment])
+        content = b"".join(orjson.dumps(line) + b"\n" for line in lines[low : low + segment])
         if torn and low + segment >= len(lines):
-            held = held[:-7]
+            content = content[:-7]
         file = folder / "history" / f"{number:05d}.jsonl"
-        file.write_bytes(codec.header("run", number, 0, 0) + held)
+        file.write_bytes(codec.header("run", number, 0, 0) + content)
     return folder
 
 
@@ -54,7 +54,7 @@ def _without_completion(lines: list[dict[str, Any]], index: int) -> None:
 
 
 def _ops(folder: Path) -> pa.Table:
-    parts = load.ops_columns(folder, *schema.OPS.names)
+    parts = read_tables.ops_columns(folder, *schema.OPS.names)
     return pa.concat_tables([part.cast(schema.OPS) for part in parts])
 
 
@@ -63,7 +63,7 @@ def _rows(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"ops": _ops(folder).to_pylist()}
     for kind, form in schema.SPREAD.items():
         for bucket in range(BUCKETS):
-            table = load.bucket_columns(folder, kind, bucket, *form.names)
+            table = read_tables.bucket_columns(folder, kind, bucket, *form.names)
             found[f"{kind} {bucket}"] = table.to_pylist()
     for kind in schema.SMALL:
         found[kind] = pq.ParquetFile(folder / f"{kind}.parquet").read().to_pylist()
@@ -87,7 +87,7 @@ def _both(run: Path, rolled: int = 0) -> None:
     assert join_segments.in_pieces(files, run / "tables", BUCKETS, found, lambda text: None, None) is not None
     assert _meta(run / "tables") == _meta(run / "one")
     assert _rows(run / "tables") == _rows(run / "one")
-    assert load.texts(run / "tables") == load.texts(run / "one")
+    assert read_tables.texts(run / "tables") == read_tables.texts(run / "one")
     assert not (run / "tables" / segment_tables.FOLDER).exists()
 
 

@@ -14,10 +14,10 @@ from checker.kernels.bucket import Bucket
 from checker.tables import ingest
 from checker.tables.columns import Data
 from checker.tables.packing import empty
-from harness.model.history import history
 from harness.model.op import Op, polls, sends
 from harness.model.options import CheckOptions
 from harness.sim.queue.run import simulate
+from tests.unit.partners import partners
 
 SEEDS = range(6)
 
@@ -36,7 +36,7 @@ def oks(ops: list[Op]) -> list[Op]:
 def plain_lags(ops: list[Op]) -> Iterator[tuple[int, int, Any, int]]:
     """(time, process, key, lag) of every `ok` poll and key, straight from its definition (checker.kernels.series)."""
     known = [(key, offset, op.time_ns) for op in oks(ops) for key, offset, _ in sends(op) if offset is not None]
-    joined = history(ops)
+    halves = partners(ops)
     places: dict[int, dict[Any, int]] = {}
     for position, op in enumerate(ops):
         if op.type != "ok":
@@ -47,7 +47,7 @@ def plain_lags(ops: list[Op]) -> Iterator[tuple[int, int, Any, int]]:
         elif op.f == "subscribe":
             places[op.process] = {}  # type: ignore[index]
         elif op.f in ("poll", "txn"):
-            began = joined.invocation(position)
+            began = halves[position]
             assert began is not None
             for key, offset, _ in [*polls(op), *sends(op)]:
                 if offset is not None:

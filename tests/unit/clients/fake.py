@@ -117,7 +117,7 @@ class FakeConsumer:
         key = self._made.key(*partition)
         assert key is not None
         log = self._library.log
-        return {BEGINNING: log.start(key), END: log.end(key, self._made.isolation_level)}.get(offset, offset)
+        return {BEGINNING: 0, END: log.end(key, self._made.isolation_level)}.get(offset, offset)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self._library.before("assign")
@@ -183,7 +183,7 @@ class FakeAdmin:
         self._library.before("offsets")
         log, made = self._library.log, self._made
         keys = {at: made.key(*at) for at in partitions}
-        return {at: (log.start(k), log.end(k, isolation_level)) for at, k in keys.items() if k is not None}
+        return {at: (0, log.end(k, isolation_level)) for at, k in keys.items() if k is not None}
 
     def create_topics(self, *_: Any, **__: Any) -> list[str]:
         return []

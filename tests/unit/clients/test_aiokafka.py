@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
-from aiokafka import errors as theirs
+from aiokafka import TopicPartition, errors
 
 from harness.clients.aiokafka import config, group
+from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.group import Listener
-from harness.clients.aiokafka.library import Aiokafka, AiokafkaConsumer, problem
+from harness.clients.aiokafka.library import Aiokafka, problem
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.errors import outcome
 from harness.clients.settings import Settings, settings
@@ -35,15 +35,17 @@ def test_options() -> None:
     assert (txn["acks"], txn["transactional_id"], txn["enable_idempotence"]) == ("all", "r-3", True)
     consumer = config.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
     assert (consumer["group_id"], consumer["enable_auto_commit"], consumer["check_crcs"]) == (
-        "r-group", True, False,
-    )  # fmt: skip
+        "r-group",
+        True,
+        False,
+    )
     # A request to join waits for the other members, and they have a session's time.
     assert consumer["request_timeout_ms"] > consumer["session_timeout_ms"]
     assert next(each.name for each in consumer["partition_assignment_strategy"]) == "range"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"retries": 0}, "no such setting"),
         ({"producer_config": {"acks": "0"}}, "use --acks"),
@@ -55,8 +57,8 @@ def test_options() -> None:
         ({"consumer_config": {"max.poll.records": "0"}}, "max_poll_records"),
     ],
 )
-def test_what_it_cannot_do_is_said_before_anything_is_sent(given: dict[str, Any], told: str) -> None:
-    assert told in problem({**BASE, **given})
+def test_what_it_cannot_do_is_said_before_anything_is_sent(given: dict[str, Any], message: str) -> None:
+    assert message in problem({**BASE, **given})
 
 
 def test_it_has_nothing_against_what_it_can_do() -> None:
@@ -66,15 +68,15 @@ def test_it_has_nothing_against_what_it_can_do() -> None:
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
-        (theirs.NotLeaderForPartitionError(), ("NOT_LEADER_FOR_PARTITION", "retriable")),
-        (theirs.MessageSizeTooLargeError("big"), ("MSG_SIZE_TOO_LARGE", "plain")),
-        (theirs.UnknownTopicOrPartitionError(), ("UNKNOWN_TOPIC_OR_PART", "retriable")),
-        (theirs.OutOfOrderSequenceNumber(), ("OUT_OF_ORDER_SEQUENCE_NUMBER", "fatal")),
-        (theirs.ProducerFenced(), ("_FENCED", "fatal")),
-        (theirs.KafkaConnectionError("gone"), ("_TRANSPORT", "retriable")),
-        (theirs.TopicAuthorizationFailedError("t"), ("TOPIC_AUTHORIZATION_FAILED", "abortable")),
-        (theirs.CommitFailedError("late"), ("_CommitFailedError", "plain")),
-        (theirs.KafkaError("Unexpected error during batch delivery"), ("_KafkaError", "fatal")),
+        (errors.NotLeaderForPartitionError(), ("NOT_LEADER_FOR_PARTITION", "retriable")),
+        (errors.MessageSizeTooLargeError("big"), ("MSG_SIZE_TOO_LARGE", "plain")),
+        (errors.UnknownTopicOrPartitionError(), ("UNKNOWN_TOPIC_OR_PART", "retriable")),
+        (errors.OutOfOrderSequenceNumber(), ("OUT_OF_ORDER_SEQUENCE_NUMBER", "fatal")),
+        (errors.ProducerFenced(), ("_FENCED", "fatal")),
+        (errors.KafkaConnectionError("gone"), ("_TRANSPORT", "retriable")),
+        (errors.TopicAuthorizationFailedError("t"), ("TOPIC_AUTHORIZATION_FAILED", "abortable")),
+        (errors.CommitFailedError("late"), ("_CommitFailedError", "plain")),
+        (errors.KafkaError("Unexpected error during batch delivery"), ("_KafkaError", "fatal")),
         (AssertionError("Invalid state transition"), ("_STATE", "fatal")),
     ],
 )
@@ -87,12 +89,12 @@ def test_errors_prove_no_more_than_they_do() -> None:
     def judged(situation: Any, raised: BaseException) -> str:
         return outcome(situation, config.converted(raised), retries_off=False)
 
-    assert judged("send", theirs.MessageSizeTooLargeError("big")) == "fail"  # never queued
-    assert judged("send", theirs.KafkaConnectionError("gone")) == "fail"
-    for report in (theirs.NotEnoughReplicasError(), theirs.RequestTimedOutError(), theirs.ProducerFenced()):
+    assert judged("send", errors.MessageSizeTooLargeError("big")) == "fail"  # never queued
+    assert judged("send", errors.KafkaConnectionError("gone")) == "fail"
+    for report in (errors.NotEnoughReplicasError(), errors.RequestTimedOutError(), errors.ProducerFenced()):
         assert judged("report", report) == "info"
     # The library repeats a commit without telling: an earlier try may have been heard.
-    assert judged("commit-offsets", theirs.CommitFailedError("late")) == "info"
+    assert judged("commit-offsets", errors.CommitFailedError("late")) == "info"
 
 
 # --- the loop ---
@@ -113,10 +115,10 @@ def test_calls_return_raise_and_are_cancelled_in_time() -> None:
         return 7
 
     async def wrong() -> None:
-        raise theirs.KafkaTimeoutError("theirs")
+        raise errors.KafkaTimeoutError("theirs")
 
     assert loop.call(seven, 5.0, "seven") == 7
-    with pytest.raises(theirs.KafkaTimeoutError):
+    with pytest.raises(errors.KafkaTimeoutError):
         loop.call(wrong, 5.0, "wrong")
     with pytest.raises(ClientError, match="_TIMED_OUT: forever took longer"):
         loop.call(forever, 0.05, "forever")
@@ -156,14 +158,14 @@ class FakeConsumer:
     """As much of AIOKafkaConsumer as is used. `given`: what getmany returns or raises, in turn."""
 
     def __init__(self) -> None:
-        self.held: set[Any] = set()
+        self.assigned: set[Any] = set()
         self.stopped: set[Any] = set()
         self.given: list[Any] = []
         self.at: dict[Any, int] = {}
         self.commits: list[Any] = []
 
     def assignment(self) -> set[Any]:
-        return set(self.held)
+        return set(self.assigned)
 
     def pause(self, *partitions: Any) -> None:
         self.stopped |= set(partitions)
@@ -173,7 +175,7 @@ class FakeConsumer:
 
     async def committed(self, partition: Any) -> int | None:
         if partition == C:
-            raise theirs.GroupCoordinatorNotAvailableError
+            raise errors.GroupCoordinatorNotAvailableError
         return 5 if partition == A else None
 
     async def position(self, partition: Any) -> int:
@@ -196,20 +198,20 @@ class FakeConsumer:
         self.at[partition] = offset
 
     def assign(self, partitions: Any) -> None:
-        self.held = set(partitions)
+        self.assigned = set(partitions)
 
 
 def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_it() -> None:
     async def scenario() -> None:
         consumer = FakeConsumer()
         listener = Listener(consumer)
-        consumer.held = {A, B, C}
+        consumer.assigned = {A, B, C}
         await listener.on_partitions_assigned({A, B, C})
-        assert consumer.stopped == listener.untold == {A, B, C}
+        assert consumer.stopped == listener.unreported == {A, B, C}
         events = await listener.take()
         # C's coordinator did not answer: nothing is said of it.
         assert events == [("assigned", [("r-0", n) for n in range(3)], {("r-0", 0): 5, ("r-0", 1): None})]
-        assert consumer.stopped == listener.untold == set()
+        assert consumer.stopped == listener.unreported == set()
 
         revoking = asyncio.ensure_future(listener.on_partitions_revoked({A, B, C}))
         await asyncio.sleep(0)
@@ -254,14 +256,14 @@ def with_fake() -> tuple[AiokafkaConsumer, FakeConsumer]:
 def test_what_a_failed_poll_had_taken_is_given_again() -> None:
     consumer, fake = with_fake()
     consumer.assign({("r-0", 0): 4, ("r-0", 1): 0})
-    fake.given = [{A: [Fetched(A, 4), Fetched(A, 5)]}, theirs.CorruptRecordException("crc")]
+    fake.given = [{A: [Fetched(A, 4), Fetched(A, 5)]}, errors.CorruptRecordException("crc")]
     assert [record.offset for record in consumer.poll(1.0, 10).records] == [4, 5]
     fake.at = {A: 9, B: 9}  # the library has gone on
     with pytest.raises(ClientError, match="INVALID_MSG") as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "plain" and fake.at == {A: 6, B: 0}
-    fake.held |= {C}  # of this one nothing is known: the consumer cannot go on
-    fake.given = [theirs.CorruptRecordException("crc")]
+    fake.assigned |= {C}  # of this one nothing is known: the consumer cannot go on
+    fake.given = [errors.CorruptRecordException("crc")]
     with pytest.raises(ClientError) as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "fatal"
@@ -278,10 +280,10 @@ def test_positions_are_told_where_they_are_known() -> None:
 
 def test_offsets_of_partitions_that_are_gone_are_not_committed() -> None:
     consumer, fake = with_fake()
-    told: list[Any] = []
+    events: list[Any] = []
     fake.subscribe = lambda topics, listener: None  # type: ignore[attr-defined]
-    consumer.subscribe(["r-0"], lambda *event: told.append(event))
-    listener, fake.held = consumer._listener, {A}
+    consumer.subscribe(["r-0"], lambda *event: events.append(event))
+    listener, fake.assigned = consumer._listener, {A}
     assert listener is not None
     consumer._loop.call(lambda: listener.on_partitions_assigned({A}), 5.0, "assign")
     consumer.poll(0.0, 10)
@@ -297,7 +299,7 @@ def test_offsets_of_partitions_that_are_gone_are_not_committed() -> None:
         consumer.commit({("r-0", 0): 7}, 5.0)
     assert raised.value.kind == "abortable" and outcome("commit-offsets", raised.value, False) == "fail"
     consumer.poll(0.0, 10)
-    assert [event for event, _, _ in told] == ["assigned", "revoked"]
+    assert [event for event, _, _ in events] == ["assigned", "revoked"]
     consumer.close(leave=False)
 
 

@@ -196,15 +196,15 @@ def test_a_poll_goes_on_beyond_events_until_a_record_comes() -> None:
 class _Silent:
     """An AdminClient whose requests end without an answer, as librdkafka tells it: no error, no offset."""
 
-    def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Any]:
-        return self._of(asked, offset=ck.OFFSET_INVALID)
+    def list_offsets(self, wanted: dict[Any, Any], **options: Any) -> dict[Any, Any]:
+        return self._of(wanted, offset=ck.OFFSET_INVALID)
 
-    def delete_records(self, asked: list[Any], **options: Any) -> dict[Any, Any]:
-        return self._of(asked, low_watermark=ck.OFFSET_INVALID)
+    def delete_records(self, wanted: list[Any], **options: Any) -> dict[Any, Any]:
+        return self._of(wanted, low_watermark=ck.OFFSET_INVALID)
 
-    def _of(self, asked: Iterable[Any], **answer: int) -> dict[Any, Any]:
+    def _of(self, wanted: Iterable[Any], **answer: int) -> dict[Any, Any]:
         futures = {}
-        for place in asked:
+        for place in wanted:
             futures[place] = Future[Any]()
             futures[place].set_result(SimpleNamespace(**answer))
         return futures

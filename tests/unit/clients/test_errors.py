@@ -31,9 +31,17 @@ def test_an_unknown_error_is_info_where_something_may_have_been_appended(situati
 
 @pytest.mark.parametrize(
     "code",
-    ["NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_MSG_TIMED_OUT",
-     "_TIMED_OUT", "_TRANSPORT", "_FENCED", "INVALID_PRODUCER_EPOCH"],
-)  # fmt: skip
+    [
+        "NOT_LEADER_FOR_PARTITION",
+        "REQUEST_TIMED_OUT",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "_MSG_TIMED_OUT",
+        "_TIMED_OUT",
+        "_TRANSPORT",
+        "_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+    ],
+)
 def test_indeterminate_reports(code: str) -> None:
     for retries_off in (True, False):
         assert outcome("report", ClientError(code, "?"), retries_off) == "info"

@@ -9,7 +9,7 @@ import pytest
 from harness.clients.api import Batch, Record
 from harness.clients.errors import outcome
 from harness.clients.java import config
-from harness.clients.java.library import JavaConsumer
+from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.machine import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import settings
@@ -88,7 +88,7 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
         (None, "CommitFailedException", False, ("_CommitFailedException", "abortable")),
         (None, "IllegalStateException", False, ("_IllegalStateException", "plain")),
     ],
-)  # fmt: skip
+)
 def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
     found = config.error(code, name, "text", retriable)
     assert (found.code, found.kind) == expected
@@ -106,13 +106,13 @@ class FakeJava:
     """A machine whose consumer raises what `raises` says of its calls, as py4j would: see `converted`."""
 
     def __init__(self, **raises: ClientError) -> None:
-        self.raises, self.told = raises, Partitions()
+        self.raises, self.answer = raises, Partitions()
         self.KafkaConsumer = lambda properties: self
 
     def __getattr__(self, name: str) -> Any:
         if name in self.raises:
             raise _Raised(self.raises[name])
-        return lambda *arguments: 7 if name == "position" else self.told
+        return lambda *arguments: 7 if name == "position" else self.answer
 
     def converted(self, raised: Exception) -> ClientError:
         assert isinstance(raised, _Raised)
@@ -146,11 +146,11 @@ def test_a_position_that_is_not_known_yet_is_left_out_and_nothing_else_is() -> N
 def test_a_rebalance_whose_jvm_has_died_is_not_an_empty_group() -> None:
     def assigned(**raises: ClientError) -> list[Any]:
         consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
-        told: list[Any] = []
-        consumer._rebalanced = lambda *event: told.append(event)
+        events: list[Any] = []
+        consumer._rebalanced = lambda *event: events.append(event)
         consumer._listener.events = [("assigned", [("r-0", 1)])]
         consumer.poll(0.0, 1)
-        return told
+        return events
 
     late = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
     assert assigned(committed=late) == [("assigned", [("r-0", 1)], {})]

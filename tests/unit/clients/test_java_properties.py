@@ -20,17 +20,17 @@ def test_lines_comments_and_variables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a=${GONE}", ":1: the environment has no GONE"),
         ("a", ":1: write it as key=value"),
         ("\nisolation.level=x", ":2: isolation.level is set by the harness"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+def test_what_cannot_be_used(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "c.properties"
     path.write_text(text)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         properties.load(path, {})
     with pytest.raises(BadInput, match="cannot be read"):
         properties.load(tmp_path / "none", {})

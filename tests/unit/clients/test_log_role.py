@@ -7,9 +7,10 @@ import struct
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from harness.clients.log_model.batches import encode, encode_old, visible, whole
 from harness.protocol import requests as wire
+from harness.protocol.encode_batch import encode, encode_old
 from harness.protocol.errors import ClientError
+from harness.protocol.fetched_batches import visible, whole
 from harness.protocol.records import records
 
 TRIPLES = (

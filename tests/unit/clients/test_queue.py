@@ -76,9 +76,16 @@ def test_a_rejection_is_definite_only_with_retries_off(retries: int | None, expe
 
 @pytest.mark.parametrize(
     "code",
-    ["NOT_LEADER_FOR_PARTITION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_TRANSPORT",
-     "REQUEST_TIMED_OUT", "_PURGE_QUEUE", "SOMETHING_NEW"],
-)  # fmt: skip
+    [
+        "NOT_LEADER_FOR_PARTITION",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "_TRANSPORT",
+        "REQUEST_TIMED_OUT",
+        "_PURGE_QUEUE",
+        "SOMETHING_NEW",
+    ],
+)
 def test_what_depends_on_the_moment_is_info_even_with_retries_off(code: str) -> None:
     driver = Driver(retries=0)
     driver.library.errors["report"] = [ClientError(code, "?")]
@@ -382,10 +389,10 @@ def test_a_key_has_no_end_while_an_open_transaction_holds_the_last_stable_offset
     log.append(1, b"open", left_open)
     driver.do("send", [["send", 1, 10], ["send", 2, 20]])  # acknowledged, above the open transaction
     driver.do("assign", [1, 2], seek_to_beginning=True, final=True)
-    held = driver.do("poll", [["poll"]], final=True)
-    assert polls(held) == [(2, 0, 20)]
-    assert held.extra["positions"] == [[1, 0], [2, 1]] and held.extra["ends"] == [[2, 0, 1]]
-    (note,) = held.extra["notes"]
+    poll = driver.do("poll", [["poll"]], final=True)
+    assert polls(poll) == [(2, 0, 20)]
+    assert poll.extra["positions"] == [[1, 0], [2, 1]] and poll.extra["ends"] == [[2, 0, 1]]
+    (note,) = poll.extra["notes"]
     assert "key 1 0 < 2" in note and "key 2" not in note
     log.abort(left_open)
     done = driver.do("poll", [["poll"]], final=True)

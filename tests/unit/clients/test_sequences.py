@@ -46,25 +46,25 @@ class Broker:
         return (0, self.end - 1)
 
 
-def _asked(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> sequences.Sequences:
+def _sequences(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> sequences.Sequences:
     monkeypatch.setattr(sequences, "Link", lambda bootstrap: broker)
     return sequences.Sequences("h:1", "r-1")
 
 
 def test_a_broker_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = _asked(Broker(), monkeypatch)
-    assert asked.append() == [0, 1, 2]
-    assert asked.again() == {"retry": [0, 2], "gap": 45, "end": 3}
+    batches = _sequences(Broker(), monkeypatch)
+    assert batches.append() == [0, 1, 2]
+    assert batches.again() == {"retry": [0, 2], "gap": 45, "end": 3}
 
 
 def test_a_broker_that_has_forgotten_appends_again(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker()
-    asked = _asked(broker, monkeypatch)
-    asked.append()
+    batches = _sequences(broker, monkeypatch)
+    batches.append()
     broker.remembers = False
-    assert asked.again() == {"retry": [0, 3], "gap": 0, "end": 5}
+    assert batches.again() == {"retry": [0, 3], "gap": 0, "end": 5}
 
 
 def test_without_a_producer_id_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClientError, match="no producer id"):
-        _asked(Broker(refuses=True), monkeypatch).append()
+        _sequences(Broker(refuses=True), monkeypatch).append()

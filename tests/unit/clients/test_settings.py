@@ -48,9 +48,16 @@ def test_nulls_mean_defaults() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"run": ""}, {"bootstrap": None}, {"partitions_per_topic": 0}, {"op_timeout_s": 0}, {"poll_ms": -1},
-     {"records_max": 0}, {"isolation_level": "serializable"}],
-)  # fmt: skip
+    [
+        {"run": ""},
+        {"bootstrap": None},
+        {"partitions_per_topic": 0},
+        {"op_timeout_s": 0},
+        {"poll_ms": -1},
+        {"records_max": 0},
+        {"isolation_level": "serializable"},
+    ],
+)
 def test_nonsense_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(wrong))):
         made(**wrong)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local import file_damage, segment_batches
+from harness.cluster.local import file_damage
+from harness.protocol import record_batch, segment_file
 
 BATCH = 100  # bytes
 
@@ -59,15 +60,15 @@ def test_every_flip_is_one_bit_that_a_checksum_covers(data: Path, seed: int) -> 
     done = file_damage.flip_bits(data, "r-", random.Random(seed))
     changed = [old ^ new for old, new in zip(before, (data / "r-0-1/0.log").read_bytes(), strict=True)]
     assert [place for place, byte in enumerate(changed) if byte] == done["flipped"]
-    assert all(place % BATCH >= segment_batches.COVERED_AT for place in done["flipped"])
+    assert all(place % BATCH >= record_batch.COVERED_AT for place in done["flipped"])
     assert all(byte.bit_count() == 1 for byte in changed if byte)
 
 
 def test_what_is_covered_ends_where_batches_do() -> None:
-    assert segment_batches.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
-    assert segment_batches.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
-    assert segment_batches.covered(_batches(100) + bytes(200)) == [range(21, 100)]
-    assert segment_batches.covered(b"") == []
+    assert segment_file.covered(_batches(300)) == [range(21, 100), range(121, 200), range(221, 300)]
+    assert segment_file.covered(_batches(300)[:-1]) == [range(21, 100), range(121, 200)]
+    assert segment_file.covered(_batches(100) + bytes(200)) == [range(21, 100)]
+    assert segment_file.covered(b"") == []
 
 
 @pytest.mark.parametrize("kind", file_damage.KINDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.local import file_damage_kinds, log_folders
-from harness.cluster.local.segment_batches import covered
+from harness.protocol.segment_file import covered
 
 BATCH = 300
 

@@ -27,8 +27,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_what_was_seen_is_proved_by_its_earliest_witness(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [{"writer": 1, "reader": 7}, {"writer": 2, "reader": 5}, {"key": 3}]
-    monkeypatch.setattr("harness.report.text.witness_lookup.stored", lambda folder, name: iter(held))
+    witnesses = [{"writer": 1, "reader": 7}, {"writer": 2, "reader": 5}, {"key": 3}]
+    monkeypatch.setattr("harness.report.text.witness_lookup.stored", lambda folder, name: iter(witnesses))
     assert detection.first(run, ["G1a"]) == Detection(5.0, 3)
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from harness.cli.matrix import parts, seconds
 from harness.experiments.expect import ANY, Expectation
-from harness.experiments.matrix import report, spec
-from harness.experiments.matrix import run as running
+from harness.experiments.matrix import report, run, spec
 from harness.experiments.matrix.run import Done
 from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt
@@ -39,7 +38,7 @@ def test_the_nightly_can_be_planned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("axes: {a: [{nemesys: []}]}\n", "m.yaml:1:12: nemesys none: --nemesys: no such option"),
         ("axis: {}\n", "m.yaml:1:1: axis: no such key; did you mean axes"),
@@ -47,13 +46,13 @@ def test_the_nightly_can_be_planned() -> None:
         ("{}\n", "runs nothing"),
     ],
 )
-def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
     if text == "{}\n":
         assert len(spec.load(_written(tmp_path, text))) == 1  # the default plan, once
         return
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as raised:
         spec.load(_written(tmp_path, text))
-    assert said in str(told.value)
+    assert message in str(raised.value)
 
 
 def _written(tmp_path: Path, text: str) -> Path:
@@ -76,7 +75,7 @@ def test_everything_shows_a_failure(tmp_path: Path) -> None:
     assert "1 not as expected, 1 unknown" in summary
     assert "lost-write 2" in summary
     assert json.loads((tmp_path / "out" / "results.json").read_text())[1]["exit_code"] == 1
-    assert running.exit_code(ran) == 1
+    assert run.exit_code(ran) == 1
 
 
 def test_the_summary_is_bounded() -> None:
@@ -102,14 +101,14 @@ def test_failures_and_the_budget_end_nothing_early(monkeypatch: pytest.MonkeyPat
             raise found
         return found
 
-    monkeypatch.setattr(running, "attempt", attempt)
-    said: list[str] = []
-    ran = running.matrix([cell("a"), cell("b"), cell("c")], tmp_path, 60, said.append)
+    monkeypatch.setattr(run, "attempt", attempt)
+    message: list[str] = []
+    ran = run.matrix([cell("a"), cell("b"), cell("c")], tmp_path, 60, message.append)
     assert [one.exit_code for one in ran] == [2, 2, 0]
-    assert running.exit_code(ran) == 2
-    ran = running.matrix([cell("a")], tmp_path, 0, said.append)
+    assert run.exit_code(ran) == 2
+    ran = run.matrix([cell("a")], tmp_path, 0, message.append)
     assert ran[0].attempt is None
-    assert "not run" in said[-1]
+    assert "not run" in message[-1]
 
 
 def test_arguments() -> None:

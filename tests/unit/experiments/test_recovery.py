@@ -55,7 +55,7 @@ def test_the_newest_run_of_each_scenario_is_shown(tmp_path: Path) -> None:
 
 
 def test_one_that_cannot_be_run_does_not_end_the_others() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def run(plan: TestPlan) -> object:
         raise ClusterTrouble(f"{plan.scenario} did not start")
@@ -64,10 +64,10 @@ def test_one_that_cannot_be_run_does_not_end_the_others() -> None:
         ["kill-restart", "no-point"],
         lambda name: make({"workload": "recovery", "scenario": name}),
         run,
-        said.append,
+        messages.append,
     )
     assert [row.refused for row in rows] == ["kill-restart did not start", "no-point did not start"]
-    assert not interrupted and not any(row.expected for row in rows) and len(said) == 2
+    assert not interrupted and not any(row.expected for row in rows) and len(messages) == 2
 
 
 def test_names_with_commas_and_all_of_them() -> None:
@@ -78,7 +78,7 @@ def test_names_with_commas_and_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"workload": "recovery"}, "no such scenario"),
         ({"workload": "recovery", "scenario": "kil-restart"}, "did you mean kill-restart"),
@@ -88,6 +88,6 @@ def test_names_with_commas_and_all_of_them() -> None:
         ({"workload": "recovery", "scenario": "epochs-bad", "nodes": 1}, "3 or more"),
     ],
 )
-def test_what_does_not_go_together_is_told(values: dict[str, object], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_what_does_not_go_together_is_told(values: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         make(values)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.experiments import spec
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.run import attached
 
 HEAD = "title: t\nwhy: w\nsource: s\n"
@@ -48,7 +48,7 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "plan: {ackz: all}\nexpect: {never: [G1a]}\n",
@@ -67,11 +67,11 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
         ("expect: {never: [G1a]}\ncases: [{name: a}]\nvariants: {v: {cases: [b]}}\n", "no case b"),
     ],
 )
-def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(BadInput) as told:
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadInput) as raised:
         spec.load(written(tmp_path, text))
-    assert said in str(told.value)
-    assert str(told.value).startswith(str(tmp_path / "mine.yaml"))
+    assert message in str(raised.value)
+    assert str(raised.value).startswith(str(tmp_path / "mine.yaml"))
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:
@@ -80,10 +80,10 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
 
 
 def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "plan_of", lambda name: plans.make({"kafka_version": "3.9", "seed": 1}))
+    monkeypatch.setattr(attached, "plan_of", lambda name: test_plan.make({"kafka_version": "3.9", "seed": 1}))
     on = spec.named("acks-1", None).cases[0].on("local:warm").plan
     assert on["cluster"] == "local:warm"
-    assert on["kafka_version"] == plans.make({"kafka_version": "3.9", "seed": 1}).kafka_version
+    assert on["kafka_version"] == test_plan.make({"kafka_version": "3.9", "seed": 1}).kafka_version
     for name in ("no-fsync", "kafka-17754", "librdkafka-2.1.0", "bootstrap-unsynced", "replication-1"):
         assert all("cluster" not in case.on("local:warm").plan for case in spec.named(name, None).cases)
     with pytest.raises(BadInput, match="give local:NAME"):

@@ -56,18 +56,18 @@ def simulate(
                 return events
             now = due[0][0]
             continue
-        asked, generator = answer
-        if isinstance(asked, Pending):
+        emitted, generator = answer
+        if isinstance(emitted, Pending):
             now = min(now + STEP_NS, due[0][0]) if due else now + STEP_NS
             continue
-        if asked.process == NEMESIS:
-            op = asked.with_(time_ns=now, extra={**asked.extra, "phase": "invoke"})
+        if emitted.process == NEMESIS:
+            op = emitted.with_(time_ns=now, extra={**emitted.extra, "phase": "invoke"})
             busy[fault_of(op)] = invoked
         else:
-            process = free.popleft() if asked.process == -1 else asked.process
-            if asked.process != -1:
+            process = free.popleft() if emitted.process == -1 else emitted.process
+            if emitted.process != -1:
                 free.remove(process)
-            op = asked.with_(time_ns=now, process=process, type=INVOKE)
+            op = emitted.with_(time_ns=now, process=process, type=INVOKE)
         events.append(op)
         generator = generator.update(context(), op)
         invoked += 1

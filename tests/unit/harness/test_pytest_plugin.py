@@ -80,8 +80,9 @@ def test_a_cluster_that_is_up_is_used_and_left_alone(pytester: pytest.Pytester, 
     _run(pytester, "--harness-cluster", f"{kind}:mine", "--harness-seed", "5").assert_outcomes(passed=2)
     assert (calls.started, calls.stopped, calls.looked) == ([], [], [("mine", kind)])
     assert [(one.cluster, one.cluster_name, one.acks, one.seed) for one in calls.plans] == [
-        (kind, "mine", "all", 5), (kind, "mine", "1", 5),
-    ]  # fmt: skip
+        (kind, "mine", "all", 5),
+        (kind, "mine", "1", 5),
+    ]
 
 
 def test_runs_attach_without_the_fixture_of_the_cluster_too(pytester: pytest.Pytester, calls: Calls) -> None:

@@ -69,10 +69,6 @@ def test_errors(text: str, message: str) -> None:
         reader.loads(text)
 
 
-def test_forms() -> None:
-    assert list(reader.forms("1 [2]\n3 ; end\n")) == [1, [2], 3]
-
-
 LEAVES = (
     st.none()
     | st.booleans()

@@ -18,10 +18,15 @@ from harness.model.errors import BadHistory
 
 NAMES = st.from_regex(r"[a-z][a-z?*!-]{0,6}", fullmatch=True)
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6), NAMES.map(Keyword),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=6),
+    NAMES.map(Keyword),
     st.sampled_from([Symbol("sym"), Char("a"), Char("\n"), Char("\ud800"), Decimal("1.50"), Fraction(2, 3)]),
     st.sampled_from([1 << 63, 1 << 64, -(1 << 63), -(1 << 63) - 1, "\ud800", ":a", Keyword("edn"), "nil"]),
-)  # fmt: skip
+)
 KEYS = st.one_of(st.integers(-3, 20), st.text(max_size=2), NAMES.map(Keyword), st.booleans())
 
 
@@ -35,13 +40,15 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 ANY = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple),
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
         st.lists(inner, max_size=2).map(Bag),
-        st.lists(st.tuples(KEYS, inner), max_size=3).map(_map), inner.map(lambda value: Tagged("a/b", value)),
+        st.lists(st.tuples(KEYS, inner), max_size=3).map(_map),
+        inner.map(lambda value: Tagged("a/b", value)),
         st.lists(st.tuples(NAMES.map(Keyword), inner), max_size=2).map(_map),
     ),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -75,7 +82,7 @@ MOPS = st.one_of(
     st.tuples(SMALL, SMALL).map(lambda kv: [Keyword("send"), *kv]),
     st.tuples(SMALL, st.one_of(PAIR, st.tuples(st.none(), SMALL).map(list))).map(lambda kv: [Keyword("send"), *kv]),
     st.just([Keyword("poll")]),
-    st.dictionaries(SMALL, st.lists(PAIR, max_size=3), max_size=3).map(lambda held: [Keyword("poll"), held]),
+    st.dictionaries(SMALL, st.lists(PAIR, max_size=3), max_size=3).map(lambda polled: [Keyword("poll"), polled]),
 )
 TYPES = st.sampled_from(["invoke", "ok", "fail", "info"]).map(Keyword)
 USUAL = st.one_of(
@@ -86,9 +93,9 @@ USUAL = st.one_of(
 
 
 def _op(index: int, time: int, kind: Any, process: Any, f_value: tuple[Any, Any]) -> dict[Any, Any]:
-    held = (index, time, kind, process, Keyword(f_value[0]), f_value[1])
+    fields = (index, time, kind, process, Keyword(f_value[0]), f_value[1])
     names = ("index", "time", "type", "process", "f", "value")
-    return {Keyword(name): value for name, value in zip(names, held, strict=True)}
+    return {Keyword(name): value for name, value in zip(names, fields, strict=True)}
 
 
 BIG = st.integers(0, 1 << 70)
@@ -134,7 +141,7 @@ def test_any_op_comes_back_and_the_quick_way_never_disagrees(form: Any, record: 
     assert ops.same(reader.loads(fast_path.text_of(line, record)), reader.loads(text))
     for quick in fast_path.quick(text.encode()):
         if quick is not None:
-            assert quick == {name: held for name, held in full.items() if name != "edn"}
+            assert quick == {name: value for name, value in full.items() if name != "edn"}
 
 
 @settings(max_examples=4000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -152,15 +159,28 @@ def test_damaged_text_is_read_alike_or_left_to_the_reader(op: dict[Any, Any], da
 @pytest.mark.parametrize(
     "value",
     [
-        "[[:poll {1 [[0 1]], 1 [[0 2]]}]]", "[[:poll {1 [[0 {2 3}]]}]]", "[[:poll {1 [0 [[1 2]]]}]]",
-        "[[:send [:send 1] 2]]", "[[:poll {1 [[0 null]]}]]", "[[:send 1 \"a b\"]]",
+        "[[:poll {1 [[0 1]], 1 [[0 2]]}]]",
+        "[[:poll {1 [[0 {2 3}]]}]]",
+        "[[:poll {1 [0 [[1 2]]]}]]",
+        "[[:send [:send 1] 2]]",
+        "[[:poll {1 [[0 null]]}]]",
+        '[[:send 1 "a b"]]',
         "[[:poll {1 [[0 1]] 2 []}]]",
-        "[[:send 1 12345678901234567890123]]", "[[:send 007 1]]", "[[:poll [[1 [[0 1]]]]]]", "[[:poll {} 1]]",
+        "[[:send 1 12345678901234567890123]]",
+        "[[:send 007 1]]",
+        "[[:poll [[1 [[0 1]]]]]]",
+        "[[:poll {} 1]]",
         "[[:send 1 [:poll]]]",
-        "[[:poll {0 [[0 1]], 00 [[0 2]]}]]", "[[:poll {0 [[0 1]], -0 []}]]",
-        "[:poll]", "[[]]", "[[:sned 1 2]]", "nil", "7", "{1 2}",
+        "[[:poll {0 [[0 1]], 00 [[0 2]]}]]",
+        "[[:poll {0 [[0 1]], -0 []}]]",
+        "[:poll]",
+        "[[]]",
+        "[[:sned 1 2]]",
+        "nil",
+        "7",
+        "{1 2}",
     ],
-)  # fmt: skip
+)
 def test_traps(value: str) -> None:
     """What looks almost usual is left to the reader, or read as the reader does."""
     text = f"{{:index 0, :time 1, :type :ok, :process 2, :f :txn, :value {value}}}"
@@ -175,7 +195,11 @@ def test_a_line_says_it_plainly() -> None:
         ":rebalance-log [{:keys [3]}]}"
     )
     assert ops.data_of(reader.loads(text), exact=True) == {
-        "index": 0, "time_ns": 5, "process": 1, "type": "ok", "f": "txn",
+        "index": 0,
+        "time_ns": 5,
+        "process": 1,
+        "type": "ok",
+        "f": "txn",
         "value": [["poll", [[3, [[0, {"edn": ":a"}]]]]], ["send", 3, [1, 7]]],
         "extra": {"rebalance_log": [{"keys": [3]}]},
-    }  # fmt: skip
+    }

@@ -29,7 +29,7 @@ class FakeBrokers:
     """Answers for a topic "t" of two partitions on three brokers, which does at once what it is asked."""
 
     rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     configs_now: dict[str, str] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     refuse: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ class FakeBrokers:
             self.rows["t", number] = {"leader": replicas[0], "replicas": replicas, "isr": replicas}
 
     def __call__(self, name: str, within_s: float, **arguments: Any) -> Any:
-        self.asked.append(name)
+        self.requests.append(name)
         if name in self.refuse:
             raise ClusterTrouble(f"{name} was refused")
         return getattr(self, name)(**arguments)
@@ -156,9 +156,9 @@ def test_what_could_not_be_put_back_is_put_back_by_the_next_healing() -> None:
     brokers.refuse = set()
     fault.nemesis.teardown(env)
     assert brokers.rows["t", 0]["replicas"] == (1, 2, 3)
-    asked = len(brokers.asked)
+    count = len(brokers.requests)
     fault.nemesis.teardown(env)
-    assert len(brokers.asked) == asked, "nothing is left to undo"
+    assert len(brokers.requests) == count, "nothing is left to undo"
 
 
 def test_topics_grow_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,8 +271,12 @@ def test_a_broker_is_drained_stopped_erased_and_filled_again() -> None:
     brokers.brokers = lambda: [[number, ""] for number in (1, 2, 3)]  # type: ignore[attr-defined]
     started, ended = invoke("remove-broker:n3", env_with(brokers, cluster), "remove-broker", "add-broker")
     assert started == {
-        "nodes": ["n3"], "took_effect": True, "moved": 2, "unregistered": False, "erased": {"erased": 3},
-    }  # fmt: skip
+        "nodes": ["n3"],
+        "took_effect": True,
+        "moved": 2,
+        "unregistered": False,
+        "erased": {"erased": 3},
+    }
     assert cluster.done == [("stop", "n3"), ("erase", "n3"), ("start", "n3")]
     assert ended == {"nodes": []}
     assert brokers.rows["t", 1]["replicas"] == (2, 3, 1)

@@ -227,10 +227,10 @@ def test_faults_on_nodes_take_turns_and_those_on_clients_go_on_beside_them() -> 
     assert under_load is not None
     load = TimeLimit(any_(under_load, Clients(Fn(lambda ctx, n: op("a")))), 30 * SECOND)
     events = simulate(load, concurrency=1, latency_ns=100_000_000)
-    told = [event for event in events if event.process == NEMESIS and event.extra["phase"] == "invoke"]
-    on_nodes = [event.f for event in told if event.extra["fault"] != "kill:client"]
+    invoked = [event for event in events if event.process == NEMESIS and event.extra["phase"] == "invoke"]
+    on_nodes = [event.f for event in invoked if event.extra["fault"] != "kill:client"]
     assert on_nodes == ["kill", "restart", "pause", "resume", "kill"]
-    assert [event.extra["fault"] for event in told].count("kill:client") == 3
+    assert [event.extra["fault"] for event in invoked].count("kill:client") == 3
 
 
 def test_a_kill_that_moves_no_leader_did_not_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,10 +382,10 @@ def test_a_clean_restart_moves_leaders() -> None:
 
 
 def test_older_halves_of_logs_are_deleted_and_recorded() -> None:
-    asked: list[tuple[str, Mapping[str, object]]] = []
+    requests: list[tuple[str, Mapping[str, object]]] = []
 
     def admin(name: str, within_s: float, **arguments: object) -> object:
-        asked.append((name, arguments))
+        requests.append((name, arguments))
         answers = {"keys": [1, 2, 3], "list_offsets": [[1, 0, 9], [2, 4, 4], [3, 10, 12]]}
         return answers.get(name, [[1, 5], [3, 11]])
 
@@ -393,7 +393,7 @@ def test_older_halves_of_logs_are_deleted_and_recorded() -> None:
     (fault,) = table.faults(["delete-records:all"], Timing())
     value = fault.nemesis.invoke(env, op("delete-records")).value
     assert value == {"nodes": [], "took_effect": True, "deleted": [[1, 5], [3, 11]]}
-    assert asked[-1] == ("delete_records", {"before": [[1, 5], [3, 11]]})
+    assert requests[-1] == ("delete_records", {"before": [[1, 5], [3, 11]]})
     assert table.canonical("delete-records", NODES) == ("delete-records:some",)
 
 

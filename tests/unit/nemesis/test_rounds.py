@@ -12,21 +12,20 @@ from harness.generator import Clients, Fn, TimeLimit, any_, op
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import PENDING, Context, Fault, Generator
 from nemesis import table
-from nemesis.schedule import entry as entries
 from nemesis.schedule import rounds
-from nemesis.schedule.entry import Entry, Trigger
+from nemesis.schedule.entry import LOG, TXN_OPEN, Entry, Trigger, problems
 from nemesis.schedule.timing import Timing
 from tests.unit.harness.simulated_time import simulate
 
 SECOND = 1_000_000_000
-LINE = Trigger(entries.LOG, "elected")
+LINE = Trigger(LOG, "elected")
 
 
 def chosen(schedule: Sequence[Entry], *more: str) -> tuple[Fault, ...]:
     return table.faults(tuple(dict.fromkeys([*more, *(entry.fault for entry in schedule)])), Timing())
 
 
-def told(schedule: Sequence[Entry], limit_s: int = 60, latency_s: float = 0.1, seed: int = 1) -> list[Op]:
+def emitted(schedule: Sequence[Entry], limit_s: int = 60, latency_s: float = 0.1, seed: int = 1) -> list[Op]:
     """What the nemesis was asked for."""
     generator = table.under_load(chosen(schedule), schedule)
     assert generator is not None
@@ -40,12 +39,12 @@ def times(ops: Sequence[Op]) -> list[tuple[str, float]]:
 
 
 def test_once_at_a_time_for_a_while() -> None:
-    assert times(told([Entry("kill:leader", at_s=10, for_s=6)])) == [("kill", 10.0), ("restart", 16.0)]
+    assert times(emitted([Entry("kill:leader", at_s=10, for_s=6)])) == [("kill", 10.0), ("restart", 16.0)]
 
 
 def test_a_fault_that_is_over_at_once_comes_in_its_period_and_only_so_often() -> None:
     schedule = [Entry("kill:client", at_s=10, every_s=10, times=3)]
-    assert times(told(schedule)) == [("kill", 10.0), ("kill", 20.0), ("kill", 30.0)]
+    assert times(emitted(schedule)) == [("kill", 10.0), ("kill", 20.0), ("kill", 30.0)]
 
 
 def test_several_are_on_at_the_same_time_and_keep_their_own_rhythm() -> None:
@@ -54,34 +53,42 @@ def test_several_are_on_at_the_same_time_and_keep_their_own_rhythm() -> None:
         Entry("isolate:follower", at_s=8, for_s=4),
         Entry("pause:client", at_s=9, every_s=3, for_s=1, times=2),
     ]
-    assert times(told(schedule)) == [
-        ("kill", 5.0), ("isolate", 8.0), ("pause", 9.0), ("resume", 10.0), ("heal-network", 12.0),
-        ("pause", 12.0), ("resume", 13.0), ("restart", 15.0), ("kill", 25.0), ("restart", 35.0),
-    ]  # fmt: skip
+    assert times(emitted(schedule)) == [
+        ("kill", 5.0),
+        ("isolate", 8.0),
+        ("pause", 9.0),
+        ("resume", 10.0),
+        ("heal-network", 12.0),
+        ("pause", 12.0),
+        ("resume", 13.0),
+        ("restart", 15.0),
+        ("kill", 25.0),
+        ("restart", 35.0),
+    ]
 
 
 def test_jitter_comes_from_the_seed_and_stays_within_its_bound() -> None:
     schedule = [Entry("kill:client", at_s=5, every_s=10, jitter_s=4, times=5)]
-    first, again, other = (times(told(schedule, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (times(emitted(schedule, seed=seed)) for seed in (1, 1, 2))
     assert first == again != other
     late = [at - (5 + 10 * n) for n, (_, at) in enumerate(first)]
     assert all(0 <= each <= 4.1 for each in late) and len(set(late)) == 5
 
 
 def test_an_effect_may_take_as_long_as_the_fault_is_on_and_its_end_waits_for_nobody() -> None:
-    start, stop = told([Entry("kill:leader", at_s=1, for_s=6)])
+    start, stop = emitted([Entry("kill:leader", at_s=1, for_s=6)])
     assert start.extra["effect_s"] == 6
     assert stop.extra["healthy_s"] == 0
 
 
 def test_a_round_that_is_still_on_makes_the_next_one_wait_and_what_is_missed_is_skipped() -> None:
     schedule = [Entry("kill:leader", at_s=0, every_s=4, for_s=2, times=None)]
-    starts = [at for f, at in times(told(schedule, limit_s=40, latency_s=5)) if f == "kill"]
+    starts = [at for f, at in times(emitted(schedule, limit_s=40, latency_s=5)) if f == "kill"]
     assert all(later - earlier >= 10 for earlier, later in itertools.pairwise(starts))
 
 
 def test_without_an_end_it_is_on_until_the_load_ends() -> None:
-    assert times(told([Entry("kill:leader", at_s=10)])) == [("kill", 10.0)]
+    assert times(emitted([Entry("kill:leader", at_s=10)])) == [("kill", 10.0)]
 
 
 # --- triggers ---------------------------------------------------------------------------------------------
@@ -96,7 +103,7 @@ def rhythm_of(entry: Entry) -> rounds.Rhythm:
     return rounds.Rhythm(entry, fault, 0)
 
 
-def asked(generator: Generator, at_s: float) -> Op | None:
+def next_op(generator: Generator, at_s: float) -> Op | None:
     """The op at a time; None for none."""
     answer = generator.op(context(at_s))
     return answer[0] if answer is not None and isinstance(answer[0], Op) else None
@@ -112,16 +119,16 @@ def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
     waiting = rhythm_of(Entry("kill:leader", at_s=2, for_s=3, when=LINE))
     assert waiting.op(context(5)) == (PENDING, waiting)
     early = waiting.update(context(1), rounds.notice(LINE, "n1: elected"))
-    assert asked(early, 5) is None
+    assert next_op(early, 5) is None
     other = waiting.update(context(5), rounds.notice(replace(LINE, node="n2"), "n2: elected"))
-    assert asked(other, 5) is None
+    assert next_op(other, 5) is None
     fired = waiting.update(context(5), rounds.notice(LINE, "n1: elected"))
-    start = asked(fired, 5)
+    start = next_op(fired, 5)
     assert start is not None
     assert start.value == {"target": "leader", "trigger": "n1: elected"}
     on = after(fired, 5)
-    assert asked(on.update(context(6), rounds.notice(LINE, "again")), 7.9) is None
-    stop = asked(on, 8)
+    assert next_op(on.update(context(6), rounds.notice(LINE, "again")), 7.9) is None
+    stop = next_op(on, 8)
     assert stop is not None and stop.f == "restart"
     assert after(on, 8).op(context(9)) is None
 
@@ -129,33 +136,33 @@ def test_a_notice_sets_it_off_once_and_the_start_says_why() -> None:
 def test_between_rounds_it_rests() -> None:
     entry = Entry("kill:client", when=LINE, times=2, rest_s=10)
     once = after(rhythm_of(entry).update(context(1), rounds.notice(LINE, "a")), 1)
-    assert asked(once.update(context(10), rounds.notice(LINE, "b")), 12) is None
-    assert asked(once.update(context(11), rounds.notice(LINE, "c")), 12) is not None
+    assert next_op(once.update(context(10), rounds.notice(LINE, "b")), 12) is None
+    assert next_op(once.update(context(11), rounds.notice(LINE, "c")), 12) is not None
 
 
 def test_an_open_transaction_sets_it_off() -> None:
-    entry = Entry("kill:leader", for_s=3, when=Trigger(entries.TXN_OPEN, open_s=0.5))
+    entry = Entry("kill:leader", for_s=3, when=Trigger(TXN_OPEN, open_s=0.5))
     waiting: Generator = rhythm_of(entry)
     quick = Op(0, SECOND, 0, INVOKE, "txn", [])
     for event in (quick, quick.with_(type=OK), quick.with_(process=1, time_ns=2 * SECOND)):
         waiting = waiting.update(context(2), event)
-    assert asked(waiting, 2.4) is None
-    start = asked(waiting, 2.5)
+    assert next_op(waiting, 2.4) is None
+    start = next_op(waiting, 2.5)
     assert start is not None
     assert start.value["trigger"] == "process 1 had a transaction open for 500 ms"
     closed = waiting.update(context(2.6), quick.with_(process=1, type=INFO))
-    assert asked(closed, 5) is None
+    assert next_op(closed, 5) is None
 
 
 def test_it_gives_way_to_another_entry_of_the_same_fault() -> None:
     waiting = rhythm_of(Entry("kill:leader", for_s=3, at_s=1))
     begun = waiting.fault.rounds.start.with_(extra={**waiting.fault.rounds.start.extra, "phase": "invoke"})
     taken = waiting.update(context(1), begun)
-    assert asked(taken, 2) is None
+    assert next_op(taken, 2) is None
     stop = waiting.fault.rounds.stop
     assert stop is not None
     ended = taken.update(context(3), stop.with_(extra={**stop.extra, "phase": "complete"}))
-    assert asked(ended, 3) is not None
+    assert next_op(ended, 3) is not None
     assert waiting.op(context(2, frozenset({"kill:leader"}))) == (PENDING, waiting)
 
 
@@ -192,5 +199,5 @@ def test_asking_twice_gives_the_same_answer() -> None:
 )
 def test_impossible_times(schedule: list[Entry], says: list[tuple[int, str]]) -> None:
     faults = {fault.name: fault for fault in chosen(schedule)}
-    found = entries.problems(schedule, faults, 60)
+    found = problems(schedule, faults, 60)
     assert [(problem.entry, problem.key) for problem in found] == says

@@ -65,11 +65,11 @@ class Servers:
         return {"clean": False, "logs": {f"{topic_prefix}0-0": {"segments": [[0, 9], [52, 9]], "point": 52}}}
 
     def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
-        held = self.logs.get(node, b"old\n")
-        return (b"", len(held)) if offset is None else (held[offset:], len(held))
+        log = self.logs.get(node, b"old\n")
+        return (b"", len(log)) if offset is None else (log[offset:], len(log))
 
 
-class Told:
+class Roles:
     """Satisfies Roles."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
@@ -94,7 +94,7 @@ class Nobody:
 
 
 def _env(cluster: Servers) -> Env:
-    return Env(cluster, Told(), Nobody(), Draw.of(1, "test", 0), healthy_s=1.0)
+    return Env(cluster, Roles(), Nobody(), Draw.of(1, "test", 0), healthy_s=1.0)
 
 
 def _do(steps: Steps, cluster: Servers, **value: Any) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def test_a_kill_damage_and_a_start() -> None:
     assert _do(steps, cluster, do="kill", who="leader")["took_effect"]
     assert cluster.done == [("pause", "n2"), ("kill", "n2")]
     assert _do(steps, cluster, do="damage", who="leader", kind="flip-last")["damage"] == {"n2": {"changed": 1}}
-    told = _do(steps, cluster, do="start", who="leader", expect={"recovers": "point"})
-    assert told["nodes"] == ["n2"] and told["took_effect"] and told["expect"] == {"recovers": "point"}
-    assert told["log"]["n2"]["segments"] == {"r-0-0": [52]} and told["log"]["n2"]["all_ms"] == 12
-    assert told["before"]["n2"]["logs"]["r-0-0"]["point"] == 52 and told["ended"] == []
+    value = _do(steps, cluster, do="start", who="leader", expect={"recovers": "point"})
+    assert value["nodes"] == ["n2"] and value["took_effect"] and value["expect"] == {"recovers": "point"}
+    assert value["log"]["n2"]["segments"] == {"r-0-0": [52]} and value["log"]["n2"]["all_ms"] == 12
+    assert value["before"]["n2"]["logs"]["r-0-0"]["point"] == 52 and value["ended"] == []
 
 
 def test_a_server_that_ends_as_it_starts() -> None:
@@ -127,15 +127,15 @@ def test_a_server_that_ends_as_it_starts() -> None:
         Steps(),
     )
     _do(steps, cluster, do="stop", who="follower")
-    told = _do(steps, cluster, do="start", who="follower")
-    assert told["ended"] == ["n1"] and "malformed" in told["log"]["n1"]["said"]
+    value = _do(steps, cluster, do="start", who="follower")
+    assert value["ended"] == ["n1"] and "malformed" in value["log"]["n1"]["said"]
 
 
 def test_killed_at_a_line() -> None:
     cluster, steps = Servers(), Steps()
     _do(steps, cluster, do="stop", who="leader")
-    told = _do(steps, cluster, do="start-kill", who="leader", kind="Recovering unflushed")
-    assert told["took_effect"] and "unflushed segment 52" in told["at"] and not cluster.running("n2")
+    value = _do(steps, cluster, do="start-kill", who="leader", kind="Recovering unflushed")
+    assert value["took_effect"] and "unflushed segment 52" in value["at"] and not cluster.running("n2")
     never = _do(steps, Servers(up_={"n1", "n3"}, comes_up=False), do="start-kill", who="leader", kind="no such line")
     assert not never["took_effect"]
 

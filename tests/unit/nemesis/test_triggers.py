@@ -87,12 +87,12 @@ def test_a_leader_that_changed_counts_and_one_that_is_missing_does_not() -> None
 
 def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: Logged) -> None:
     heard: queue.SimpleQueue[Op] = queue.SimpleQueue()
-    asked = itertools.count()
+    calls = itertools.count()
     known = threading.Event()
 
     class Roles(FakeRoles):
         def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-            number = next(asked)
+            number = next(calls)
             if number == 0:
                 raise ClusterTrouble("nobody is home")
             if number > 1:  # the first answer has been taken in
@@ -120,5 +120,6 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
 def test_triggers_of_logs_need_logs() -> None:
     with pytest.raises(BadInput, match="kill:leader waits for log: that needs ServerLogs, which is not there"):
         triggers.refuse_unsupported([Entry("kill:leader", when=ANY)], FakeCluster(), "is not there")
-    triggers.refuse_unsupported([Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))],
-                                FakeCluster(), "")  # fmt: skip
+    triggers.refuse_unsupported(
+        [Entry("kill:leader"), Entry("kill:n1", when=Trigger(entry.LEADER_CHANGE))], FakeCluster(), ""
+    )

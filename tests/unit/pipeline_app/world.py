@@ -72,8 +72,8 @@ class Member:
     def __init__(self, world: World, slot: int, process: int) -> None:
         self.world, self.slot, self.process = world, slot, process
         self.due, self.revoked = False, False
-        self.lost, self.told = False, False  # others may hold what it holds; the first poll after that
-        self.held: dict[Partition, int] = {}
+        self.lost, self.loss_reported = False, False  # others may hold what it holds; the first poll after that
+        self.positions: dict[Partition, int] = {}
         self.known = world.generation
         mistake = world.options.mistake
         shared = "all" if mistake == mistakes.SHARED_ID else f"slot-{slot}"
@@ -90,34 +90,34 @@ class Member:
 
     def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
         world = self.world
-        if self.lost and not self.told:
-            self.told = True  # a process that wakes finds out only by and by
+        if self.lost and not self.loss_reported:
+            self.loss_reported = True  # a process that wakes finds out only by and by
             return {}
         if self.lost:
-            self.lost = self.told = False
-            gone, self.held = list(self.held), {}
+            self.lost = self.loss_reported = False
+            gone, self.positions = list(self.positions), {}
             on.revoked(gone, True)
             world.rebalance()
         if self.due:
-            if not self.revoked and self.held:
-                on.revoked(list(self.held), False)
-                self.held, self.revoked = {}, True
+            if not self.revoked and self.positions:
+                on.revoked(list(self.positions), False)
+                self.positions, self.revoked = {}, True
                 if world.draw.random() < 0.5:
                     return {}  # the assignment comes with a later poll
-            if any(member.held and member.due for member in world.members.values() if not member.lost):
+            if any(member.positions and member.due for member in world.members.values() if not member.lost):
                 return {}  # others have not given up theirs
             self.due, self.revoked, self.known = False, False, world.generation
-            self.held = dict(on.assigned({at: world.marks.get(at) for at in world.share(self.process)}))
+            self.positions = dict(on.assigned({at: world.marks.get(at) for at in world.share(self.process)}))
         found = {}
-        for at, position in self.held.items():
+        for at, position in self.positions.items():
             records = world.logs.get(at, [])[position : position + 4]
             if records:
                 found[at] = records
-                self.held[at] = position + len(records)
+                self.positions[at] = position + len(records)
         return found
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        self.held |= positions
+        self.positions |= positions
 
     def pause(self, partitions: Sequence[Partition]) -> None: ...
     def resume(self, partitions: Sequence[Partition]) -> None: ...
@@ -136,8 +136,8 @@ class Member:
 
     def close(self, leave: bool, on: Rebalances) -> None:
         if leave:
-            on.revoked(list(self.held), False)
-        self.held = {}
+            on.revoked(list(self.positions), False)
+        self.positions = {}
 
     # --- transactions ---
 
@@ -222,7 +222,7 @@ def _disturb(world: World, draw: Draw) -> None:
     elif kind == "kill":
         del world.members[member.process]
         world.join(member.slot)
-    elif kind == "freeze" and len(awake) > 1 and member.held:
+    elif kind == "freeze" and len(awake) > 1 and member.positions:
         world.frozen.add(member.process)
         member.lost, member.due = True, False
         world.rebalance()

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clients.confluent import changes
+from harness.clients.confluent import admin_changes
 from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import settings
-from harness.protocol import admin_requests
+from harness.protocol import admin_requests, primitives
 from harness.protocol.errors import ClientError
 from tests.unit.clients.fake import FakeLibrary
 
@@ -26,8 +26,8 @@ REASSIGN = bytes.fromhex(
 UNREGISTER = bytes.fromhex("0040 0000 00000001 0007 6861726e657373 00 00000004 00")
 
 
-def answer(code: int, said: str, partitions: bytes = b"\x01") -> bytes:
-    text = bytes([len(said) + 1]) + said.encode() if said else b"\0"
+def answer(code: int, message: str, partitions: bytes = b"\x01") -> bytes:
+    text = bytes([len(message) + 1]) + message.encode() if message else b"\0"
     return struct.pack(">i", 1) + b"\0" + struct.pack(">ih", 0, code) + text + partitions + b"\0"
 
 
@@ -44,12 +44,12 @@ def test_partitions_stand_under_their_topics() -> None:
     assert tail == (
         b"\x03\x02a\x03" + zero + b"\x02" + one + b"\0" + one + b"\x02" + two + b"\0\0"
         b"\x02b\x02" + zero + b"\x02" + one + b"\0\0\0"
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("number", "coded"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02")])
 def test_varints(number: int, coded: str) -> None:
-    assert admin_requests.varint(number) == bytes.fromhex(coded)
+    assert primitives.varint(number) == bytes.fromhex(coded)
 
 
 def test_errors_of_answers() -> None:
@@ -89,7 +89,7 @@ def test_the_wrong_controller_is_asked_again() -> None:
     def cluster(timeout_s: float) -> dict[str, object]:
         return {"controller": 1, "brokers": {1: broker.address}}
 
-    changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
+    admin_changes.reassign(cluster, {("t", 5): (2, 1)}, 5.0)
     assert len(broker.taken) == 2
     assert broker.taken[0][:2] == REASSIGN[:2]
 
@@ -101,9 +101,9 @@ def test_a_refusal_is_told_by_its_name() -> None:
         return {"controller": None, "brokers": {1: broker.address}}
 
     with pytest.raises(ClientError, match="INVALID_REPLICA_ASSIGNMENT: no such broker"):
-        changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
+        admin_changes.reassign(cluster, {("t", 5): (9,)}, 5.0)
     with pytest.raises(ClientError, match="no broker is known"):
-        changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
+        admin_changes.unregister(lambda timeout_s: {"controller": 1, "brokers": {}}, 1, 0.1)
 
 
 def _until(what: Callable[[], bool]) -> None:

@@ -29,7 +29,6 @@ from harness.generator import (
 )
 from harness.model import codec
 from harness.model.errors import ClusterTrouble
-from harness.model.history import history
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import Generator
 from harness.run.interpreter import Interpreter, Limits
@@ -38,6 +37,7 @@ from nemesis import table
 from nemesis.schedule import rounds
 from nemesis.schedule.entry import LOG, Entry, Trigger
 from nemesis.schedule.timing import Timing
+from tests.unit.partners import partners
 
 CONCURRENCY = 4
 SECOND = 1_000_000_000
@@ -94,8 +94,7 @@ def test_every_op_is_recorded_in_order_and_completed(run: Run) -> None:
     assert [event.index for event in events] == list(range(400))
     times = [event.time_ns for event in events]
     assert times == sorted(times)
-    joined = history(events)
-    assert all(joined.completion(at) is not None for at, event in enumerate(joined) if event.type == INVOKE)
+    assert all(done for event, done in zip(events, partners(events), strict=True) if event.type == INVOKE)
     assert {event.type for event in events} == {INVOKE, OK}
     assert {event.process for event in events} == set(range(CONCURRENCY))
 

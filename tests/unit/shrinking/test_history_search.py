@@ -13,7 +13,7 @@ from harness.model.errors import BadInput
 from harness.model.op import NEMESIS, Op, polls, sends
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
-from harness.shrinking import shrink_run as shrinking
+from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, killed, recorded, woven
 from tests.unit.shrinking.reading import read_plainly
@@ -56,18 +56,20 @@ def run_of(runs: Path, bug: str, txn: bool) -> tuple[Path, Result]:
 @pytest.mark.parametrize(("bug", "txn", "anomaly", "most"), CASES)
 def test_a_few_operations_show_it(runs: Path, bug: str, txn: bool, anomaly: str, most: int) -> None:
     run, result = run_of(runs, bug, txn)
-    small = shrinking.of_run(run, result, anomaly, options(txn))
+    small = shrink_run.of_run(run, result, anomaly, options(txn))
     assert small.shrunk.minimal and small.shrunk.units <= most < small.whole
     again = check_plain(small.folder, options(txn))
-    shrinking.confirm(small, again)
-    assert {held.name for held in again.anomalies if held.bad} <= {held.name for held in result.anomalies}
+    shrink_run.confirm(small, again)
+    assert {anomaly.name for anomaly in again.anomalies if anomaly.bad} <= {
+        anomaly.name for anomaly in result.anomalies
+    }
     assert again.valid != "valid"  # a part of a history is never called valid
     read_plainly(small.chosen.anomaly.name, small.chosen.witness, small.shrunk.ops)
-    text = shrinking.text(small, again)
+    text = shrink_run.text(small, again)
     assert f"{small.title} is shown by {small.shrunk.units} operation" in text
 
     before = small.shrunk
-    assert shrinking.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops  # no chance is involved
+    assert shrink_run.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops  # no chance is involved
     recorded_ops = {op.index: op for op in _ops(run)}
     for op in before.ops:  # what is left is as it was recorded, but for what was cut away
         whole = recorded_ops[op.index]
@@ -89,26 +91,26 @@ def test_every_witness_of_a_number_and_the_faults_beside_it(runs: Path) -> None:
     last = max(op.time_ns for op in load) / 1e9
     run = recorded(runs, "faults", woven(load, killed(0.0, last, "n1")))
     result = judged(run, options(False))
-    small = shrinking.of_run(run, result, "lost-write#3", options(False))
+    small = shrink_run.of_run(run, result, "lost-write#3", options(False))
     assert small.folder.name == "lost-write-3"
     assert [op.f for op in small.faults] == ["kill", "kill", "restart", "restart"]
-    assert "fault kill:leader: kill" in shrinking.text(small, check_plain(small.folder, options(False)))
-    assert not shrinking.of_run(run, result, "lost-write", options(False), faults=False).faults
+    assert "fault kill:leader: kill" in shrink_run.text(small, check_plain(small.folder, options(False)))
+    assert not shrink_run.of_run(run, result, "lost-write", options(False), faults=False).faults
     assert all(op.process != NEMESIS for op in small.shrunk.ops)
 
 
 def test_what_cannot_be_made_smaller_is_said(runs: Path) -> None:
     honest = recorded(runs, "honest", simulate(2, ops=100, txn=False))
     with pytest.raises(BadInput, match="no anomaly was found"):
-        shrinking.of_run(honest, judged(honest, options(False)), None, options(False))
+        shrink_run.of_run(honest, judged(honest, options(False)), None, options(False))
     run, result = run_of(runs, "lose-acked", False)
     with pytest.raises(BadInput, match="not among what was found"):
-        shrinking.of_run(run, result, "G1c", options(False))
-    (found,) = [held for held in result.anomalies if held.name == "lost-write"]
+        shrink_run.of_run(run, result, "G1c", options(False))
+    (found,) = [anomaly for anomaly in result.anomalies if anomaly.name == "lost-write"]
     edited = replace(result, anomalies=(replace(found, witnesses=({"key": 1},)),))
     with pytest.raises(BadInput, match="harness check"):
-        shrinking.of_run(run, edited, "lost-write", options(False))
+        shrink_run.of_run(run, edited, "lost-write", options(False))
     other = recorded(runs, "other", simulate(9, ops=50, txn=False))
     judged(other, options(False))
     with pytest.raises(BadInput, match="harness check"):  # results of another history
-        shrinking.of_run(other, result, "lost-write", options(False))
+        shrink_run.of_run(other, result, "lost-write", options(False))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import invoke
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from harness.plan.test_plan import TestPlan
 from harness.shrinking import plan_search, replay, shrink_schedule
 from harness.shrinking.plan_search import Injection, Size
@@ -20,10 +20,19 @@ S = 1_000_000_000
 FIRST = Size(("isolate:leader", "kill:leader"), (), 60.0, 10, 200.0)
 WRITTEN = Size(
     (),
-    tuple(Injection(fault, at, 5.0) for fault, at in (("kill:leader", 5.0), ("isolate:leader", 15.0),
-                                                      ("kill:leader", 25.0), ("isolate:leader", 35.0))),
-    60.0, 10, 200.0,
-)  # fmt: skip
+    tuple(
+        Injection(fault, at, 5.0)
+        for fault, at in (
+            ("kill:leader", 5.0),
+            ("isolate:leader", 15.0),
+            ("kill:leader", 25.0),
+            ("isolate:leader", 35.0),
+        )
+    ),
+    60.0,
+    10,
+    200.0,
+)
 
 
 def needs(size: Size) -> bool:
@@ -51,38 +60,38 @@ def test_a_plan_that_does_not_show_it_is_no_start_and_a_budget_ends_the_search()
     assert not found.whole and found.tried == 4
 
 
-def _trial(told: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.Trial, list[TestPlan]]:
+def _trial(answers: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.Trial, list[TestPlan]]:
     made: list[TestPlan] = []
     now = [0.0]
 
     def run(plan: TestPlan) -> Repeat:
         made.append(plan)
         now[0] += 10
-        return Repeat("invalid", {"lost-write": 1} if told[len(made) - 1] else {"duplicate": 2})
+        return Repeat("invalid", {"lost-write": 1} if answers[len(made) - 1] else {"duplicate": 2})
 
-    plan = plans.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
+    plan = test_plan.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
     return shrink_schedule.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
 
 
 def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
     size = Size(("isolate:leader",), (), 60.0, 10, 200.0)
-    for told, shown, runs in (
+    for answers, shown, runs in (
         ([True, True], True, 2),
         ([False, False], False, 2),
         ([True, False, True], True, 3),
     ):
-        asked, made = _trial(told)
-        assert asked.shows(size) is shown and len(made) == runs
+        trial, made = _trial(answers)
+        assert trial.shows(size) is shown and len(made) == runs
         assert [plan.seed for plan in made] == [4, 5, 6][:runs]
-    asked, made = _trial([True, True, True], budget_s=25)
-    assert asked.shows(size) is True
-    assert asked.shows(FIRST) is None and len(made) == 2  # a third run might not end in time
-    asked, _ = _trial([])
-    assert asked.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False  # no such plan
+    trial, made = _trial([True, True, True], budget_s=25)
+    assert trial.shows(size) is True
+    assert trial.shows(FIRST) is None and len(made) == 2  # a third run might not end in time
+    trial, _ = _trial([])
+    assert trial.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False  # no such plan
 
 
 def test_a_plan_is_made_of_what_a_run_did() -> None:
-    plan = plans.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
+    plan = test_plan.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
     on = [
         Span("kill:leader", ("n1",), 5 * S, 10 * S, True),
         Span("kill:leader", ("n2",), 15 * S, 20 * S, False),  # without effect
@@ -95,11 +104,12 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
     made = shrink_schedule.plan_for(plan, size, 2)
     assert made.nemesis == () and made.seed == 3 and made.acks == "1"
     assert [(line.fault, line.at, line.for_) for line in made.schedule] == [
-        ("kill:leader", 5.0, 5.0), ("kill:leader", 25.0, 5.0)
-    ]  # fmt: skip
-    assert plans.make(plans.yaml.safe_load(plans.dump(made))) == made
+        ("kill:leader", 5.0, 5.0),
+        ("kill:leader", 25.0, 5.0),
+    ]
+    assert test_plan.make(test_plan.yaml.safe_load(test_plan.dump(made))) == made
 
-    listed = plans.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
+    listed = test_plan.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
     assert shrink_schedule.written(listed, on) is None
     fewer = next(plan_search.smaller(shrink_schedule.size_of(listed)))
     assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
@@ -108,9 +118,11 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
 def test_how_often_it_came_again(tmp_path: Path) -> None:
     before = {"lost-write": 7, "unseen": 7}
     ran = [
-        Repeat("invalid", {"lost-write": 5, "unseen": 5}), Repeat("valid"),
-        Repeat("unknown", why="did not heal"), Repeat("invalid", {"duplicate": 1}),
-    ]  # fmt: skip
+        Repeat("invalid", {"lost-write": 5, "unseen": 5}),
+        Repeat("valid"),
+        Repeat("unknown", why="did not heal"),
+        Repeat("invalid", {"duplicate": 1}),
+    ]
     rows = {row.anomaly: (row.k, row.n, row.before) for row in replay.came(before, ran)}
     assert rows == {"lost-write": (1, 3, True), "unseen": (1, 3, True), "duplicate": (1, 3, False)}
     text = replay.text(before, ran)

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.model.history import history
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op, polls, sends
+from tests.unit.partners import partners
 
 
 def anomalies(ops: Sequence[Op]) -> set[str]:
     """Names of the anomalies in a run with final polls, under read_committed."""
-    joined = history(ops)
     done: list[Op] = []
     invoked_ns: dict[int, int] = {}
-    for position, op in enumerate(joined):
+    for op, completion in zip(ops, partners(ops), strict=True):
         if op.type != INVOKE:
             done.append(op)
-        elif (completion := joined.completion(position)) is None:
+        elif completion is None:
             done.append(op.with_(type=INFO))
             invoked_ns[op.index] = op.time_ns
         else:
@@ -164,9 +163,10 @@ class Oracle:
             fetched = [(k, -1 if at is None else at) for e in events for k, at in e.get("committed", ())]
             for k, at in fetched + [(k, at) for who, k, at in commits if who is op and op.type == OK]:
                 earlier = [
-                    a for c, j, a in commits
+                    a
+                    for c, j, a in commits
                     if j == k and c.type == OK and c.time_ns <= self.invoked_ns[op.index] and c is not op
-                ]  # fmt: skip
+                ]
                 if at < max(earlier, default=-1):
                     self.found.add("offset-regression")
             for k, at in fetched:

@@ -54,18 +54,6 @@ def test_a_transaction_ends_once() -> None:
         log.append(1, "late", txn)
 
 
-def test_deletion_moves_the_start() -> None:
-    log = SimLog()
-    for value in "abc":
-        log.append(1, value)
-    log.delete_before(1, 2)
-    log.delete_before(1, 1)
-    assert log.start(1) == 2
-    assert log.read(1, 0, 10, RC) == ([(2, "c")], 3)
-    log.delete_before(1, 99)
-    assert log.start(1) == 3
-
-
 def test_a_reserved_offset_holds_readers_back_until_it_is_filled() -> None:
     log = SimLog()
     kept = log.reserve(1)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from harness.model.errors import BadInput
-from harness.model.history import history
 from harness.model.op import INVOKE, OK, Op, invoke, polls, sends
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.client import open_client
 from harness.sim.queue.run import simulate
 from harness.sim.queue.world import SimSettings, Trouble
+from tests.unit.partners import partners
 from tests.unit.sim.oracle import anomalies
 
 
@@ -23,15 +23,13 @@ def test_a_history_is_well_formed() -> None:
     ops = simulate(3, processes=4)
     assert [op.index for op in ops] == list(range(len(ops)))
     assert all(first.time_ns <= second.time_ns for first, second in pairwise(ops))
-    joined = history(ops)
     busy: set[Any] = set()
     retired: set[Any] = set()
-    for position, op in enumerate(joined):
+    for op, done in zip(ops, partners(ops), strict=True):
         assert op.process not in retired
         if op.type == INVOKE:
             assert op.process not in busy
             busy.add(op.process)
-            done = joined.completion(position)
             assert done is not None and done.f == op.f
         else:
             busy.discard(op.process)

@@ -25,8 +25,8 @@ def spans(log: SimulatedLog) -> list[tuple[int, int]]:
 
 
 def record(age: int = 0, value: str | None = "v", key: str = "k") -> str:
-    told = "null" if value is None else f'"{value}"'
-    return f'append records=[["{key}",{told},{age}]]'
+    value_text = "null" if value is None else f'"{value}"'
+    return f'append records=[["{key}",{value_text},{age}]]'
 
 
 def test_a_segment_is_rolled_by_bytes_before_the_append() -> None:

@@ -70,14 +70,14 @@ def test_edited_results_are_refused_with_the_file(copy: Path, capsys: pytest.Cap
     _edit(copy, REFUSED[what])
     for command in (["show"], ["show", "--json"], ["explain"], ["compare", str(copy)]):
         code = invoke([*command, str(copy)])
-        said = capsys.readouterr()
-        assert (code, said.out, said.err.count("\n")) == (254, "", 1), (command, said)
-        assert f"{copy / 'results.json'}:" in said.err and f"harness check {copy}" in said.err
+        output = capsys.readouterr()
+        assert (code, output.out, output.err.count("\n")) == (254, "", 1), (command, output)
+        assert f"{copy / 'results.json'}:" in output.err and f"harness check {copy}" in output.err
 
 
-def _places(held: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+def _places(data: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
     """The way to everything that is in plain data."""
-    parts = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, list) else ()
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for name, part in parts:
         yield (*path, name)
         yield from _places(part, *path, name)
@@ -89,8 +89,8 @@ def test_witnesses_with_odd_fields_never_crash(run: Path, capsys: pytest.Capture
     assert len(data["anomalies"]) >= 4
     tried = 0
     try:
-        for number, held in enumerate(data["anomalies"]):
-            for place in list(_places(held["witnesses"][:1]))[1:5]:
+        for number, anomaly in enumerate(data["anomalies"]):
+            for place in list(_places(anomaly["witnesses"][:1]))[1:5]:
                 odd = ODD[tried % len(ODD)]
                 changed = orjson.loads(whole)
                 *way, last = place
@@ -99,11 +99,11 @@ def test_witnesses_with_odd_fields_never_crash(run: Path, capsys: pytest.Capture
                     inside = inside[name]
                 inside[last] = odd
                 (run / "results.json").write_bytes(json.dumps(changed).encode())
-                for command in (["show", str(run)], ["explain", str(run), held["name"]]):
+                for command in (["show", str(run)], ["explain", str(run), anomaly["name"]]):
                     code = invoke(command)
-                    said = capsys.readouterr()
-                    assert code in (0, 254), (held["name"], place, odd, command, said.err)
-                    assert code == 0 or f"harness check {run}" in said.err, said.err
+                    output = capsys.readouterr()
+                    assert code in (0, 254), (anomaly["name"], place, odd, command, output.err)
+                    assert code == 0 or f"harness check {run}" in output.err, output.err
                 tried += 1
     finally:
         (run / "results.json").write_bytes(whole)
@@ -114,9 +114,9 @@ def test_witnesses_with_odd_fields_never_crash(run: Path, capsys: pytest.Capture
 def test_witnesses_of_pipelines_that_hold_little_never_crash(
     copy: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    held = {"name": name, "summary": "", "count": 1, "bad": True, "promised": None}
+    anomaly = {"name": name, "summary": "", "count": 1, "bad": True, "promised": None}
     for witness in ({}, {"id": [], "around": [7]}, {"topic": "t", "around": "x", "time_ns": 1e300}):
-        _edit(copy, lambda data, said=witness: data.update(anomalies=[{**held, "witnesses": [said]}]))
+        _edit(copy, lambda data, stored=witness: data.update(anomalies=[{**anomaly, "witnesses": [stored]}]))
         for command in (["show", str(copy)], ["explain", str(copy), name]):
             assert invoke(command) in (0, 254), capsys.readouterr().err
             capsys.readouterr()

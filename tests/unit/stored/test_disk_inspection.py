@@ -12,7 +12,7 @@ from harness.cli.app import invoke
 from harness.clients import payload
 from harness.model import codec
 from harness.model.op import Op
-from harness.plan import test_plan as plans
+from harness.plan import test_plan
 from tests.unit.checker.disk.real import VERSIONS, unpacked
 
 RUN = "r"
@@ -45,14 +45,14 @@ def run(tmp_path: Path) -> Path:
     """Key 3, in partition 1 of topic r-1: 1, 2 and 4 are there, n3 also holds 3, which was cut off."""
     folder = tmp_path / "runs" / RUN
     (folder / "history").mkdir(parents=True)
-    plan = plans.make({"run": RUN, "partitions_per_topic": 2, "seed": 1})
-    (folder / "plan.yaml").write_text(plans.dump(plan))
+    plan = test_plan.make({"run": RUN, "partitions_per_topic": 2, "seed": 1})
+    (folder / "plan.yaml").write_text(test_plan.dump(plan))
     ops = []
 
-    def happened(f: str, asked: object, told: object) -> None:
+    def happened(f: str, invoked: object, completed: object) -> None:
         at = len(ops)
-        ops.append(Op(at, at * 1000, 0, "invoke", f, asked))
-        ops.append(Op(at + 1, at * 1000 + 500, 0, "ok", f, told))
+        ops.append(Op(at, at * 1000, 0, "invoke", f, invoked))
+        ops.append(Op(at + 1, at * 1000 + 500, 0, "ok", f, completed))
 
     for offset, value in enumerate((1, 2, 3)):
         happened("send", [["send", 3, value]], [["send", 3, [offset, value]]])
@@ -73,19 +73,19 @@ def run(tmp_path: Path) -> Path:
 
 def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = invoke(["inspect", *arguments])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = inspected(capsys, str(run), "--json")
-    told = json.loads(out)
-    assert code == 1 and told["judged"] and told["missing_keys"] == [5]
-    (partition,) = told["partitions"]
+    report = json.loads(out)
+    assert code == 1 and report["judged"] and report["missing_keys"] == [5]
+    (partition,) = report["partitions"]
     assert (partition["topic"], partition["partition"], partition["same"]) == ("r-1", 1, True)
     assert partition["high_watermark"] == 3  # somebody read offset 2
     assert partition["behind"] == {"n3": 2}
-    found = {(one["value"], one["kind"]): one for one in told["findings"]}
+    found = {(one["value"], one["kind"]): one for one in report["findings"]}
     assert set(found) == {(2, "lost"), (3, "lost")}
     assert found[2, "lost"]["cause"] == "on-disk-but-not-served"
     assert found[3, "lost"]["cause"] == "written-and-truncated"

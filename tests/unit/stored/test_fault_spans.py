@@ -52,13 +52,16 @@ def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
 def test_faults_at_the_same_time_are_told_apart() -> None:
     found = fault_spans.of_rows(
         [
-            row(1, "start", "invoke"), row(2, "start", "invoke", fault="pause:n1"),
-            row(3, "stop", "complete"), row(4, "stop", "complete", fault="pause:n1"),
+            row(1, "start", "invoke"),
+            row(2, "start", "invoke", fault="pause:n1"),
+            row(3, "stop", "complete"),
+            row(4, "stop", "complete", fault="pause:n1"),
         ]
-    )  # fmt: skip
+    )
     assert [(span.fault, span.begin_ns // S, span.end_ns) for span in found] == [
-        ("kill:leader", 1, 3 * S), ("pause:n1", 2, 4 * S),
-    ]  # fmt: skip
+        ("kill:leader", 1, 3 * S),
+        ("pause:n1", 2, 4 * S),
+    ]
 
 
 def test_a_second_start_ends_the_first_and_foreign_values_do_no_harm() -> None:
@@ -73,22 +76,23 @@ def test_no_table_no_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("started", "stopped", "said"),
+    ("started", "stopped", "detail"),
     [
         ({"moved": 3}, {}, "3 partitions moved to other replicas"),
         ({"partitions": {"t": 5}}, {}, "1 topics got one more partition"),
         ({"settings": {"a": "1"}}, {"deleted": [[1, 2]]}, "a=1; the beginnings of 1 logs were deleted"),
         ({"joined": 2}, {"joined": 3, "shared": 3}, "the group took in a stranger 3 times"),
     ],
-)  # fmt: skip
-def test_what_administration_did_is_told(started: dict[str, object], stopped: dict[str, object], said: str) -> None:
+)
+def test_what_administration_did_is_told(started: dict[str, object], stopped: dict[str, object], detail: str) -> None:
     (span,) = fault_spans.of_rows(
         [
-            row(1, "start", "invoke"), row(2, "start", "complete", json.dumps(started)),
+            row(1, "start", "invoke"),
+            row(2, "start", "complete", json.dumps(started)),
             row(3, "stop", "complete", json.dumps(stopped)),
         ]
-    )  # fmt: skip
-    assert span.detail == said
+    )
+    assert span.detail == detail
 
 
 def test_what_set_a_fault_off_is_told() -> None:

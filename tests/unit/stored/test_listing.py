@@ -38,13 +38,18 @@ def refused(runs: Path, name: str) -> str:
 def test_the_newest_comes_first_and_latest_is_not_counted_twice(runs: Path) -> None:
     found = listing.rows(runs)
     assert [row.id for row in found] == [
-        "20260102T000001-pause", "20260102T000000-kill", "20260101T000000-kill",
-    ]  # fmt: skip
+        "20260102T000001-pause",
+        "20260102T000000-kill",
+        "20260101T000000-kill",
+    ]
     assert [row.verdict for row in found] == ["not judged", "invalid", "valid"]
     assert found[1].anomalies == (("lost-write", 1234),)
     assert (found[2].workload, found[2].nemesis, found[2].acks, found[2].seconds) == (
-        "queue", ("kill:leader",), "all", 30.0,
-    )  # fmt: skip
+        "queue",
+        ("kill:leader",),
+        "all",
+        30.0,
+    )
 
 
 def test_a_folder_with_nothing_but_a_history_or_with_damaged_files_is_listed(runs: Path) -> None:

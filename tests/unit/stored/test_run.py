@@ -37,9 +37,9 @@ def test_a_run_gives_its_tables_results_and_plan(tmp_path: Path, monkeypatch: py
 
 
 def test_keys_and_values_of_any_type_are_told(tmp_path: Path) -> None:
-    def both(index: int, f: str, asked: object, answered: object) -> list[Op]:
+    def both(index: int, f: str, invoked: object, answered: object) -> list[Op]:
         return [
-            Op(index, index, 0, "invoke", f, asked),
+            Op(index, index, 0, "invoke", f, invoked),
             Op(index + 1, index + 1, 0, "ok", f, answered),
         ]
 

@@ -32,11 +32,15 @@ def make(runs: Path, name: str, number: int) -> Path:
     (folder / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     day, second = divmod(number, 86_400)
     plan = {
-        **PLAN, "run": name, "seed": number, "nemesis": [FAULTS[number % len(FAULTS)]],
-        "acks": ("all", "1", "0")[number % 3], "txn": number % 7 == 0,
+        **PLAN,
+        "run": name,
+        "seed": number,
+        "nemesis": [FAULTS[number % len(FAULTS)]],
+        "acks": ("all", "1", "0")[number % 3],
+        "txn": number % 7 == 0,
         "workload": "queue" if number % 4 else "delivery",
         "started": f"2026-03-{day + 1:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z",
-    }  # fmt: skip
+    }
     (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
     write_json(folder / "results.json", to_data(result(number)))
     return folder
@@ -81,17 +85,26 @@ def going(runs: Path, name: str = "20260401T000000-going", sends: int = 60) -> P
 def experiment(runs: Path, folder: str, began: str, k: int, n: int, ids: list[str], **more: Any) -> Path:
     """Results of `harness experiment run`, of one case."""
     case = {"name": "bad", "title": "loses records", "variant": "", "plan": {}, "runs": n}
-    held = {
-        "schema": 1, "experiment": "acks-1", "title": "acks=1 loses records", "kind": "guarantee",
-        "source": "documentation", "began": began,
-        "cases": [{
-            "case": case, "versions": "Kafka 4.1.1", "seen": [["lost-write", k, n, k == n]],
-            "attempts": [{"valid": "invalid", "folder": f"/elsewhere/runs/{one}"} for one in ids],
-        }], **more,
-    }  # fmt: skip
+    results = {
+        "schema": 1,
+        "experiment": "acks-1",
+        "title": "acks=1 loses records",
+        "kind": "guarantee",
+        "source": "documentation",
+        "began": began,
+        "cases": [
+            {
+                "case": case,
+                "versions": "Kafka 4.1.1",
+                "seen": [["lost-write", k, n, k == n]],
+                "attempts": [{"valid": "invalid", "folder": f"/elsewhere/runs/{one}"} for one in ids],
+            }
+        ],
+        **more,
+    }
     path = runs / "experiments" / folder / "results.json"
     path.parent.mkdir(parents=True)
-    write_json(path, held)
+    write_json(path, results)
     return path
 
 

@@ -54,7 +54,7 @@ class Served:
         answer, _, body = self.raw(head).partition(b"\r\n\r\n")
         lines = answer.decode("latin-1").split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines[1:])
-        return Reply(int(lines[0].split()[1]), {name.lower(): held for name, held in headers.items()}, body)
+        return Reply(int(lines[0].split()[1]), {name.lower(): value for name, value in headers.items()}, body)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from harness.model import codec
 from harness.model.errors import BadInput
 from harness.model.op import OK, Op
 from harness.store import OWNER
-from harness.web import export, live, past_results, run_query, zip_archive
+from harness.web import live_run, past_results, run_query, static_site, zip_archive
 from harness.web.run_rows import Catalogue
 from harness.web.site import Site
 from tests.unit.report.folders import judged, recorded
@@ -61,7 +61,7 @@ class Links(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
-        self.links += [held or "" for name, held in attrs if name in ("href", "src", "action")]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action")]
 
 
 KNOWN: Final = frozenset(
@@ -129,8 +129,14 @@ def test_sort_filter_search_and_pages(served: Served) -> None:
 
 def test_every_link_leads_somewhere(served: Served) -> None:
     seen: set[str] = set()
-    for page in ("/index.html", "/experiments.html", "/matrix.html", "/runs/20260301T000005-run/index.html",
-                 "/runs/20260301T000005-run/files.html", "/experiments/acks-1.html"):  # fmt: skip
+    for page in (
+        "/index.html",
+        "/experiments.html",
+        "/matrix.html",
+        "/runs/20260301T000005-run/index.html",
+        "/runs/20260301T000005-run/files.html",
+        "/experiments/acks-1.html",
+    ):
         base = page.rpartition("/")[0].split("/")[1:]
         for link in shown(served.get(page).text).links:
             path = link.replace("&amp;", "&").partition("?")[0]
@@ -168,14 +174,26 @@ def test_experiments_and_matrices_over_time(served: Served, thousand: Path) -> N
     matrix = served.get("/matrix.html").text
     assert matrix.index("3 of 3") < matrix.index("1 of 2")
     broken = {
-        "newer": {"schema": 9}, "list": [1],
-        "half": {"schema": 1, "experiment": "x", "title": "", "began": "",
-        "cases": [{"case": {"name": "x", "variant": "", "title": ""}, "versions": "", "attempts": [],
-                   "seen": [["x", 5, 1, True]]}]},
-    }  # fmt: skip
-    for name, held in broken.items():
+        "newer": {"schema": 9},
+        "list": [1],
+        "half": {
+            "schema": 1,
+            "experiment": "x",
+            "title": "",
+            "began": "",
+            "cases": [
+                {
+                    "case": {"name": "x", "variant": "", "title": ""},
+                    "versions": "",
+                    "attempts": [],
+                    "seen": [["x", 5, 1, True]],
+                }
+            ],
+        },
+    }
+    for name, content in broken.items():
         (thousand / "experiments" / name).mkdir()
-        (thousand / "experiments" / name / "results.json").write_bytes(orjson.dumps(held))
+        (thousand / "experiments" / name / "results.json").write_bytes(orjson.dumps(content))
     assert len(past_results.Results(thousand).read().broken) == 3
     text = served.get("/experiments.html").text
     assert text.count("Not shown:") == 3 and "newer version (schema 9)" in text
@@ -210,12 +228,12 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     (folder / "history" / "00001.jsonl").write_bytes(b'{"schema":1}\n' + line)
     assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 3
 
-    by_pieces = live.Watch(folder)
+    by_pieces = live_run.Watch(folder)
     for _ in range(10_000):
         if by_pieces.read(1000).whole:
             break
     assert by_pieces.reading.progress.by_f == progress.by_f
-    assert by_pieces.reading.first.told == reading.first.told
+    assert by_pieces.reading.first.messages == reading.first.messages
 
     for path in (folder / "history").iterdir():
         os.utime(path, (1, 1))
@@ -235,18 +253,46 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
         for a, b in zip("abcdefghij", "bcdefghijk", strict=True)
     )
     contents = {
-        "newer": (None, b'{"schema": 99, "valid": true}'), "torn": (None, b'{"schema": 1, "va'),
-        "list": (None, b"[]"), "edited": (None, orjson.dumps({
-            "schema": 1, "valid": False, "promised": "?", "reasons": [], "anomalies": [
-                {"name": "x", "summary": "", "count": 3, "bad": True, "witnesses": [{"a": [[[]]]}]},
-                {"name": "lost-write", "summary": "", "count": -1, "bad": True, "witnesses": [{"key": {}}]}],
-            "statistics": {"sent": "many", "by_f": {"send": 7}, "rates": 5, "latencies": [1], "ops": {}}})),
+        "newer": (None, b'{"schema": 99, "valid": true}'),
+        "torn": (None, b'{"schema": 1, "va'),
+        "list": (None, b"[]"),
+        "edited": (
+            None,
+            orjson.dumps(
+                {
+                    "schema": 1,
+                    "valid": False,
+                    "promised": "?",
+                    "reasons": [],
+                    "anomalies": [
+                        {"name": "x", "summary": "", "count": 3, "bad": True, "witnesses": [{"a": [[[]]]}]},
+                        {"name": "lost-write", "summary": "", "count": -1, "bad": True, "witnesses": [{"key": {}}]},
+                    ],
+                    "statistics": {"sent": "many", "by_f": {"send": 7}, "rates": 5, "latencies": [1], "ops": {}},
+                }
+            ),
+        ),
         "huge": (b"time_limit_s: 1" + b"0" * 400, None),
-        "deep": (b"[" * 600, None), "steps": (b"- " * 3_000, None), "bomb": (bomb.encode(), None),
-        "odd": (yaml.safe_dump({"nemesis": {"a": 1}, "acks": [1], "versions": [], "started": 5, "client": {},
-                                "time_limit_s": "x", 7: 8, "schedule": [None]}).encode(), b'{"valid": true}'),
+        "deep": (b"[" * 600, None),
+        "steps": (b"- " * 3_000, None),
+        "bomb": (bomb.encode(), None),
+        "odd": (
+            yaml.safe_dump(
+                {
+                    "nemesis": {"a": 1},
+                    "acks": [1],
+                    "versions": [],
+                    "started": 5,
+                    "client": {},
+                    "time_limit_s": "x",
+                    7: 8,
+                    "schedule": [None],
+                }
+            ).encode(),
+            b'{"valid": true}',
+        ),
         "binary": (bytes(range(256)), bytes(range(256))),
-    }  # fmt: skip
+    }
     for name, (plan, results) in contents.items():
         folder = many.make(runs, name, 1)
         for file, content in (("plan.yaml", plan), ("results.json", results)):
@@ -266,7 +312,7 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
         assert "not JSON" in served.get("/runs/torn/index.html").text
         assert "was not judged" in served.get("/runs/only-plan/index.html").text
         assert served.log == []
-    assert export.export(runs, tmp_path / "site", print) == len(contents) + 2
+    assert static_site.export(runs, tmp_path / "site", print) == len(contents) + 2
 
 
 def file_names(texts: tuple[str, ...]) -> list[str]:
@@ -286,9 +332,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     for number, text in enumerate(texts):
         folder = many.make(runs, text, number)
         plan = yaml.safe_load((folder / "plan.yaml").read_text())
-        held = {"nemesis": [text], "workload": text, "acks": text, "versions": {"kafka": text}}
+        fields = {"nemesis": [text], "workload": text, "acks": text, "versions": {"kafka": text}}
         if text.isprintable():
-            (folder / "plan.yaml").write_text(yaml.safe_dump(plan | held))
+            (folder / "plan.yaml").write_text(yaml.safe_dump(plan | fields))
         result = orjson.loads((folder / "results.json").read_bytes())
         clean = text.encode(errors="replace").decode()
         result |= {"valid": False, "reasons": [clean], "checker_version": clean}
@@ -332,7 +378,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
             assert not re.search(r'[\\:<>"|?*\x00-\x1f]|(^|/)\.\.?(/|$)', name) and not name.startswith("/")
         assert served.log == []
     site = tmp_path / "site"
-    assert export.export(runs, site, print) == len(texts) + 1
+    assert static_site.export(runs, site, print) == len(texts) + 1
     for path in site.rglob("*.html"):
         if path.name != "report.html":
             shown(path.read_text())
@@ -347,8 +393,10 @@ def test_a_zip_is_the_run(tmp_path: Path) -> None:
     out = io.BytesIO()
     zip_archive.write(folder, out)
     archive = zipfile.ZipFile(out)
-    held = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert {name: archive.read(name) for name in archive.namelist()} == held
+    expected = {
+        path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+    assert {name: archive.read(name) for name in archive.namelist()} == expected
 
 
 def test_a_static_site_links_to_its_own_files(tmp_path: Path) -> None:
@@ -357,7 +405,7 @@ def test_a_static_site_links_to_its_own_files(tmp_path: Path) -> None:
         many.make(runs, f"run-{number}", number)
     many.experiment(runs, "a", "2026-03-01T00:00:00Z", 1, 1, ["run-1"])
     judged(recorded(runs, "judged", []))
-    export.export(runs, tmp_path / "site", print)
+    static_site.export(runs, tmp_path / "site", print)
     checked = 0
     for page in (tmp_path / "site").rglob("*.html"):
         if page.parent.name == "files":
@@ -388,10 +436,10 @@ def test_what_cannot_be_served_or_exported_is_one_message(tmp_path: Path, capsys
             f"--runs {runs} --export {tmp_path}/file": "name a new or an empty folder",
             f"--runs {runs} --export {tmp_path}/file/x": "name a new folder",
         }
-        for arguments, said in cases.items():
+        for arguments, message in cases.items():
             assert app.invoke(["serve", *arguments.split()]) == 254, arguments
-            told = capsys.readouterr()
-            assert said in told.err and told.err.count("\n") <= 2 and "Traceback" not in told.err, arguments
+            output = capsys.readouterr()
+            assert message in output.err and output.err.count("\n") <= 2 and "Traceback" not in output.err, arguments
     for empty in (tmp_path / "nothing", tmp_path / "empty"):
         if empty.name == "empty":
             empty.mkdir()

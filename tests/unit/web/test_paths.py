@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from harness.report.page import draw
-from harness.web import export
-from harness.web import paths as places
+from harness.web import paths, static_site
 from harness.web.run_rows import Catalogue
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
@@ -67,7 +66,7 @@ def served(runs: Path) -> Iterator[Served]:
         yield made
 
 
-def paths(base: Path) -> list[str]:
+def escaping_targets(base: Path) -> list[str]:
     """More than 200 that ask for something outside."""
     starts = ("", f"runs/{RUN}/files/", f"runs/{RUN}/files/extra/", "runs/", "runs/latest/", "experiments/")
     found = [
@@ -77,34 +76,90 @@ def paths(base: Path) -> list[str]:
         for slash in SLASHES
     ]
     files = f"/runs/{RUN}/files"
-    found += [f"{files}/{name}" for name in (
-        "link", "up/secret.txt", "etc/passwd", "circle", "pipe", "extra/n1/secret.txt", "orders/secret.txt",
-        "orders/index.html", "up", "", ".", "/", "//etc/passwd", "/etc/passwd", "%2fetc%2fpasswd",
-        f"{base}/secret.txt", f"%2f{base}/secret.txt", "plan.yaml/", "plan.yaml/x", "a" * 300, "a/" * 3000,
-        "%", "%0", "%zz", "plan.yaml%00", "plan.yaml%00.png", "%00", "~", "~root", "C:%5c", "plan.yaml%20",
-        "PLAN.YAML",
-        "file:///etc/passwd", "?secret.txt", "#x", "%ff%fe", "\u00e9", "history", "history/",
-    )]  # fmt: skip
     found += [
-        "/runs/out/index.html", "/runs/out/files/secret.txt", "/runs/out/run.zip", "/runs/out/files.html",
-        "/runs/secret.txt", "/runs/secret.txt/index.html", "/runs/secret.txt/files/x", "/runs/", "/runs//",
-        f"/runs//{RUN}/index.html", "/secret.txt", "/etc/passwd", "//etc/passwd",
+        f"{files}/{name}"
+        for name in (
+            "link",
+            "up/secret.txt",
+            "etc/passwd",
+            "circle",
+            "pipe",
+            "extra/n1/secret.txt",
+            "orders/secret.txt",
+            "orders/index.html",
+            "up",
+            "",
+            ".",
+            "/",
+            "//etc/passwd",
+            "/etc/passwd",
+            "%2fetc%2fpasswd",
+            f"{base}/secret.txt",
+            f"%2f{base}/secret.txt",
+            "plan.yaml/",
+            "plan.yaml/x",
+            "a" * 300,
+            "a/" * 3000,
+            "%",
+            "%0",
+            "%zz",
+            "plan.yaml%00",
+            "plan.yaml%00.png",
+            "%00",
+            "~",
+            "~root",
+            "C:%5c",
+            "plan.yaml%20",
+            "PLAN.YAML",
+            "file:///etc/passwd",
+            "?secret.txt",
+            "#x",
+            "%ff%fe",
+            "\u00e9",
+            "history",
+            "history/",
+        )
+    ]
+    found += [
+        "/runs/out/index.html",
+        "/runs/out/files/secret.txt",
+        "/runs/out/run.zip",
+        "/runs/out/files.html",
+        "/runs/secret.txt",
+        "/runs/secret.txt/index.html",
+        "/runs/secret.txt/files/x",
+        "/runs/",
+        "/runs//",
+        f"/runs//{RUN}/index.html",
+        "/secret.txt",
+        "/etc/passwd",
+        "//etc/passwd",
         "http://127.0.0.1/etc/passwd",
-        "file:///etc/passwd", "*", "x", "", "?", f"{base}/secret.txt", f"/{base}/secret.txt",
+        "file:///etc/passwd",
+        "*",
+        "x",
+        "",
+        "?",
+        f"{base}/secret.txt",
+        f"/{base}/secret.txt",
         "/" + "a" * 9000,
-        "/" * 500, "/experiments/other.html", "/experiments/../secret.txt.html",
+        "/" * 500,
+        "/experiments/other.html",
+        "/experiments/../secret.txt.html",
         "/compare.html?run=out&run=latest",
-        "/compare.html?run=../elsewhere/other&run=latest", f"/compare.html?run={base}&run=/etc",
-        "/compare.html?" + "run=a&" * 100, "/index.html?page=-1",
+        "/compare.html?run=../elsewhere/other&run=latest",
+        f"/compare.html?run={base}&run=/etc",
+        "/compare.html?" + "run=a&" * 100,
+        "/index.html?page=-1",
         "/index.html?sort=__class__&down=x&page=9e9",
-    ]  # fmt: skip
+    ]
     return found
 
 
 def test_paths_lead_nowhere_else(served: Served, runs: Path) -> None:
-    asked = paths(runs.parent)
-    assert len(set(asked)) >= 200
-    for path in asked:
+    targets = escaping_targets(runs.parent)
+    assert len(set(targets)) >= 200
+    for path in targets:
         answer = served.raw(b"GET %s HTTP/1.1\r\nHost: localhost:%d\r\n\r\n" % (path.encode(), served.port))
         assert SECRET not in answer and b"root:" not in answer and b"Traceback" not in answer, path
         status = int(answer.split(b" ", 2)[1])
@@ -137,11 +192,18 @@ def test_only_loopback_is_answered_and_nothing_is_changed(served: Served) -> Non
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", f"LOCALHOST:{port}"):
         assert served.get("/index.html", host).status == 200
     for host in (
-        "127.0.0.1", "localhost", f"example.invalid:{port}", f"127.0.0.1:{port + 1}",
+        "127.0.0.1",
+        "localhost",
+        f"example.invalid:{port}",
+        f"127.0.0.1:{port + 1}",
         f"127.0.0.1.nip.io:{port}",
-        f"localhost.:{port}", f"0.0.0.0:{port}", f"127.0.0.2:{port}", "",
-        f"a@127.0.0.1:{port}", f"127.0.0.1:0{port}",
-    ):  # fmt: skip
+        f"localhost.:{port}",
+        f"0.0.0.0:{port}",
+        f"127.0.0.2:{port}",
+        "",
+        f"a@127.0.0.1:{port}",
+        f"127.0.0.1:0{port}",
+    ):
         assert served.get("/index.html", host).status == 403, host
     twice = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: x:{port}\r\n\r\n".encode()
     assert b" 403 " in served.raw(twice).split(b"\r\n")[0]
@@ -158,10 +220,16 @@ def test_only_loopback_is_answered_and_nothing_is_changed(served: Served) -> Non
 def test_files_are_nothing_that_runs(served: Served, runs: Path) -> None:
     folder = runs / RUN
     kinds = {
-        "x.html": "text/plain", "x.svg": "image/svg+xml", "x.js": "text/plain", "x.xhtml": "text/plain",
-        "x.pdf": "application/octet-stream", "x.parquet": "application/octet-stream", "x": "text/plain",
-        "x.PNG": "image/png", "x.swf": "application/octet-stream",
-    }  # fmt: skip
+        "x.html": "text/plain",
+        "x.svg": "image/svg+xml",
+        "x.js": "text/plain",
+        "x.xhtml": "text/plain",
+        "x.pdf": "application/octet-stream",
+        "x.parquet": "application/octet-stream",
+        "x": "text/plain",
+        "x.PNG": "image/png",
+        "x.swf": "application/octet-stream",
+    }
     for name, kind in kinds.items():
         (folder / name).write_text("<script>alert(1)</script>")
         reply = served.get(f"/runs/{RUN}/files/{name}")
@@ -182,7 +250,7 @@ def test_an_export_has_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
     (folder / "evil.svg").write_text("<svg onload=alert(1) />")
     (folder / "page").write_text("<script>alert(1)</script>")
     site = tmp_path / "site"
-    assert export.export(runs, site, print) == 1
+    assert static_site.export(runs, site, print) == 1
     files = [path for path in site.rglob("*") if not path.is_dir()]
     assert len(files) > 15
     for path in files:
@@ -191,10 +259,10 @@ def test_an_export_has_nothing_from_outside(runs: Path, tmp_path: Path) -> None:
         assert SECRET not in content and b"root:" not in content, path
         if path.suffix == ".html":
             assert b"Content-Security-Policy" in content[:200], path
-    held = site / "runs" / RUN / "files"
-    assert {path.name for path in held.glob("evil*")} == {"evil.html.txt", "evil.svg.txt"}
-    assert (held / "page.txt").is_file() and (held / "inner").is_file() is False
-    assert (held / "plan.yaml").read_bytes() == (folder / "plan.yaml").read_bytes()
+    exported = site / "runs" / RUN / "files"
+    assert {path.name for path in exported.glob("evil*")} == {"evil.html.txt", "evil.svg.txt"}
+    assert (exported / "page.txt").is_file() and (exported / "inner").is_file() is False
+    assert (exported / "plan.yaml").read_bytes() == (folder / "plan.yaml").read_bytes()
     for name in ("evil.html", "evil.svg", "page"):
         (folder / name).unlink()
 
@@ -209,7 +277,7 @@ def test_a_run_whose_own_files_are_elsewhere_is_not_shown(tmp_path: Path, name: 
     if path.exists():
         path.rename(tmp_path / "away")
     path.symlink_to(elsewhere / name if (elsewhere / name).exists() else elsewhere)
-    export.export(tmp_path / "runs", tmp_path / "site", print)
+    static_site.export(tmp_path / "runs", tmp_path / "site", print)
     assert [row.verdict for row in Catalogue(tmp_path / "runs").rows()] == ["unreadable"]
     with serving(tmp_path / "runs") as served:
         for page in ("index.html", "files.html", "run.zip", "files/report.html", "files/plan.yaml"):
@@ -228,7 +296,7 @@ def test_the_page_of_a_run_is_one_that_this_version_would_write(tmp_path: Path) 
             reply = served.get(f"/runs/{RUN}/files/report.html")
             assert reply.status == 200 and b"alert(1)" not in reply.body and SECRET not in reply.body
             assert RUN in reply.text
-        export.export(tmp_path / "runs", tmp_path / "site", print)
+        static_site.export(tmp_path / "runs", tmp_path / "site", print)
         assert b"alert(1)" not in kept.read_bytes() and SECRET not in kept.read_bytes()
         page = draw.draw(folder).read_bytes()
         reply = served.get(f"/runs/{RUN}/files/report.html")
@@ -239,9 +307,9 @@ def test_the_page_of_a_run_is_one_that_this_version_would_write(tmp_path: Path) 
 
 
 def test_a_path_is_taken_apart_once() -> None:
-    assert places.parts("/a%2520b/c?x=/../") == ("a%20b", "c")
-    assert places.parts("/") == ("",)
-    assert places.parts("/runs/x/") == ("runs", "x", "")
+    assert paths.parts("/a%2520b/c?x=/../") == ("a%20b", "c")
+    assert paths.parts("/") == ("",)
+    assert paths.parts("/runs/x/") == ("runs", "x", "")
     for bad in (
         "",
         "x",
@@ -255,7 +323,7 @@ def test_a_path_is_taken_apart_once() -> None:
         "/é",
         "/" + "x" * 9000,
     ):
-        assert places.parts(bad) is None, bad
+        assert paths.parts(bad) is None, bad
     for name in ("a b", "ä", "..x", "a\\b", "\udcff", "%2e", "?#&", "javascript:alert(1)"):
-        assert places.parts(f"/{places.segment(name)}") == (name,)
-        assert ":" not in places.segment(name)
+        assert paths.parts(f"/{paths.segment(name)}") == (name,)
+        assert ":" not in paths.segment(name)

@@ -12,14 +12,14 @@ from harness.sim.log_model.model import SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.programs import parse, program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model import broker_actions as drawing
+from workloads.log_model import broker_actions
 from workloads.log_model.against_brokers import UNCLEANED, Beside, Remote, Seen, run, tier
 from workloads.log_model.session import Divergence
 from workloads.log_model.shrink import shrink
 
-AT_ONCE = replace(drawing.BROKERS, deadline_s=0.0, again_s=0.0)
+AT_ONCE = replace(broker_actions.BROKERS, deadline_s=0.0, again_s=0.0)
 STEPS = 1500
-WEIGHTS = drawing.WEIGHTS | {"hold": 1}
+WEIGHTS = broker_actions.WEIGHTS | {"hold": 1}
 
 
 class Fake:
@@ -67,9 +67,9 @@ def _remote(view: View) -> Remote:
 
 
 def found(
-    bugs: frozenset[str], seed: int = 1, steps: int = STEPS, target: drawing.Target = AT_ONCE
+    bugs: frozenset[str], seed: int = 1, steps: int = STEPS, target: broker_actions.Target = AT_ONCE
 ) -> Divergence | None:
-    for topic in drawing.topics(seed, steps, target, WEIGHTS):
+    for topic in broker_actions.topics(seed, steps, target, WEIGHTS):
         fake = Fake(topic.settings, bugs)
         if (divergence := run(topic.settings, topic.actions, fake, frozenset(), AT_ONCE)) is not None:
             return divergence
@@ -80,7 +80,7 @@ def test_an_honest_log_never_diverges() -> None:
     assert [found(frozenset(), seed) for seed in (1, 2, 3)] == [None] * 3
 
 
-TIERED = replace(AT_ONCE, kinds=drawing.TIERED_KINDS)
+TIERED = replace(AT_ONCE, kinds=broker_actions.TIERED_KINDS)
 
 
 def test_an_honest_tiered_log_never_diverges() -> None:
@@ -119,14 +119,14 @@ def test_what_tiered_topics_are_asked_shows_a_bug(bug: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "what"),
     [
         ({"copies": ()}, "copied segments"),
         ({"local_start": 0}, "local log start"),
         ({"last": 0}, "the last copied offset"),
     ],
 )
-def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told: str) -> None:
+def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], what: str) -> None:
     class Wrong(Fake):
         def seen(self) -> list[Seen]:
             return [
@@ -136,7 +136,7 @@ def test_a_tier_that_is_not_as_it_must_be_is_found(lost: dict[str, object], told
     settings = LogSettings(segment_bytes=200, local_retention_bytes=0, tiered=True)
     actions = [Action("append", {"records": [["k", "v" * 60, 0], ["k", "w" * 30, 0]]})] * 3
     divergence = run(settings, actions, Wrong(settings), frozenset(), AT_ONCE)
-    assert divergence is not None and divergence.what == told
+    assert divergence is not None and divergence.what == what
     assert run(settings, actions, Fake(settings), frozenset(), AT_ONCE) is None
 
 
@@ -163,7 +163,7 @@ def test_a_divergence_is_shrunk_by_replay_and_told_as_a_program() -> None:
     def replay(settings: LogSettings, actions: object) -> Divergence | None:
         return run(settings, tuple(actions), Fake(settings, bugs), frozenset(), AT_ONCE)  # type: ignore[arg-type]
 
-    topic = next(one for one in drawing.topics(1, STEPS, AT_ONCE) if replay(one.settings, one.actions))
+    topic = next(one for one in broker_actions.topics(1, STEPS, AT_ONCE) if replay(one.settings, one.actions))
     shrunk = shrink(replay, topic.settings, topic.actions)
     assert shrunk is not None and len(shrunk.actions) <= 4
     again = replay(*parse(program(shrunk.settings, shrunk.actions), "text"))
@@ -198,14 +198,14 @@ def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
 
     one = Action("append", {"records": [["k", "v", 0]]})
     actions = [one, Action("hold"), one, Action("read-all")]
-    held = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
+    passed = run(LogSettings(), actions, Fake(LogSettings()), frozenset(), AT_ONCE)
     divergence = run(LogSettings(), actions, Loose(LogSettings()), frozenset(), AT_ONCE)
-    assert held is None and divergence is not None and divergence.what == "high watermark"
+    assert passed is None and divergence is not None and divergence.what == "high watermark"
 
 
 def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
-    def magics(target: drawing.Target) -> set[int]:
-        topics = drawing.topics(1, 500, target)
+    def magics(target: broker_actions.Target) -> set[int]:
+        topics = broker_actions.topics(1, 500, target)
         return {one.arg("magic") for topic in topics for one in topic.actions if one.f == "append"}
 
     old = replace(AT_ONCE, old=True)
@@ -216,18 +216,18 @@ def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
 
 
 def test_a_seed_is_one_list_with_few_restarts() -> None:
-    first = list(drawing.topics(7, 500, weights=WEIGHTS))
-    assert first == list(drawing.topics(7, 500, weights=WEIGHTS)) != list(drawing.topics(8, 500))
+    first = list(broker_actions.topics(7, 500, weights=WEIGHTS))
+    assert first == list(broker_actions.topics(7, 500, weights=WEIGHTS)) != list(broker_actions.topics(8, 500))
     actions = [action for topic in first for action in topic.actions]
     assert len(actions) == 500 and 0 < sum(action.f == "restart" for action in actions) <= 8
-    assert {action.f for action in actions} == {*drawing.WEIGHTS, "advance"} - {"power"}
-    cut = [one for topic in drawing.topics(7, 500, weights=WEIGHTS | {"power": 9}) for one in topic.actions]
+    assert {action.f for action in actions} == {*broker_actions.WEIGHTS, "advance"} - {"power"}
+    cut = [one for topic in broker_actions.topics(7, 500, weights=WEIGHTS | {"power": 9}) for one in topic.actions]
     restarts = [one.arg("how") for one in cut if one.f == "restart"]
     assert "power" in restarts and len(restarts) <= 8
-    mocked = [action.f for topic in drawing.topics(7, 500, drawing.MOCK) for action in topic.actions]
-    assert set(mocked) <= drawing.MOCK.actions
+    mocked = [action.f for topic in broker_actions.topics(7, 500, broker_actions.MOCK) for action in topic.actions]
+    assert set(mocked) <= broker_actions.MOCK.actions
     with pytest.raises(BadInput, match="--weights"):
-        drawing.parse_weights("tick=3")
+        broker_actions.parse_weights("tick=3")
 
 
 @pytest.mark.parametrize(("known", "end", "start"), [(False, "", 0), (True, "", 2), (False, "commit", 2)])

@@ -79,10 +79,10 @@ def carried_out(generator: Generator, answer: Callable[[Op], Op]) -> list[Op]:
     for _ in range(500):
         now += 100_000_000
         ctx = Context(now, processes, processes, True, 1)
-        asked = generator.op(ctx)
-        if asked is None:
+        emitted = generator.op(ctx)
+        if emitted is None:
             return done
-        op, generator = asked
+        op, generator = emitted
         if not isinstance(op, Op):
             continue
         op = op.with_(process=op.process if op.process != -1 else 0, time_ns=now)
@@ -113,12 +113,12 @@ def grown(slot: int, sizes: list[int]) -> list[tuple[int, int]]:
         ctx = Context(now, [slot], [slot], True, 1)
         answer = writer.op(ctx)
         assert answer is not None
-        asked, writer = answer
-        assert isinstance(asked, Op)
-        if asked.f == "sizes":
-            writer = writer.update(ctx, asked.with_(type=OK, value=sizes))
+        emitted, writer = answer
+        assert isinstance(emitted, Op)
+        if emitted.f == "sizes":
+            writer = writer.update(ctx, emitted.with_(type=OK, value=sizes))
         else:
-            sent += [(id % asked.extra["keys"], number) for _, number, id in asked.value]
+            sent += [(id % emitted.extra["keys"], number) for _, number, id in emitted.value]
     return sent
 
 
@@ -143,5 +143,5 @@ def test_a_group_that_was_there_before_has_committed_before_the_load() -> None:
             return op.with_(type=kind, value={"committed": True} if kind == OK else None)
         return op
 
-    load = Limit(workload(replace(OPTIONS, there_before=True)).generator, 4)
+    load = Limit(workload(replace(OPTIONS, group_existed=True)).generator, 4)
     assert [op.f for op in carried_out(load, done)][:3] == ["begin", "begin", "send"]

@@ -18,13 +18,13 @@ def _events(steps: tuple[Send | Read | Act, ...]) -> list[Op]:
     return simulate(Then((Barrier(generator(Scenario("x", "", steps), 2, 200.0)),)), seed=1)
 
 
-def _told(event: Op) -> str:
+def _step_text(event: Op) -> str:
     return str(event.value["do"]) if event.process == NEMESIS else event.f
 
 
 def test_a_step_begins_when_the_one_before_has_ended() -> None:
     events = _events((Send(5), Act("kill"), Act("start"), Send(3)))
-    begun = [_told(event) for event in events if event.type == INVOKE or event.process == NEMESIS]
+    begun = [_step_text(event) for event in events if event.type == INVOKE or event.process == NEMESIS]
     assert begun == ["send"] * 5 + ["kill"] * 2 + ["start"] * 2 + ["send"] * 3
     sends = [event.value[0] for event in events if event.type == INVOKE and event.f == "send"]
     assert sends == [["send", n % 2, n // 2] for n in range(8)]
@@ -68,8 +68,14 @@ def test_every_row_is_a_plan_of_known_acts(name: str) -> None:
 
 
 def test_the_user_has_the_last_word_over_a_scenario() -> None:
-    plan = make({"workload": "recovery", "scenario": "kill-restart", "record_bytes": 500,
-                 "broker_config": {"log.segment.bytes": "2097152"}})  # fmt: skip
+    plan = make(
+        {
+            "workload": "recovery",
+            "scenario": "kill-restart",
+            "record_bytes": 500,
+            "broker_config": {"log.segment.bytes": "2097152"},
+        }
+    )
     assert plan.record_bytes == 500 and plan.key_count == 1
     assert plan.broker_config["log.segment.bytes"] == "2097152"
     assert "log.flush.offset.checkpoint.interval.ms" in plan.broker_config

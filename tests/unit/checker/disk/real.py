@@ -26,5 +26,5 @@ def unpacked(version: str, at: Path) -> Path:
 @cache
 def dumped(version: str) -> dict[str, list[dict[str, str]]]:
     """By file, its lines as fields."""
-    told = json.loads(gzip.decompress((FIXTURES / f"{version}.json.gz").read_bytes()))
-    return {name: [dict(_FIELD.findall(line)) for line in lines] for name, lines in told.items()}
+    dumped = json.loads(gzip.decompress((FIXTURES / f"{version}.json.gz").read_bytes()))
+    return {name: [dict(_FIELD.findall(line)) for line in lines] for name, lines in dumped.items()}

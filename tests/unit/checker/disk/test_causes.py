@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checker.disk import truncations
-from checker.disk.causes import CAUSES, Finding, Log, Read, Sent, asked, explain
+from checker.disk.causes import CAUSES, Finding, Log, Read, Sent, explain, suspects
 from checker.disk.contents import ABORTED, COMMITTED, OPEN, Contents, Seen
 from checker.disk.truncations import Truncation
 from checker.tables.schema import FAIL, INFO, OK
@@ -16,18 +16,18 @@ ROWS += [(21, 121, 2, ABORTED), (22, 122, 2, OPEN), (23, 123, 2, COMMITTED), (24
 
 
 def log(**changes: object) -> Log:
-    held = Contents(broken=[(20, 20)], bad={23: "bad-payload:checksum:00"})
+    contents = Contents(broken=[(20, 20)], bad={23: "bad-payload:checksum:00"})
     for offset, value, epoch, outcome in ROWS:
-        held.offsets.append(offset)
-        held.values.append(value)
-        held.epochs.append(epoch)
-        held.outcomes.append(outcome)
+        contents.offsets.append(offset)
+        contents.values.append(value)
+        contents.epochs.append(epoch)
+        contents.outcomes.append(outcome)
     known = {"log_start": 2, "end": 25, "high_watermark": 24, "compacted": False, "began": {0: 0, 2: 10}}
-    return Log(contents=held, **{**known, **changes})  # type: ignore[arg-type]
+    return Log(contents=contents, **{**known, **changes})  # type: ignore[arg-type]
 
 
 def found(sends: list[Sent], reads: list[Read], at: Log, seen: dict[int, list[Seen]] | None = None) -> list[Finding]:
-    return explain(7, asked(sends, reads, at, True), at, seen or {})
+    return explain(7, suspects(sends, reads, at, True), at, seen or {})
 
 
 def sent(value: int, offset: int, kind: int = OK, txn: bool = False) -> Sent:
@@ -99,7 +99,7 @@ def test_phantoms(sends: list[Sent], read: Read, cause: str) -> None:
 
 def test_an_uncommitted_reader_may_see_what_was_aborted() -> None:
     at = log()
-    assert asked([sent(121, 21)], [Read(121, 21, 9)], at, False) == []
+    assert suspects([sent(121, 21)], [Read(121, 21, 9)], at, False) == []
 
 
 def test_truncations_of_server_logs() -> None:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.disk import checkpoints, contents, folders, indexes, snapshots
-from checker.disk.replicas import Comparison, compare
+from checker.disk import checkpoints, contents, data_folder, indexes, snapshots
+from checker.disk.comparison import Comparison, compare
 from checker.disk.survey import survey
-from harness.protocol import record_batch, records
+from harness.protocol import record_batch, records, segment_file
 from harness.protocol.flaws import Unreadable
 from tests.unit.checker.disk.real import NODES, VERSIONS, unpacked
 
@@ -42,14 +42,14 @@ def changed(path: Path, change: Callable[[bytearray], object]) -> None:
 
 
 def log(data: Path, topic: str, place: int, node: str = "n2") -> Path:
-    found = folders.replica(data / node, topic, 0)
+    found = data_folder.replica(data / node, topic, 0)
     assert found is not None
     return found.segments[place].log
 
 
 def test_a_flipped_bit_that_the_checksum_covers(data: Path) -> None:
     path = log(data, "codecs", 1)
-    changed(path, lambda held: held.__setitem__(100, held[100] ^ 4))
+    changed(path, lambda content: content.__setitem__(100, content[100] ^ 4))
     found = compared(data, "codecs")
     assert not found.same
     (difference,) = found.differences
@@ -61,7 +61,7 @@ def test_a_flipped_bit_that_the_checksum_covers(data: Path) -> None:
 
 def test_a_flipped_bit_of_the_leader_epoch(data: Path) -> None:
     """No checksum covers it; the other replicas and the checkpoint show it."""
-    changed(log(data, "codecs", 1), lambda held: held.__setitem__(15, held[15] ^ 32))
+    changed(log(data, "codecs", 1), lambda content: content.__setitem__(15, content[15] ^ 32))
     found = compared(data, "codecs")
     assert not found.same and found.differences[0].node != found.differences[0].reference
     assert any("leader epoch 32" in flaw.what for node, flaw in found.flaws if node == "n2")
@@ -70,7 +70,7 @@ def test_a_flipped_bit_of_the_leader_epoch(data: Path) -> None:
 def test_a_flipped_bit_of_a_length(data: Path) -> None:
     """What follows is found again."""
     path = log(data, "codecs", 0)
-    changed(path, lambda held: held.__setitem__(10, held[10] ^ 1))
+    changed(path, lambda content: content.__setitem__(10, content[10] ^ 1))
     found = compared(data, "codecs")
     assert not found.same
     (flaw,) = [flaw for node, flaw in found.flaws]
@@ -80,7 +80,7 @@ def test_a_flipped_bit_of_a_length(data: Path) -> None:
 
 def test_a_zeroed_page(data: Path) -> None:
     path = log(data, "txn", -1)
-    changed(path, lambda held: held.__setitem__(slice(0, 700), bytes(700)))
+    changed(path, lambda content: content.__setitem__(slice(0, 700), bytes(700)))
     found = compared(data, "txn")
     assert not found.same
     assert any("zeros" in flaw.what and flaw.at == 0 for _, flaw in found.flaws)
@@ -88,7 +88,7 @@ def test_a_zeroed_page(data: Path) -> None:
 
 def test_a_torn_tail(data: Path) -> None:
     path = log(data, "txn", -1, "n3")
-    changed(path, lambda held: held.__delitem__(slice(-30, None)))
+    changed(path, lambda content: content.__delitem__(slice(-30, None)))
     found = compared(data, "txn")
     assert found.same  # as far as it reaches
     assert found.behind == {"n3": 48}
@@ -107,7 +107,7 @@ def test_a_log_that_went_another_way(data: Path) -> None:
     """Another batch at the end: below the high watermark it counts, above it does not."""
     path = log(data, "txn", -1)
     content = path.read_bytes()
-    last = [batch for batch in record_batch.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
+    last = [batch for batch in segment_file.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
     record = bytearray(content[: last.at])
     path.write_bytes(record + _rewritten(last.content))
     found = compared(data, "txn")
@@ -132,7 +132,7 @@ def _rewritten(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         (".index", "position"),
         (".timeindex", "timestamp"),
@@ -140,19 +140,23 @@ def _rewritten(content: bytes) -> bytes:
         (".snapshot", "checksum"),
     ],
 )
-def test_garbage_in_what_stands_beside(data: Path, kind: str, said: str) -> None:
+def test_garbage_in_what_stands_beside(data: Path, kind: str, message: str) -> None:
     folder = data / "n1" / "txn-0"
     path = next(path for path in sorted(folder.glob(f"*{kind}")) if path.stat().st_size)
-    changed(path, lambda held: held.__setitem__(slice(2, 10), b"\xa5" * 8))
+    changed(path, lambda content: content.__setitem__(slice(2, 10), b"\xa5" * 8))
     found = compared(data, "txn")
     assert found.same
-    assert [(node, flaw.file.endswith(kind), said in flaw.what) for node, flaw in found.flaws] == [("n1", True, True)]
+    assert [(node, flaw.file.endswith(kind), message in flaw.what) for node, flaw in found.flaws] == [
+        ("n1", True, True)
+    ]
 
 
 def test_entries_from_before_a_truncation_are_no_damage(data: Path) -> None:
     """Nothing removes them from the index of a segment that is being written."""
     index = log(data, "codecs", -1, "n3").with_suffix(".index")
-    changed(index, lambda held: held.__setitem__(slice(0, 8), (40).to_bytes(4, "big") + (4192).to_bytes(4, "big")))
+    changed(
+        index, lambda content: content.__setitem__(slice(0, 8), (40).to_bytes(4, "big") + (4192).to_bytes(4, "big"))
+    )
     assert compared(data, "codecs").flaws == ()
     (data / "n3" / checkpoints.CLEAN).touch()
     assert len(compared(data, "codecs").flaws) == 1
@@ -163,9 +167,9 @@ def test_checkpoints_that_are_none(data: Path) -> None:
     (data / "n1" / checkpoints.HIGH_WATERMARKS).write_bytes(b"\xff\xfe")
     (data / "n1" / "txn-0" / checkpoints.EPOCHS).write_text("0\n2\n3 0\n2 24\n")
     (data / "n1" / "txn-0" / checkpoints.PARTITION).write_text("")
-    told = [flaw.what for node, flaw in compared(data, "txn").flaws]
-    assert len(told) == 6
-    assert any("is no entry" in what for what in told) and any("it says '2' entries" in what for what in told)
+    messages = [flaw.what for node, flaw in compared(data, "txn").flaws]
+    assert len(messages) == 6
+    assert any("is no entry" in what for what in messages) and any("it says '2' entries" in what for what in messages)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -187,25 +191,25 @@ CHANGES = st.lists(
 
 
 def damaged(content: bytes, changes: list[Change]) -> bytes:
-    held = bytearray(content)
+    damaged_bytes = bytearray(content)
     for kind, where, number in changes:
-        at = int(where * max(len(held) - 1, 0))
-        if kind == "flip" and held:
-            held[at] ^= 1 << number % 8
+        at = int(where * max(len(damaged_bytes) - 1, 0))
+        if kind == "flip" and damaged_bytes:
+            damaged_bytes[at] ^= 1 << number % 8
         elif kind == "cut":
-            del held[at:]
+            del damaged_bytes[at:]
         elif kind == "zero":
-            held[at : at + number] = bytes(len(held[at : at + number]))
+            damaged_bytes[at : at + number] = bytes(len(damaged_bytes[at : at + number]))
         else:
-            held[at:at] = bytes([number]) * (number % 9)
-    return bytes(held)
+            damaged_bytes[at:at] = bytes([number]) * (number % 9)
+    return bytes(damaged_bytes)
 
 
 def decoded(name: str, content: bytes) -> None:
     """Decode a file of any kind."""
     kind = Path(name).suffix
     if kind == ".log":
-        for batch in record_batch.read(io.BytesIO(content), name):
+        for batch in segment_file.read(io.BytesIO(content), name):
             if isinstance(batch, record_batch.Batch):
                 with contextlib.suppress(Unreadable):
                     list(records.records(batch))
@@ -239,14 +243,14 @@ def test_records_behind_a_checksum_that_holds(pristine: Path, changes: list[Chan
     """A batch that says nonsense and whose checksum holds all the same."""
     import google_crc32c
 
-    held = [
+    batches = [
         batch
         for name in ("codecs", "txn")
         for file in sorted((pristine / "n1" / f"{name}-0").glob("*.log"))
-        for batch in record_batch.read(io.BytesIO(file.read_bytes()), "")
+        for batch in segment_file.read(io.BytesIO(file.read_bytes()), "")
         if isinstance(batch, record_batch.Batch)
     ]
-    chosen = held[start % len(held)]
+    chosen = batches[start % len(batches)]
     body = chosen.content[:21] + damaged(chosen.content[21:], changes)
     if len(body) < record_batch.HEAD:
         return
@@ -269,7 +273,7 @@ def test_no_folder_makes_a_survey_raise(
     for path in draw.sample(files, 3):
         path.write_bytes(damaged(path.read_bytes(), changes))
     found = survey("n3", at, topic, 0)
-    replica = folders.replica(at, topic, 0)
+    replica = data_folder.replica(at, topic, 0)
     assert found is not None and replica is not None and len(found.flaws) <= 100
     contents.read(replica, lambda value: len(value or b""))
     compare({"n1": pristine / "n1", "n3": at}, topic, 0)

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from harness.protocol import compression, record_batch, records
+from harness.protocol import compression, records, segment_file
 from harness.protocol.flaws import Flaw, Unreadable
 from harness.protocol.record_batch import Batch
 
@@ -60,28 +60,28 @@ def test_formats_before_2(magic: int, codec: int) -> None:
     content = bytearray(builder.build())
     if codec:  # as a broker does: the wrapper's offset is that of its last message
         content[:8] = (106 if magic else 6).to_bytes(8, "big")
-    found = [one for one in record_batch.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)]
-    held = [record for batch in found for record in records.records(batch)]
+    found = [one for one in segment_file.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)]
+    decoded = [record for batch in found for record in records.records(batch)]
     first = 100 if magic == 1 and codec else 0
     assert all(batch.sound for batch in found)
-    assert [record.offset for record in held] == list(range(first, first + 7))
+    assert [record.offset for record in decoded] == list(range(first, first + 7))
     assert (found[0].base, found[-1].last) == (first, first + 6)
-    assert [len(record.value or b"") for record in held] == [50 * n for n in range(7)]
-    assert held[2].timestamp == (1002 if magic else -1) and held[3].key == b"k3" and held[2].key is None
+    assert [len(record.value or b"") for record in decoded] == [50 * n for n in range(7)]
+    assert decoded[2].timestamp == (1002 if magic else -1) and decoded[3].key == b"k3" and decoded[2].key is None
     content[17] ^= 64
-    assert not next(one for one in record_batch.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)).sound
+    assert not next(one for one in segment_file.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)).sound
 
 
 def test_a_batch_of_another_library() -> None:
     builder = DefaultRecordBatchBuilder(2, 1, True, 77, 3, 2**31 - 2, 1 << 20)
     for n in range(5):
         builder.append(n, 1000 + n, None, b"v%d" % n, [("h", b"x"), ("i", None)])
-    (batch,) = record_batch.read(io.BytesIO(bytes(builder.build())), "x")
+    (batch,) = segment_file.read(io.BytesIO(bytes(builder.build())), "x")
     assert isinstance(batch, Batch) and batch.sound and batch.transactional and not batch.control
     assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (77, 3, 2)  # it has gone round
-    held = list(records.records(batch))
-    assert [record.timestamp for record in held] == list(range(1000, 1005))
-    assert held[4].headers == ((b"h", b"x"), (b"i", None))
+    decoded = list(records.records(batch))
+    assert [record.timestamp for record in decoded] == list(range(1000, 1005))
+    assert decoded[4].headers == ((b"h", b"x"), (b"i", None))
 
 
 def test_numbers() -> None:
@@ -92,7 +92,7 @@ def test_numbers() -> None:
 
 
 def test_an_empty_segment_and_one_of_zeros() -> None:
-    assert list(record_batch.read(io.BytesIO(b""), "x")) == []
-    (flaw,) = record_batch.read(io.BytesIO(bytes(5000)), "x")
+    assert list(segment_file.read(io.BytesIO(b""), "x")) == []
+    (flaw,) = segment_file.read(io.BytesIO(bytes(5000)), "x")
     assert isinstance(flaw, Flaw) and flaw.at == 0
     assert flaw.what == "5000 bytes: zeros where a batch should begin; nothing readable follows"

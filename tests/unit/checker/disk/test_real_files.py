@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from checker.disk import checkpoints, contents, folders, indexes, snapshots
-from checker.disk.replicas import compare
-from harness.protocol import compression, record_batch, records
+from checker.disk import checkpoints, contents, data_folder, indexes, snapshots
+from checker.disk.comparison import compare
+from harness.protocol import compression, records, segment_file
 from harness.protocol.record_batch import Batch
 from tests.unit.checker.disk.real import NODES, VERSIONS, dumped, unpacked
 
@@ -36,10 +36,10 @@ def test_batches_are_those_of_the_dump(version: str, data: Path) -> None:
         if not name.endswith(".log"):
             continue
         with (data / name).open("rb") as file:
-            found = list(record_batch.read(file, name))
-        told = [line for line in lines if "baseOffset" in line]
-        assert len(found) == len(told), name
-        for batch, line in zip(found, told, strict=True):
+            found = list(segment_file.read(file, name))
+        expected = [line for line in lines if "baseOffset" in line]
+        assert len(found) == len(expected), name
+        for batch, line in zip(found, expected, strict=True):
             assert isinstance(batch, Batch) and batch.sound
             crc = int.from_bytes(batch.content[17:21], "big")
             assert {
@@ -66,9 +66,20 @@ def test_batches_are_those_of_the_dump(version: str, data: Path) -> None:
 
 
 _NUMBERS = {
-    "baseOffset", "lastOffset", "count", "baseSequence", "lastSequence", "producerId", "producerEpoch",
-    "partitionLeaderEpoch", "position", "CreateTime", "size", "magic", "crc",
-}  # fmt: skip
+    "baseOffset",
+    "lastOffset",
+    "count",
+    "baseSequence",
+    "lastSequence",
+    "producerId",
+    "producerEpoch",
+    "partitionLeaderEpoch",
+    "position",
+    "CreateTime",
+    "size",
+    "magic",
+    "crc",
+}
 
 
 def test_indexes_are_those_of_the_dump(version: str, data: Path) -> None:
@@ -88,9 +99,9 @@ def test_indexes_are_those_of_the_dump(version: str, data: Path) -> None:
             entries, flaws = indexes.transaction_index(path.read_bytes(), name)
             assert flaws == ()
             names = ("producerId", "firstOffset", "lastOffset", "lastStableOffset")
-            told = [tuple(int(line[each]) for each in names) for line in lines if "producerId" in line]
-            assert [(one.producer_id, one.first, one.last, one.stable) for one in entries] == told
-            kinds[kind] += len(told)
+            expected = [tuple(int(line[each]) for each in names) for line in lines if "producerId" in line]
+            assert [(one.producer_id, one.first, one.last, one.stable) for one in entries] == expected
+            kinds[kind] += len(expected)
             continue
         else:
             continue
@@ -108,9 +119,9 @@ def test_snapshots_are_those_of_the_dump(version: str, data: Path) -> None:
         if not name.endswith(".snapshot"):
             continue
         found, flaws = snapshots.snapshot((data / name).read_bytes(), name)
-        told = [line for line in lines if "producerId" in line]
-        assert flaws == () and len(found) == len(told)
-        for one, line in zip(found, told, strict=True):
+        expected = [line for line in lines if "producerId" in line]
+        assert flaws == () and len(found) == len(expected)
+        for one, line in zip(found, expected, strict=True):
             since = line["currentTxnFirstOffset"].removeprefix("OptionalLong").strip("[]")
             assert one.open_since == (-1 if since == ".empty" else int(since))
             assert (one.id, one.epoch, one.coordinator_epoch, one.last_sequence, one.last_offset) == tuple(
@@ -123,9 +134,9 @@ def test_snapshots_are_those_of_the_dump(version: str, data: Path) -> None:
 
 
 def test_replicas_are_whole_and_the_same(data: Path) -> None:
-    nodes = folders.nodes(data)
+    nodes = data_folder.nodes(data)
     assert tuple(nodes) == NODES
-    assert folders.partitions(nodes["n1"]) == PARTITIONS
+    assert data_folder.partitions(nodes["n1"]) == PARTITIONS
     found = {topic: compare(nodes, topic, partition) for topic, partition in PARTITIONS}
     for one in found.values():
         assert one.same and one.flaws == () and one.differences == () and one.absent == ()
@@ -138,20 +149,20 @@ def test_replicas_are_whole_and_the_same(data: Path) -> None:
 
 
 def test_what_transactions_came_to(data: Path) -> None:
-    replica = folders.replica(data / "n1", "txn", 0)
+    replica = data_folder.replica(data / "n1", "txn", 0)
     assert replica is not None
-    held = contents.read(replica, lambda value: len(value or b""))
-    outcomes = Counter(contents.OUTCOMES[outcome] for outcome in held.outcomes)
-    assert outcomes == {contents.OUTCOMES[0]: 20, contents.OUTCOMES[1]: 20, contents.OUTCOMES[2]: 5}
+    log = contents.read(replica, lambda value: len(value or b""))
+    outcomes = Counter(log.outcomes)
+    assert outcomes == {contents.COMMITTED: 20, contents.ABORTED: 20, contents.OPEN: 5}
 
 
 def test_files_of_the_node(data: Path) -> None:
-    assert folders.told(data / "n1")["node.id"] == "1"
+    assert data_folder.properties(data / "n1")["node.id"] == "1"
     assert [(data / node / checkpoints.CLEAN).exists() for node in NODES] == [True, True, False]
-    marks, flaws = folders.checkpoint(data / "n2", checkpoints.HIGH_WATERMARKS)
+    marks, flaws = data_folder.checkpoint(data / "n2", checkpoints.HIGH_WATERMARKS)
     assert flaws == () and marks["codecs", 0] == 50
-    starts, _ = folders.checkpoint(data / "n2", checkpoints.LOG_STARTS)
+    starts, _ = data_folder.checkpoint(data / "n2", checkpoints.LOG_STARTS)
     assert starts["short", 0] == 12
     content = (data / "n1" / "txn-0" / checkpoints.PARTITION).read_bytes()
-    told, flaws = checkpoints.properties(content, "")
-    assert flaws == () and set(told) == {"version", "topic_id"}
+    metadata, flaws = checkpoints.properties(content, "")
+    assert flaws == () and set(metadata) == {"version", "topic_id"}

@@ -9,7 +9,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.confluent import source as confluent_source
+from harness.clients.confluent import source
 from harness.clients.confluent.source import ConfluentSource, anonymous
 from harness.clients.pipeline.config import made
 from harness.pipeline_app.ports import Mark, Partition
@@ -45,36 +45,36 @@ class Library:
     def incremental_assign(self, partitions: Sequence[Any]) -> None: ...
 
 
-class Told:
+class Rebalanced:
     def __init__(self) -> None:
-        self.told: list[tuple[str, list[int]]] = []
+        self.events: list[tuple[str, list[int]]] = []
 
     def revoked(self, partitions: Sequence[Partition], lost: bool) -> None:
-        self.told.append(("lost" if lost else "revoked", [number for _, number in partitions]))
+        self.events.append(("lost" if lost else "revoked", [number for _, number in partitions]))
 
     def assigned(self, marks: Mapping[Partition, Mark | None]) -> Mapping[Partition, int]:
-        self.told.append(("assigned", [number for _, number in marks]))
+        self.events.append(("assigned", [number for _, number in marks]))
         return dict.fromkeys(marks, 0)
 
 
-def told(
+def rebalances(
     monkeypatch: pytest.MonkeyPatch, folder: Path, assignor: str, *script: tuple[str, int]
 ) -> list[tuple[str, list[int]]]:
     from harness.plan import pipeline
 
-    library, on = Library(*script), Told()
-    monkeypatch.setattr(confluent_source, "made_with", lambda *_: library)
+    library, on = Library(*script), Rebalanced()
+    monkeypatch.setattr(source, "made_with", lambda *_: library)
     plan = make({"workload": "pipeline", "assignor": assignor}).model_copy(update={"run": "r"})
     options = workload(pipeline.options(plan)).client_options
     config = {**client_config(plan, "h:1"), "process": 8, "logic_options": options, "folder": str(folder)}
-    source = ConfluentSource(made(config))
+    opened = ConfluentSource(made(config))
     for _ in script:
-        source.poll(0.1, 10, on)
-    return on.told
+        opened.poll(0.1, 10, on)
+    return on.events
 
 
 def test_an_assignment_without_a_revocation_is_a_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert told(monkeypatch, tmp_path, "range", ("on_assign", 1), ("on_assign", 2)) == [
+    assert rebalances(monkeypatch, tmp_path, "range", ("on_assign", 1), ("on_assign", 2)) == [
         ("assigned", [0]),
         ("lost", [0]),
         ("assigned", [0, 1]),
@@ -83,11 +83,11 @@ def test_an_assignment_without_a_revocation_is_a_loss(monkeypatch: pytest.Monkey
 
 def test_an_assignment_after_a_revocation_is_no_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = ("on_assign", 1), ("on_revoke", 1), ("on_assign", 1), ("on_lost", 1), ("on_assign", 1)
-    seen = [what for what, _ in told(monkeypatch, tmp_path, "range", *script)]
+    seen = [what for what, _ in rebalances(monkeypatch, tmp_path, "range", *script)]
     assert seen == ["assigned", "revoked", "assigned", "lost", "assigned"]
 
 
 def test_what_is_added_to_an_assignment_is_no_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = ("on_assign", 1), ("on_assign", 2)
-    seen = [what for what, _ in told(monkeypatch, tmp_path, "cooperative-sticky", *script)]
+    seen = [what for what, _ in rebalances(monkeypatch, tmp_path, "cooperative-sticky", *script)]
     assert seen == ["assigned", "assigned"]

@@ -34,8 +34,8 @@ def config(folder: Path, **options: Any) -> Made:
     from harness.plan import pipeline
 
     plan = make({"workload": "pipeline", "run": "r", **options}).model_copy(update={"run": "r"})
-    told = workload(pipeline.options(plan)).client_options
-    return made({**client_config(plan, "h:1"), "process": 8, "logic_options": told, "folder": str(folder)})
+    logic_options = workload(pipeline.options(plan)).client_options
+    return made({**client_config(plan, "h:1"), "process": 8, "logic_options": logic_options, "folder": str(folder)})
 
 
 def test_a_flush_is_a_file_and_its_reference(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Listed(Member):
         return {}
 
 
-class Told:
+class Listener:
     """`ports.Rebalances`: begins where the group stands, else at 0."""
 
     def __init__(self) -> None:
@@ -80,10 +80,10 @@ class Told:
 
 
 def test_reading_begins_where_the_group_stands_also_when_it_answers_late(tmp_path: Path) -> None:
-    one, told = Listed(settled(tmp_path), lambda it: it.given(A, B)), Told()
+    one, listener = Listed(settled(tmp_path), lambda it: it.given(A, B)), Listener()
     one.marks = [LATE, Mark(7)]
-    assert one.poll(0.0, 1, told) == {}
-    assert told.events == [("assigned", [A, B])] and one.started == [{A: 7, B: 7}]
+    assert one.poll(0.0, 1, listener) == {}
+    assert listener.events == [("assigned", [A, B])] and one.started == [{A: 7, B: 7}]
 
 
 def test_a_group_that_does_not_answer_ends_the_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_a_group_that_does_not_answer_ends_the_member(tmp_path: Path, monkeypatc
     one = Listed(settled(tmp_path), lambda it: it.given(A))
     one.marks = [LATE]
     with pytest.raises(Failed, match=r"committed offsets: .*late") as raised:
-        one.poll(0.0, 1, Told())
+        one.poll(0.0, 1, Listener())
     assert raised.value.kind == "fatal" and one.started == []
 
 
@@ -101,19 +101,19 @@ def test_where_nothing_is_committed(tmp_path: Path, reset: str, start: int) -> N
     found = replace(base, settings=replace(base.settings, auto_offset_reset=reset))
     one = Listed(found, lambda it: it.given(A))
     one.marks = [None]
-    one.poll(0.0, 1, Told())
+    one.poll(0.0, 1, Listener())
     assert one.started == [{A: start}]
 
 
 def test_what_fails_in_a_callback_is_raised_by_the_poll_and_by_every_later_one(tmp_path: Path) -> None:
-    told = Told()
-    told.fails = Failed("fatal", "fenced")
+    listener = Listener()
+    listener.fails = Failed("fatal", "fenced")
     one = Listed(settled(tmp_path), lambda it: {**it.gone(A), **it.given(A)}, lambda it: {B: [(0, 1, 1)]})
     one.marks = [None]
     for _ in range(2):
         with pytest.raises(Failed, match="fenced"):
-            one.poll(0.0, 1, told)
-    assert told.events == [("revoked", [A])] and one.started == []
+            one.poll(0.0, 1, listener)
+    assert listener.events == [("revoked", [A])] and one.started == []
 
 
 def test_one_poll_waits_for_the_assignment_and_forgets_what_is_read_again(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_one_poll_waits_for_the_assignment_and_forgets_what_is_read_again(tmp_pa
         it.gone(A)
         return {A: [(5, 1, 1)], B: [(6, 2, 2)]}
 
-    one, told = Listed(settled(tmp_path, one_poll=True), first, lambda it: {}, lambda it: it.given(A)), Told()
+    one, listener = Listed(settled(tmp_path, one_poll=True), first, lambda it: {}, lambda it: it.given(A)), Listener()
     one.marks = [Mark(5)]
-    assert one.poll(0.0, 1, told) == {B: [(6, 2, 2)]}
-    assert told.events == [("revoked", [A]), ("assigned", [A])] and one.polls == []
+    assert one.poll(0.0, 1, listener) == {B: [(6, 2, 2)]}
+    assert listener.events == [("revoked", [A]), ("assigned", [A])] and one.polls == []

@@ -28,12 +28,12 @@ def test_retriable_errors_are_tried_again_while_there_is_time(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "of_an_abort"),
+    ("kind_raised", "kind", "of_an_abort"),
     [("abortable", "abort", "fatal"), ("fatal", "fatal", "fatal"), ("plain", "fatal", "fatal")],
 )
-def test_kinds(said: Kind, kind: str, of_an_abort: str) -> None:
+def test_kinds(kind_raised: Kind, kind: str, of_an_abort: str) -> None:
     def call(left_s: float) -> None:
-        raise ClientError("X", "no", said)
+        raise ClientError("X", "no", kind_raised)
 
     with pytest.raises(Failed) as raised:
         step(call, "commit")

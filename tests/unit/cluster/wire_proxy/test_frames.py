@@ -8,45 +8,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cluster.wire_proxy import frames
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import APIS
+from harness.protocol import request_head
 from tests.unit.cluster.wire_proxy.speech import end_txn, framed, header, produce, text
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 13])
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_produce(version: int, acks: int) -> None:
-    found = frames.request(produce(5, acks, "tx", version))
+    found = request_head.request(produce(5, acks, "tx", version))
     assert found == (APIS["Produce"], version, 5, b"tx" if version >= 3 else b"", acks != 0, None)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 5])
 @pytest.mark.parametrize("commit", [True, False])
 def test_end_of_a_transaction(version: int, commit: bool) -> None:
-    found = frames.request(end_txn(6, "my-id", commit, version))
+    found = request_head.request(end_txn(6, "my-id", commit, version))
     assert found == (APIS["EndTxn"], version, 6, b"my-id", True, commit)
 
 
 def test_a_request_without_a_client_or_a_transaction() -> None:
     body = header("Produce", 8, 1, None) + text(None, False) + struct.pack(">h", -1)
-    assert frames.request(body) == (APIS["Produce"], 8, 1, b"", True, None)
+    assert request_head.request(body) == (APIS["Produce"], 8, 1, b"", True, None)
     body = header("AddPartitionsToTxn", 4, 1) + b"\2\3ab"  # a list: brokers' own
-    assert frames.request(body).txn == b""
+    assert request_head.request(body).txn == b""
     body = header("TxnOffsetCommit", 3, 1) + text("id", True)
-    assert frames.request(body).txn == b"id"
+    assert request_head.request(body).txn == b"id"
 
 
 def test_tagged_fields_are_passed_over() -> None:
     start = struct.pack(">hhih", APIS["EndTxn"], 3, 1, -1) + b"\1\0\3abc"
-    assert frames.request(start + text("id", True) + struct.pack(">qhb", 1, 1, 1)).txn == b"id"
+    assert request_head.request(start + text("id", True) + struct.pack(">qhb", 1, 1, 1)).txn == b"id"
 
 
 @given(st.binary(min_size=8, max_size=60))
 def test_nonsense_raises_nothing(data: bytes) -> None:
-    frames.request(data)
+    request_head.request(data)
     for api in (0, 22, 24, 26):
-        frames.request(struct.pack(">h", api) + data)
+        request_head.request(struct.pack(">h", api) + data)
 
 
 @given(
@@ -74,7 +74,7 @@ def test_a_stream_in_any_pieces_comes_out_as_it_was(sizes: list[int], whole: set
         at += cuts[n % len(cuts)]
         n += 1
     assert bytes(out) == stream
-    assert heads == [body[: frames.HEAD_BYTES] for body in bodies]
+    assert heads == [body[: request_head.HEAD_BYTES] for body in bodies]
     assert taken == [framed(body) for n, body in enumerate(bodies) if n in whole]
 
 

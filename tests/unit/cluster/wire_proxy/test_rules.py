@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.cluster.wire_proxy.frames import Request
 from harness.cluster.wire_proxy.rules import Rules, first
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
 from harness.plan import schedule
+from harness.protocol.request_head import Request
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.verbs import wire

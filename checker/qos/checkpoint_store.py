@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from checker.qos import windows as books
+from checker.qos import window_state
 from checker.qos.settings import Settings, difference
-from checker.qos.windows import Book
+from checker.qos.window_state import Book
 from harness.model.errors import BadInput
 
 QUERY: Final = "query.json"
@@ -52,7 +52,7 @@ class Store:
             return Book()
         path = self.folder / "state" / str(batches[-1]) / "book.json"
         try:
-            return books.from_data(json.loads(path.read_text()))
+            return window_state.from_data(json.loads(path.read_text()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"--checkpoint {self.folder}: {path} cannot be used ({error}): remove the folder, try again"
@@ -69,7 +69,7 @@ class Store:
         """Make a batch whole: its lines first, which `opened` takes back when there is no more of it."""
         self.tell(lines)
         unfinished = self.folder / "state" / f"{book.batch}.part"
-        (unfinished / "book.json").write_text(json.dumps(books.to_data(book)))
+        (unfinished / "book.json").write_text(json.dumps(window_state.to_data(book)))
         unfinished.rename(self.folder / "state" / str(book.batch))
         for batch in self._batches()[:-_KEPT]:
             shutil.rmtree(self.folder / "state" / str(batch), ignore_errors=True)
@@ -95,7 +95,7 @@ class Store:
                 data = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(data, dict) and data and all(isinstance(one, dict) for one in data.values()):
+            if isinstance(data, dict) and data and all(isinstance(partitions, dict) for partitions in data.values()):
                 return data
         return None
 
@@ -126,7 +126,7 @@ def opened(folder: Path, settings: Settings) -> Store:
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(f"--checkpoint {folder} is of another query: {differs}; name a new one, or ask the same")
-        elif any(one.name != "lock" for one in folder.iterdir()):
+        elif any(entry.name != "lock" for entry in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: holds files that are no checkpoint; name a new folder")
         else:
             path.write_text(json.dumps(query, indent=1))

@@ -42,8 +42,8 @@ def bucket_columns(folder: Path, kind: str, bucket: int, *names: str) -> pa.Tabl
 def stamp(folder: Path) -> tuple[str, int, int]:
     """What changes when the tables below `folder` are made again. Raises DamagedTables."""
     with reading(folder):
-        told = (folder / META).stat()
-    return str(folder), told.st_mtime_ns, told.st_size
+        state = (folder / META).stat()
+    return str(folder), state.st_mtime_ns, state.st_size
 
 
 def load_small(folder: Path, name: str) -> pa.Table:
@@ -84,8 +84,8 @@ def _files(folder: Path) -> list[Path]:
 def _overlaps(file: pq.ParquetFile, group: int, low: int, high: int) -> bool:
     """Whether a row group may hold ids from low to high."""
     column = file.metadata.row_group(group).column(file.schema_arrow.get_field_index("index"))
-    told = column.statistics
-    return told is None or not told.has_min_max or (told.min <= high and told.max >= low)
+    statistics = column.statistics
+    return statistics is None or not statistics.has_min_max or (statistics.min <= high and statistics.max >= low)
 
 
 def texts(folder: Path) -> list[str]:

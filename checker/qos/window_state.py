@@ -20,7 +20,7 @@ from checker.qos.settings import Settings
 SHOWN: Final = 500
 GAP_MS: Final = 20_000
 # A batch's offsets were asked for a moment before its time is taken.
-ASKED_MS: Final = 1_000
+OFFSETS_BEFORE_MS: Final = 1_000
 NEVER: Final = -(1 << 62)
 UNKNOWN_MS: Final = 1  # read_ms of a process that was started again: so long ago that it is a gap
 END: Final = 1 << 62
@@ -91,9 +91,7 @@ class Totals:
 
 
 def _sums(totals: Totals) -> tuple[int, ...]:
-    return (
-        totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched
-    )  # fmt: skip
+    return (totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ class Book:
         """Inputs of the batch of `now_ms` came late unless their event time is after this: else the batch
         before would have had them. Of the first batch of a process nobody knows.
         """
-        return self.read_ms - ASKED_MS if self.read_ms > UNKNOWN_MS else now_ms
+        return self.read_ms - OFFSETS_BEFORE_MS if self.read_ms > UNKNOWN_MS else now_ms
 
     @property
     def totals(self) -> Totals:
@@ -162,8 +160,8 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
             mark = max(mark, now_ms)
         elif book.read_ms and not gap:  # as far behind the clock as it was
             mark += now_ms - book.read_ms
-    held = book.hold_ms > book.read_ms  # once only: batches may always take that long
-    hold_ms = now_ms + padding if gap and not held else book.hold_ms
+    waits = book.hold_ms > book.read_ms  # once only: batches may always take that long
+    hold_ms = now_ms + padding if gap and not waits else book.hold_ms
     return replace(
         book,
         batch=batch,
@@ -184,14 +182,14 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
 def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
     """The book with windows counted anew, and those that are to be told: closed, with counts of their own."""
     known = {window.start_ms: window for window in book.windows}
-    held = {window.start_ms: window for window in counted}
+    recounted = {window.start_ms: window for window in counted}
     for window in book.remembered:  # what was an output's alone, until its input came
         if window.revision:
-            held.setdefault(window.start_ms, Window(window.start_ms))
-        elif window.start_ms not in held:
+            recounted.setdefault(window.start_ms, Window(window.start_ms))
+        elif window.start_ms not in recounted:
             del known[window.start_ms]
-    told = []
-    for new in sorted(held.values(), key=lambda window: window.start_ms):
+    reported = []
+    for new in sorted(recounted.values(), key=lambda window: window.start_ms):
         old = known.get(new.start_ms, Window(new.start_ms))
         over = new.start_ms + settings.window_ms + settings.padding_ms <= book.judged_ms
         closed = over and new.ripe_ms <= book.read_ms
@@ -199,10 +197,10 @@ def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[
         window = replace(new, late=late, revision=old.revision)
         if (closed and not old.revision) or (old.revision and window.counts != old.counts):
             window = replace(window, revision=old.revision + 1)
-            told.append(window)
+            reported.append(window)
         known[new.start_ms] = window
     windows = [known[start] for start in sorted(known)]
-    return _forgotten(replace(book, windows=tuple(windows)), settings), told
+    return _forgotten(replace(book, windows=tuple(windows)), settings), reported
 
 
 def _forgotten(book: Book, settings: Settings) -> Book:
@@ -252,12 +250,12 @@ def from_data(data: dict[str, Any]) -> Book:
     """The book of a JSON object. Raises KeyError, TypeError or ValueError when it is none."""
     if data.get("schema") != 1:
         raise ValueError("not of schema 1")
-    held = {one.name: data[one.name] for one in fields(Book)}
+    values = {member.name: data[member.name] for member in fields(Book)}
     for name in ("records", "rejects"):
-        held[name] = tuple(held[name])
-    held["windows"] = tuple(Window(**window) for window in held["windows"])
-    held["gone"] = Totals(**held["gone"])
-    return Book(**held)
+        values[name] = tuple(values[name])
+    values["windows"] = tuple(Window(**window) for window in values["windows"])
+    values["gone"] = Totals(**values["gone"])
+    return Book(**values)
 
 
 def _both(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:

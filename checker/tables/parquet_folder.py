@@ -130,8 +130,8 @@ def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda tex
     return int(meta["lines"])
 
 
-def _copy(one: Path, other: Path) -> None:
-    if one.is_dir():
-        shutil.copytree(one, other)
-    elif one.is_file():
-        shutil.copy(one, other)
+def _copy(source_path: Path, target: Path) -> None:
+    if source_path.is_dir():
+        shutil.copytree(source_path, target)
+    elif source_path.is_file():
+        shutil.copy(source_path, target)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput, Missing
-from harness.web import files, past_results, paths, run_query
+from harness.web import past_results, paths, run_files, run_query
 from harness.web.run_rows import Row
 from harness.web.views import STATIC, UP, Views
 
@@ -47,14 +47,14 @@ def export(runs: Path, target: Path, say: Say) -> int:
 def _check(runs: Path, target: Path) -> None:
     try:
         taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-        where, held = target.resolve(), runs.resolve()
+        site_folder, runs_folder = target.resolve(), runs.resolve()
     except OSError as error:
         raise BadInput(f"--export {target}: {error.strerror}; name a new folder") from None
-    if any(one.is_file() for one in target.parents):
+    if any(parent.is_file() for parent in target.parents):
         raise BadInput(f"--export {target}: lies in a file; name a new folder")
     if taken:
         raise BadInput(f"--export {target}: is there already; name a new or an empty folder")
-    if where.is_relative_to(held):
+    if site_folder.is_relative_to(runs_folder):
         raise BadInput(f"--export {target}: lies in the folder of runs; name one elsewhere")
 
 
@@ -72,12 +72,12 @@ def _run(views: Views, rows: Sequence[Row], row: Row, target: Path) -> None:
     _write(target / "index.html", views.run(folder, rows))
     _write(target / "files.html", views.files(folder))
     _write(target / "compare.html", _or_why(views, lambda: views.since(folder, rows), UP * 2))
-    page = _or_why(views, lambda: files.report(folder).encode(errors="backslashreplace"), UP * 3)
-    for file in files.walk(folder):
+    page = _or_why(views, lambda: run_files.report(folder).encode(errors="backslashreplace"), UP * 3)
+    for file in run_files.walk(folder):
         path = paths.inside(folder, file.names)
-        if path is None or file.names == files.REPORT:
+        if path is None or file.names == run_files.REPORT:
             continue
-        names = files.exported(folder, file.names)
+        names = run_files.exported(folder, file.names)
         if len(names[-1].encode(errors="surrogateescape")) > NAMES_MAX:
             continue
         copy = target.joinpath("files", *names)
@@ -99,9 +99,9 @@ def _or_why(views: Views, page: Callable[[], bytes], root: str) -> bytes:
 
 
 def _past(views: Views, rows: Sequence[Row], target: Path) -> None:
-    held = views.results.read()
+    past = views.results.read()
     ids = frozenset(row.id for row in rows)
-    _write(target / "experiments.html", views.experiments(held))
-    _write(target / "matrix.html", views.matrix(held, ids))
-    for name, done in held.by_name.items():
+    _write(target / "experiments.html", views.experiments(past))
+    _write(target / "matrix.html", views.matrix(past, ids))
+    for name, done in past.by_name.items():
         _write(target / "experiments" / f"{past_results.slug(name)}.html", views.experiment(done, ids))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from checker.tables import schema
 from checker.tables.coding import BASE, EMPTY, Coder, text_of
 from checker.tables.read_history import Line
-from checker.tables.rows import Held
+from checker.tables.row_buffers import RowBuffers
 from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
 from harness.model.edn import ops
 from harness.model.errors import BadHistory
@@ -48,7 +48,7 @@ def _int(value: Any) -> int:
     return int(value)
 
 
-def _said(error: Any) -> str:
+def _error_text(error: Any) -> str:
     """What is not a plain text of an error, as one."""
     shown = ops.shown(error)
     return shown.removeprefix(":") if isinstance(shown, str) else text_of(error)
@@ -66,12 +66,12 @@ class Builder:
         self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
         self.retired: dict[int, int] = {}
         self.doubts: dict[str, str] = {}
-        self.held = Held()
+        self.buffers = RowBuffers()
 
     @property
     def rows(self) -> int:
         """A measure of what is held: ops and records."""
-        return len(self.held.type_codes) + len(self.held.poll_value)
+        return len(self.buffers.type_codes) + len(self.buffers.poll_value)
 
     # --- lines ----------------------------------------------------------------------------------------
 
@@ -174,11 +174,11 @@ class Builder:
         if code == INFO:
             self.retired[process] = op
         final = bool(extra.get("final", False)) if extra else False
-        held = self.held
-        row = len(held.type_codes)
-        held.type_codes.append(code)
-        error_text = None if error is None else error if isinstance(error, str) else _said(error)
-        held.ops += (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
+        buffers = self.buffers
+        row = len(buffers.type_codes)
+        buffers.type_codes.append(code)
+        error_text = None if error is None else error if isinstance(error, str) else _error_text(error)
+        buffers.ops += (op, invoke_index, process, kind, f, invoke_ns, complete_ns, error_text, final)
         counter = self.counts.get(f)
         if counter is None:
             counter = self.counts[f] = Counter()
@@ -203,7 +203,7 @@ class Builder:
             return
         if not isinstance(value, list):
             raise _Broken(f"the value of a send, poll or txn is a list of micro-ops, not {text_of(value)[:80]}")
-        sends = self.held.sends
+        sends = self.buffers.sends
         for number, mop in enumerate(value):
             try:
                 if mop[0] == "poll":
@@ -223,22 +223,22 @@ class Builder:
                 raise _Broken(f"not a micro-op: {text_of(mop)[:120]}") from None
 
     def _poll(self, row: int, mop: int, polled: Any) -> None:
-        held = self.held
+        buffers = self.buffers
         for key, pairs in polled:
             if not pairs:
-                held.empties += (row, mop, key)
+                buffers.empties += (row, mop, key)
                 continue
             offsets, values = zip(*pairs, strict=True)
-            held.poll_offset.extend(offsets)
-            held.poll_value.extend(values)
-            held.polls += (row, mop, key, len(values))
+            buffers.poll_offset.extend(offsets)
+            buffers.poll_value.extend(values)
+            buffers.polls += (row, mop, key, len(values))
 
     def _assign(self, op: int, process: int, code: int, how: int, extra: Mapping[str, Any], value: Any) -> None:
         seek = bool(extra.get("seek_to_beginning", False))
         if not isinstance(value, list):
             raise _Broken("the value of an assign or subscribe is a list of keys")
         keys = [self.coder.code(key) for key in value] or [EMPTY]
-        self.held.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
+        self.buffers.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
 
     def _debug(self, op: int, process: int, final: bool, value: Any) -> None:
         if not isinstance(value, list):
@@ -247,14 +247,14 @@ class Builder:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
                 start, end = entry[1].get("start"), entry[1].get("end")
                 if _whole(start) and _whole(end):
-                    self.held.small["ends"].append((op, process, final, self.coder.code(entry[0]), -1, start, end))
+                    self.buffers.small["ends"].append((op, process, final, self.coder.code(entry[0]), -1, start, end))
 
     def _deletion(self, op: int, code: int, value: Any) -> None:
         try:
             rows = [(op, code, self.coder.code(key), _int(before)) for key, before in value or ()]
         except (TypeError, ValueError):
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
-        self.held.small["deletions"].extend(rows)
+        self.buffers.small["deletions"].extend(rows)
 
     def _extras(self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]) -> None:
         if final and (f != "debug-topic-partitions" or kind == "info"):
@@ -264,14 +264,14 @@ class Builder:
             for event in log:
                 if isinstance(event, dict):
                     name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self.held.small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
+                    self.buffers.small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {
                     self.coder.code(key): -1 if position is None else _int(position)
                     for key, position in extra.get("positions") or ()
                 }
-                self.held.small["ends"].extend(
+                self.buffers.small["ends"].extend(
                     (op, process, final, code, positions.get(code, -1), _int(start), _int(end))
                     for code, start, end in ((self.coder.code(key), start, end) for key, start, end in extra["ends"])
                 )
@@ -284,7 +284,7 @@ class Builder:
         found = [(False, extra.get("committed"))]
         found += [(True, event.get("committed")) for event in log if isinstance(event, dict)]
         try:
-            self.held.small["commits"].extend(
+            self.buffers.small["commits"].extend(
                 (*cells, fetched, self.coder.code(key), -1 if offset is None else _int(offset))
                 for fetched, rows in found
                 for key, offset in rows or ()
@@ -294,12 +294,12 @@ class Builder:
 
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
-        self.held.small["nemesis"].append((index, time_ns, f, *cells))
+        self.buffers.small["nemesis"].append((index, time_ns, f, *cells))
         if extra.get("fault") and isinstance(value, dict) and isinstance(value.get("deleted"), list):
             with suppress(_Broken):  # of another form, it excuses nothing
                 self._deletion(index, OK, value["deleted"])
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""
-        held, self.held = self.held, Held()
-        return held.tables(self.coder)
+        buffers, self.buffers = self.buffers, RowBuffers()
+        return buffers.tables(self.coder)

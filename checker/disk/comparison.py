@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checker.disk import folders, walk
+from checker.disk import data_folder, replica_batches
 from checker.disk.survey import Survey, survey
 from harness.protocol import records
 from harness.protocol.flaws import Flaw, Unreadable
@@ -66,12 +66,12 @@ class Comparison:
 
         Without a high watermark: as far as they overlap.
         """
-        return not any(one.committed is not False for one in self.differences)
+        return not any(difference.committed is not False for difference in self.differences)
 
     @property
     def flaws(self) -> tuple[tuple[str, Flaw], ...]:
         """(node, what is wrong with one of its files), of all replicas."""
-        return tuple((node, flaw) for node, one in self.replicas.items() for flaw in one.flaws)
+        return tuple((node, flaw) for node, replica in self.replicas.items() for flaw in replica.flaws)
 
 
 def compare(
@@ -87,67 +87,70 @@ def compare(
     high_watermark  at least this, where the caller knows better than checkpoints of some seconds ago
     deep            decode the records of every batch too, rather than heads and checksums only
     """
-    found = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
-    there = {node: one for node, one in found.items() if one is not None}
-    absent = tuple(node for node, one in found.items() if one is None)
-    if not there:
+    by_node = {node: survey(node, data, topic, partition, deep) for node, data in nodes.items()}
+    surveys = {node: replica for node, replica in by_node.items() if replica is not None}
+    absent = tuple(node for node, replica in by_node.items() if replica is None)
+    if not surveys:
         return Comparison(topic, partition, {}, absent, "", high_watermark, (0, 0), (), {})
-    known = [high_watermark, *(one.high_watermark for one in there.values())]
+    known = [high_watermark, *(replica.high_watermark for replica in surveys.values())]
     mark = max((offset for offset in known if offset is not None), default=None)
-    best = max(there.values(), key=lambda one: (_last_epoch(one), one.end, -one.unsound))
+    best = max(surveys.values(), key=lambda replica: (_last_epoch(replica), replica.end, -replica.unsound))
     differences, spans = [], []
-    for node, one in there.items():
+    for node, replica in surveys.items():
         if node == best.node:
             continue
-        begin, end = max(one.log_start, best.log_start), min(one.end, best.end)
+        begin, end = max(replica.log_start, best.log_start), min(replica.end, best.end)
         if begin < end:
             spans.append((begin, end))
-        compacted = one.compacted or best.compacted
-        difference = _first_difference(nodes, one, best, begin, end, compacted, mark)
+        compacted = replica.compacted or best.compacted
+        difference = _first_difference(nodes, replica, best, begin, end, compacted, mark)
         if difference is not None:
             differences.append(difference)
-    behind = {} if mark is None else {node: one.end for node, one in there.items() if one.end < mark}
+    behind = {} if mark is None else {node: replica.end for node, replica in surveys.items() if replica.end < mark}
     span = (min(b for b, _ in spans), max(e for _, e in spans)) if spans else (best.end, best.end)
-    return Comparison(topic, partition, there, absent, best.node, mark, span, tuple(differences), behind)
+    return Comparison(topic, partition, surveys, absent, best.node, mark, span, tuple(differences), behind)
 
 
-def _last_epoch(one: Survey) -> int:
-    return one.epochs[-1].epoch if one.epochs else -1
+def _last_epoch(replica: Survey) -> int:
+    return replica.epochs[-1].epoch if replica.epochs else -1
 
 
 def _first_difference(
     nodes: Mapping[str, Path],
-    one: Survey,
+    replica: Survey,
     best: Survey,
     begin: int,
     end: int,
     compacted: bool,
     mark: int | None,
 ) -> Difference | None:
-    mine, other = (folders.replica(nodes[each.node], each.topic, each.partition) for each in (one, best))
-    if mine is None or other is None or begin >= end:
+    own_folder, best_folder = (
+        data_folder.replica(nodes[each.node], each.topic, each.partition) for each in (replica, best)
+    )
+    if own_folder is None or best_folder is None or begin >= end:
         return None
     rows = _records if compacted else _batches
-    left, right = rows(walk.held(mine, begin, end)), rows(walk.held(other, begin, end))
+    left = rows(replica_batches.between(own_folder, begin, end))
+    right = rows(replica_batches.between(best_folder, begin, end))
     found = _merged(left, right, begin, end, both=compacted)
     if found is None:
         return None
     offset, has, should = found
     committed = None if mark is None else offset < mark
-    return Difference(one.node, best.node, offset, has, should, committed)
+    return Difference(replica.node, best.node, offset, has, should, committed)
 
 
 # Offset, last offset, what is compared, and it in words.
 _Row = tuple[int, int, Any, str]
 
 
-def _batches(held: Iterator[Batch]) -> Iterator[_Row]:
-    for batch in held:
+def _batches(batches: Iterator[Batch]) -> Iterator[_Row]:
+    for batch in batches:
         yield batch.base, batch.last, batch.content, _described(batch)
 
 
-def _records(held: Iterator[Batch]) -> Iterator[_Row]:
-    for batch in held:
+def _records(batches: Iterator[Batch]) -> Iterator[_Row]:
+    for batch in batches:
         if not batch.sound:
             yield batch.base, batch.last, batch.content, _described(batch)
             continue
@@ -170,23 +173,23 @@ def _merged(
     left: Iterator[_Row], right: Iterator[_Row], begin: int, end: int, both: bool
 ) -> tuple[int, str, str] | None:
     """(offset, left's, right's) of the first difference; both: what one lacks is none."""
-    one, other = next(left, None), next(right, None)
-    while one is not None or other is not None:
-        if one is not None and other is not None and one[:3] == other[:3]:
-            one, other = next(left, None), next(right, None)
+    left_row, right_row = next(left, None), next(right, None)
+    while left_row is not None or right_row is not None:
+        if left_row is not None and right_row is not None and left_row[:3] == right_row[:3]:
+            left_row, right_row = next(left, None), next(right, None)
             continue
-        if one is not None and other is not None and one[0] == other[0]:
-            has, should = one[3], other[3]
+        if left_row is not None and right_row is not None and left_row[0] == right_row[0]:
+            has, should = left_row[3], right_row[3]
             if has == should:
                 has, should = f"{has}, other bytes", f"{should}, other bytes"
-            return max(one[0], begin), has, should
-        if other is None or (one is not None and one[0] < other[0]):
-            assert one is not None
+            return max(left_row[0], begin), has, should
+        if right_row is None or (left_row is not None and left_row[0] < right_row[0]):
+            assert left_row is not None
             if not both:
-                return max(one[0], begin), one[3], "nothing"
-            one = next(left, None)
+                return max(left_row[0], begin), left_row[3], "nothing"
+            left_row = next(left, None)
         else:
             if not both:
-                return max(other[0], begin), "nothing", other[3]
-            other = next(right, None)
+                return max(right_row[0], begin), "nothing", right_row[3]
+            right_row = next(right, None)
     return None

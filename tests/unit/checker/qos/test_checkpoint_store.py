@@ -7,35 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from checker.qos import losses, settings, store
+from checker.qos import checkpoint_store, losses, settings
 from checker.qos.settings import Settings
-from checker.qos.windows import Book
+from checker.qos.window_state import Book
 from harness.model.errors import BadInput
 from harness.model.transforms import TRANSFORMS
 
-ASKED = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
+SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)
 
 
-def finish(held: store.Store, batch: int) -> None:
-    held.begin(batch)
-    held.finish(Book(batch=batch), [{"batch": batch, "start_ms": batch}])
+def finish(kept: checkpoint_store.Store, batch: int) -> None:
+    kept.begin(batch)
+    kept.finish(Book(batch=batch), [{"batch": batch, "start_ms": batch}])
 
 
 def lines(folder: Path) -> list[int]:
-    return [json.loads(line)["batch"] for line in (folder / store.WINDOWS).read_text().splitlines()]
+    return [json.loads(line)["batch"] for line in (folder / checkpoint_store.WINDOWS).read_text().splitlines()]
 
 
 def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
+    kept = checkpoint_store.opened(tmp_path / "c", SETTINGS)
     for batch in range(4):
-        finish(held, batch)
+        finish(kept, batch)
     # Killed in the next one: its lines are there, its folder is not; one line is torn.
-    held.begin(4)
-    held.tell([{"batch": 4}])
-    with (held.folder / store.WINDOWS).open("a") as file:
+    kept.begin(4)
+    kept.tell([{"batch": 4}])
+    with (kept.folder / checkpoint_store.WINDOWS).open("a") as file:
         file.write('{"batch": 4, "sta')
-    held.close()
-    again = store.opened(tmp_path / "c", ASKED)
+    kept.close()
+    again = checkpoint_store.opened(tmp_path / "c", SETTINGS)
     assert again.book().batch == 3
     assert lines(again.folder) == [0, 1, 2, 3]
     finish(again, 4)
@@ -45,31 +45,31 @@ def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def test_other_checkpoints_are_refused(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
+    kept = checkpoint_store.opened(tmp_path / "c", SETTINGS)
     with pytest.raises(BadInput, match="another process uses it"):
-        store.opened(tmp_path / "c", ASKED)
-    held.close()
+        checkpoint_store.opened(tmp_path / "c", SETTINGS)
+    kept.close()
     other = Settings(("t",), ("v",), "localhost:2", window_ms=60_000, padding_ms=30_000)
     with pytest.raises(BadInput, match=r'another query: output was \["u"\] and is \["v"\]'):
-        store.opened(tmp_path / "c", other)
+        checkpoint_store.opened(tmp_path / "c", other)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "precious.txt").touch()
     with pytest.raises(BadInput, match="no checkpoint"):
-        store.opened(tmp_path / "d", ASKED)
+        checkpoint_store.opened(tmp_path / "d", SETTINGS)
     (tmp_path / "c" / "spark" / "commits").mkdir(parents=True)
     (tmp_path / "c" / "spark" / "commits" / "0").touch()
     with pytest.raises(BadInput, match="state is gone"):
-        store.opened(tmp_path / "c", ASKED)
+        checkpoint_store.opened(tmp_path / "c", SETTINGS)
 
 
 def test_offsets_are_those_of_the_topics(tmp_path: Path) -> None:
-    held = store.opened(tmp_path / "c", ASKED)
-    assert held.offsets(0) is None
+    kept = checkpoint_store.opened(tmp_path / "c", SETTINGS)
+    assert kept.offsets(0) is None
     path = tmp_path / "c" / "spark" / "offsets"
     path.mkdir(parents=True)
     (path / "0").write_text('v1\n{"conf":{"a":{}}}\n{"t":{"0":5},"u":{"0":3}}\n{"logOffset":1}\n17')
-    assert held.offsets(0) == {"t": {"0": 5}, "u": {"0": 3}}
-    held.close()
+    assert kept.offsets(0) == {"t": {"0": 5}, "u": {"0": 3}}
+    kept.close()
 
 
 def test_losses_lie_between_where_a_batch_begins_and_the_earliest_offset() -> None:
@@ -80,8 +80,8 @@ def test_losses_lie_between_where_a_batch_begins_and_the_earliest_offset() -> No
 
 
 def test_durations_and_topics() -> None:
-    said = ("60s", "500ms", "1.5m", "2h", "30")
-    assert [settings.duration_ms("-", text) for text in said] == [60_000, 500, 90_000, 7_200_000, 30_000]
+    durations = ("60s", "500ms", "1.5m", "2h", "30")
+    assert [settings.duration_ms("-", text) for text in durations] == [60_000, 500, 90_000, 7_200_000, 30_000]
     for text in ("", "s", "-5s", "0s", "25h", "1 s", "٣s"):
         with pytest.raises(BadInput, match="--window"):
             settings.duration_ms("--window", text)

@@ -93,13 +93,13 @@ class Watches:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: OrderedDict[Path, Watch] = OrderedDict()
+        self._watches: OrderedDict[Path, Watch] = OrderedDict()
 
     def look(self, folder: Path) -> Reading:
         """What there is of a run by now."""
         with self._lock:
-            watch = self._held.pop(folder, None) or Watch(folder)
-            self._held[folder] = watch
-            while len(self._held) > RUNS_KEPT:
-                self._held.popitem(last=False)
+            watch = self._watches.pop(folder, None) or Watch(folder)
+            self._watches[folder] = watch
+            while len(self._watches) > RUNS_KEPT:
+                self._watches.popitem(last=False)
             return watch.read()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.errors import BadInput
-from harness.report import order_paths as orders
+from harness.report import order_paths
 from harness.report.order import page as order_page
 from harness.report.page import document, draw
 from harness.stored import damaged, listing
@@ -29,14 +29,44 @@ BYTES: Final = "application/octet-stream"
 PNG: Final = "image/png"
 SVG: Final = "image/svg+xml"
 TEXTS: Final = frozenset(
-    {"", ".txt", ".log", ".json", ".jsonl", ".yaml", ".yml", ".properties", ".csv", ".md", ".edn", ".html",
-     ".htm", ".xml", ".xhtml", ".js", ".css"}
-)  # fmt: skip
+    {
+        "",
+        ".txt",
+        ".log",
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".yml",
+        ".properties",
+        ".csv",
+        ".md",
+        ".edn",
+        ".html",
+        ".htm",
+        ".xml",
+        ".xhtml",
+        ".js",
+        ".css",
+    }
+)
 # What a browser that opens it from a disk or from any server runs nothing of.
 HARMLESS: Final = frozenset(
-    {".txt", ".log", ".json", ".jsonl", ".yaml", ".yml", ".properties", ".csv", ".md", ".edn", ".png",
-     ".parquet", ".gz"}
-)  # fmt: skip
+    {
+        ".txt",
+        ".log",
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".yml",
+        ".properties",
+        ".csv",
+        ".md",
+        ".edn",
+        ".png",
+        ".parquet",
+        ".gz",
+    }
+)
 NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -83,13 +113,13 @@ def plots(folder: Path) -> list[str]:
         names = sorted(path.name for path in (folder / "plots").iterdir())
     except OSError:
         return []
-    held = [name for name in names if name.endswith(".png") and paths.inside(folder, ("plots", name))]
-    return held[:PLOTS_MAX]
+    shown = [name for name in names if name.endswith(".png") and paths.inside(folder, ("plots", name))]
+    return shown[:PLOTS_MAX]
 
 
 def is_order_page(names: Sequence[str]) -> bool:
     """Whether it is where order pages stand."""
-    return len(names) == 2 and names[0] == orders.NAME and names[1].endswith(".html")
+    return len(names) == 2 and names[0] == order_paths.NAME and names[1].endswith(".html")
 
 
 def kind(names: Sequence[str]) -> tuple[str, str]:

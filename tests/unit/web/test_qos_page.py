@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 
-from harness.web.qos import QosSite, Shown
+from harness.web.qos_page import QosSite, Shown
 
 ROW = {
-    "window": "2026-01-01 00:00:00", "state": "bad", "in": 1200, "out": 1199, "missing": 1, "duplicate": 0,
-    "late": 0, "unmatched": 0, "pending": 0,
-}  # fmt: skip
+    "window": "2026-01-01 00:00:00",
+    "state": "bad",
+    "in": 1200,
+    "out": 1199,
+    "missing": 1,
+    "duplicate": 0,
+    "late": 0,
+    "unmatched": 0,
+    "pending": 0,
+}
 SUMS = {name: ROW[name] for name in ("in", "out", "missing", "duplicate", "late", "unmatched")}
 SHOWN = Shown("<b>t</b> against u", "invalid", [ROW], SUMS, ["1 missing."])
 
@@ -19,6 +26,6 @@ def test_the_page_and_its_json() -> None:
     page = site.answer("/")
     text = page.body.decode()
     assert page.status == 200 and "alarm" in text and "1,200" in text and "<b>t</b>" not in text
-    told = json.loads(site.answer("/windows.json?x=1").body)
-    assert told["verdict"] == "invalid" and told["sums"]["missing"] == 1 and told["windows"][0]["in"] == 1200
+    answer = json.loads(site.answer("/windows.json?x=1").body)
+    assert answer["verdict"] == "invalid" and answer["sums"]["missing"] == 1 and answer["windows"][0]["in"] == 1200
     assert site.answer("/../etc").status == 404

@@ -15,7 +15,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from checker.qos.settings import PARTS_MAX, Settings
-from checker.qos.windows import Book, Seen, Window
+from checker.qos.window_state import Book, Seen, Window
 
 IDS: Final = "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"
 _KEYS: Final = ("id", "part")
@@ -57,15 +57,16 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
         .when(F.col("expected") == 0, F.array(F.lit(-1)))
         .otherwise(F.sequence(F.lit(0), F.col("expected") - 1))
     )
-    return (
-        watched.where(good)
-        .select(
-            "id", F.explode(each).alias("part"), is_in.alias("is_in"),
-            F.when(behind, F.greatest(newest, window)).otherwise(window).alias("window"),
-            F.lit(1).cast("bigint").alias("n"),
-            (came + settings.padding_ms).alias("ripe"), "place", "offset",
-        )
-    )  # fmt: skip
+    return watched.where(good).select(
+        "id",
+        F.explode(each).alias("part"),
+        is_in.alias("is_in"),
+        F.when(behind, F.greatest(newest, window)).otherwise(window).alias("window"),
+        F.lit(1).cast("bigint").alias("n"),
+        (came + settings.padding_ms).alias("ripe"),
+        "place",
+        "offset",
+    )
 
 
 def seen(counts: dict[str, Any]) -> Seen:
@@ -157,13 +158,18 @@ def windows(judged_ids: DataFrame) -> list[Window]:
     )
     return [
         Window(
-            start_ms=row["window"], records_in=row["records_in"], records_out=row["records_out"],
-            missing=row["missing"], duplicate=row["duplicate"], unmatched=row["unmatched"],
-            pending=row["pending"], ripe_ms=row["ripe"] or 0,
+            start_ms=row["window"],
+            records_in=row["records_in"],
+            records_out=row["records_out"],
+            missing=row["missing"],
+            duplicate=row["duplicate"],
+            unmatched=row["unmatched"],
+            pending=row["pending"],
+            ripe_ms=row["ripe"] or 0,
         )
         for row in rows
         if row["records_in"] or row["unmatched"]  # else the time of outputs only, of inputs before
-    ]  # fmt: skip
+    ]
 
 
 def examples(judged_ids: DataFrame, starts: list[int], most: int) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ from harness.protocol import admin_requests
 from harness.protocol.errors import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
-NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
 _NOT_CONTROLLER: Final = 41
 _AGAIN_S: Final = 0.2
 
@@ -40,10 +39,10 @@ def elect(
     if not partitions:
         return {}
     kind = ck.ElectionType.UNCLEAN if unclean else ck.ElectionType.PREFERRED
-    asked = [ck.TopicPartition(topic, number) for topic, number in partitions]
+    requested = [ck.TopicPartition(topic, number) for topic, number in partitions]
     deadline = time.monotonic() + timeout_s + SLACK_S
     # Without timeouts: given one, confluent-kafka 2.16 raises SystemError, as it names too few arguments.
-    future = admin.elect_leaders(kind, asked)
+    future = admin.elect_leaders(kind, requested)
     answers = _result(future, deadline, "electing leaders")
     return {(at.topic, at.partition): "" if error is None else converted(error).code for at, error in answers.items()}
 
@@ -53,8 +52,8 @@ def add_partitions(admin: Any, totals: Mapping[str, int], timeout_s: float) -> N
     if not totals:
         return
     deadline = time.monotonic() + timeout_s + SLACK_S
-    asked = [NewPartitions(topic, total) for topic, total in totals.items()]
-    futures = admin.create_partitions(asked, request_timeout=timeout_s, operation_timeout=timeout_s)
+    requested = [NewPartitions(topic, total) for topic, total in totals.items()]
+    futures = admin.create_partitions(requested, request_timeout=timeout_s, operation_timeout=timeout_s)
     for topic, future in futures.items():
         _result(future, deadline, f"adding partitions to {topic}")
 
@@ -76,8 +75,8 @@ def change_configs(admin: Any, topics: Sequence[str], changes: Mapping[str, str 
         for name, value in changes.items()
     ]
     deadline = time.monotonic() + timeout_s + SLACK_S
-    asked = [_resource(topic, entries) for topic in topics]
-    for resource, future in admin.incremental_alter_configs(asked, request_timeout=timeout_s).items():
+    resources = [_resource(topic, entries) for topic in topics]
+    for resource, future in admin.incremental_alter_configs(resources, request_timeout=timeout_s).items():
         _result(future, deadline, f"changing the settings of {resource.name}")
 
 
@@ -87,26 +86,26 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
         return {}
     deadline = time.monotonic() + timeout_s + SLACK_S
     futures = admin.describe_configs([_resource(topic) for topic in topics], request_timeout=timeout_s)
-    found = {}
+    configs_by_topic = {}
     for resource, future in futures.items():
         entries = _result(future, deadline, f"the settings of {resource.name}")
-        found[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
-    return found
+        configs_by_topic[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
+    return configs_by_topic
 
 
-def _asked(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
+def _send_to_any(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:
     """A request made by hand, to the controller as metadata names it, again while it is the wrong one."""
     brokers = addresses["brokers"]
     address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
     if address is None:
         raise ClientError("_TRANSPORT", "no broker is known")
     try:
-        code, said = read(admin_requests.ask(address, request, timeout_s))
+        code, message = read(admin_requests.ask(address, request, timeout_s))
     except (OSError, ValueError) as error:
         raise ClientError("_TRANSPORT", f"{address}: {error}") from None
     if code:
         name = ck.KafkaError(code).name()
-        raise ClientError(name, said or "refused", "retriable" if code == _NOT_CONTROLLER else "plain")
+        raise ClientError(name, message or "refused", "retriable" if code == _NOT_CONTROLLER else "plain")
 
 
 def _again(attempt: Any, timeout_s: float) -> None:
@@ -130,7 +129,7 @@ def reassign(cluster: Any, replicas: Mapping[TopicPartition, Sequence[int]], tim
 
     def attempt(left_s: float) -> None:
         request = admin_requests.reassign_request(replicas, left_s)
-        _asked(cluster(left_s), request, admin_requests.reassign_answer, left_s)
+        _send_to_any(cluster(left_s), request, admin_requests.reassign_answer, left_s)
 
     _again(attempt, timeout_s)
 
@@ -140,6 +139,6 @@ def unregister(cluster: Any, broker: int, timeout_s: float) -> None:
 
     def attempt(left_s: float) -> None:
         request = admin_requests.unregister_request(broker)
-        _asked(cluster(left_s), request, admin_requests.unregister_answer, left_s)
+        _send_to_any(cluster(left_s), request, admin_requests.unregister_answer, left_s)
 
     _again(attempt, timeout_s)

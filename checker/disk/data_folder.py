@@ -144,7 +144,7 @@ def checkpoint(data: Path, name: str) -> tuple[checkpoints.Offsets, tuple[Flaw, 
     return ({}, ()) if content is None else checkpoints.offsets(content, name)
 
 
-def told(data: Path) -> Mapping[str, str]:
+def properties(data: Path) -> Mapping[str, str]:
     """meta.properties; empty where there is none."""
     content = small(data / checkpoints.META)
     return {} if content is None else checkpoints.properties(content, checkpoints.META)[0]

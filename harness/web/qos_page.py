@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.web import files, rendering
+from harness.web import rendering, run_files
 from harness.web.site import OWN, Answer
 
 REFRESH_S: Final = 3
@@ -43,11 +43,11 @@ class QosSite:
             case "/" | "/index.html":
                 shown = self._look()
                 body = rendering.render("qos.html.j2", "", False, title=shown.title, shown=shown, refresh=REFRESH_S)
-                return Answer(200, files.HTML, f"{rendering.policy()}; {OWN}", body)
+                return Answer(200, run_files.HTML, f"{rendering.policy()}; {OWN}", body)
             case "/windows.json":
                 shown = self._look()
                 data = {"verdict": shown.verdict, "sums": dict(shown.sums), "windows": list(shown.rows)}
-                return Answer(200, JSON, files.NOTHING, json.dumps(data).encode())
+                return Answer(200, JSON, run_files.NOTHING, json.dumps(data).encode())
             case "/favicon.ico":
-                return Answer(204, files.TEXT, files.NOTHING)
-        return Answer(404, files.TEXT, files.NOTHING, b"There is nothing at this address.\n")
+                return Answer(204, run_files.TEXT, run_files.NOTHING)
+        return Answer(404, run_files.TEXT, run_files.NOTHING, b"There is nothing at this address.\n")

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from harness.protocol.primitives import read_varint
+
 SIZE: Final = struct.Struct(">i")
 _START: Final = struct.Struct(">hhi")
 _SHORT: Final = struct.Struct(">h")
@@ -79,7 +81,7 @@ def _with_body(data: bytes | bytearray | memoryview, api: int, version: int, cor
     txn = b""
     if first <= version <= last:
         if flexible:
-            size, at = _varint(data, at)
+            size, at = read_varint(data, at)
             size -= 1
         else:
             (size,) = _SHORT.unpack_from(data, at)
@@ -95,23 +97,10 @@ def _with_body(data: bytes | bytearray | memoryview, api: int, version: int, cor
     return Request(api, version, correlation, txn)
 
 
-def _varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
-    """(value, position after it) of an unsigned variable-length number of at most 5 bytes."""
-    value = shift = 0
-    for _ in range(5):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise IndexError("a number of more than 5 bytes")
-
-
 def _after_tags(data: bytes | bytearray | memoryview, at: int) -> int:
-    count, at = _varint(data, at)
+    count, at = read_varint(data, at)
     for _ in range(min(count, 64)):
-        _, at = _varint(data, at)
-        size, at = _varint(data, at)
+        _, at = read_varint(data, at)
+        size, at = read_varint(data, at)
         at += size
     return at

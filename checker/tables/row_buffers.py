@@ -25,7 +25,7 @@ def _columns(cells: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: cells[place :: len(names)] for place, name in enumerate(names)}
 
 
-class Held:
+class RowBuffers:
     """Growing rows; where their cells stand one after another, so many make a row.
 
     ops        9 cells: those of OPS; type_codes beside them

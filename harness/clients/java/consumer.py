@@ -1,0 +1,230 @@
+"""A consumer of Kafka's Java client: see `harness.clients.java.library`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from harness.clients.api import BEGINNING, END, Batch, Rebalanced, Record
+from harness.clients.call_timeout import bounded
+from harness.clients.java import config
+from harness.clients.java.machine import Machine
+from harness.clients.java.records import parsed
+from harness.clients.settings import Settings
+from harness.pipeline_app.ports import Mark
+from harness.protocol.errors import ClientError, TopicPartition
+
+CLOSE_TIMEOUT_S: Final = 5.0
+POSITION_TIMEOUT_S: Final = 0.5
+GRACE_S: Final = 0.5
+
+
+class _Listener:
+    """A ConsumerRebalanceListener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, list[TopicPartition]]] = []
+
+    def _note(self, event: str, partitions: Any) -> None:
+        named = [(str(each.topic()), int(each.partition())) for each in partitions]
+        if named:
+            self.events.append((event, named))
+
+    def onPartitionsAssigned(self, partitions: Any) -> None:
+        self._note("assigned", partitions)
+
+    def onPartitionsRevoked(self, partitions: Any) -> None:
+        self._note("revoked", partitions)
+
+    def onPartitionsLost(self, partitions: Any) -> None:
+        self._note("lost", partitions)
+
+    class Java:
+        implements = ("org.apache.kafka.clients.consumer.ConsumerRebalanceListener",)
+
+
+class JavaConsumer:
+    """`api.Consumer` over KafkaConsumer."""
+
+    def __init__(self, machine: Machine, made: Settings) -> None:
+        self._machine, self._listener, self._rebalanced = machine, _Listener(), _nothing
+        self._assigned: list[TopicPartition] = []
+        self._subscribed = False
+        try:
+            self._consumer = machine.KafkaConsumer(machine.properties(config.consumer(made)))
+        except Exception as raised:
+            raise machine.converted(raised) from None
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except ClientError:
+            raise
+        except Exception as raised:
+            raise self._machine.converted(raised) from None
+
+    def _partition(self, partition: TopicPartition) -> Any:
+        return self._machine.TopicPartition(partition[0], partition[1])
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        def assign() -> None:
+            self._consumer.assign([self._partition(each) for each in positions])
+            for each, offset in positions.items():
+                self._seek(each, offset)
+
+        self._call(assign)
+        self._assigned = list(positions)
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        if offset >= 0:
+            self._consumer.seek(self._partition(partition), offset)
+        elif offset == BEGINNING:
+            self._consumer.seekToBeginning([self._partition(partition)])
+        elif offset == END:
+            self._consumer.seekToEnd([self._partition(partition)])
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Rebalanced) -> None:
+        self._rebalanced = rebalanced
+        self.subscribe_with(topics, self._listener)
+
+    def subscribe_with(self, topics: Sequence[str], listener: Any) -> None:
+        """With a ConsumerRebalanceListener of one's own."""
+        self._subscribed = True
+        self._machine.listen()
+        self._call(lambda: self._consumer.subscribe(list(topics), listener))
+
+    def take(self, timeout_s: float) -> list[Record]:
+        """Poll, and nothing else. Raises ClientError."""
+        polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
+        records: list[Record] = []
+        for partition in self._call(polled.partitions):
+            try:
+                records += parsed(str(self._call(polled.records(partition).toString)))
+            except ValueError as error:
+                raise ClientError("_BAD_MSG", str(error), "fatal") from None
+        return records
+
+    def poll(self, timeout_s: float, records_max: int) -> Batch:
+        records = self.take(timeout_s)
+        try:
+            self._tell()
+        except ClientError as error:
+            # What was polled is lost with it, so this consumer must not go on behind that.
+            raise ClientError(error.code, error.text, "fatal") from None
+        return Batch(records, {} if records else self._positions())
+
+    def _tell(self) -> None:
+        """Pass on the rebalances of the poll, with what the group had committed."""
+        events, self._listener.events = self._listener.events, []
+        for event, partitions in events:
+            assigned = set(self._assigned)
+            assigned = assigned | set(partitions) if event == "assigned" else assigned - set(partitions)
+            self._assigned = sorted(assigned)
+            self._rebalanced(event, partitions, self._committed(partitions) if event == "assigned" else {})
+
+    def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """What the group has committed; {} when it does not answer. Raises ClientError for what will stay."""
+        try:
+            marks = self.marks(partitions)
+        except ClientError as error:
+            if error.kind == "retriable":
+                return {}
+            raise
+        return {each: None if mark is None else mark.offset for each, mark in marks.items()}
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """Where partitions stand of which the poll gave nothing; without those where that is not known yet.
+        Raises ClientError for what will not pass, the death of the JVM for one."""
+        positions = {}
+        for each in self._assigned:
+            try:
+                positions[each] = self._call(partial(self._position, each))
+            except ClientError as error:
+                # Not looked up yet; or lost since, of which the next poll tells.
+                if error.kind != "retriable" and error.code != "_IllegalStateException":
+                    raise
+        return positions
+
+    def _position(self, partition: TopicPartition) -> int:
+        limit = self._machine.millis(POSITION_TIMEOUT_S)
+        return int(self._consumer.position(self._partition(partition), limit))
+
+    def seek(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        def seek() -> None:
+            for each, offset in positions.items():
+                self._seek(each, offset)
+
+        self._call(seek)
+
+    def offsets(self, positions: Mapping[TopicPartition, int]) -> Any:
+        """A Java map of positions."""
+        return self.marked(_marks_of(positions))
+
+    def marked(self, marks: Mapping[TopicPartition, Mark]) -> Any:
+        """A Java map of offsets with what is kept beside them."""
+
+        def marked() -> Any:
+            made = self._machine.HashMap()
+            for each, mark in marks.items():
+                made.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
+            return made
+
+        return self._call(marked)
+
+    def commit(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        self.commit_marks(_marks_of(positions), timeout_s)
+
+    def commit_marks(self, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        self._call(lambda: self._consumer.commitSync(self.marked(marks), self._machine.millis(timeout_s)))
+
+    def marks(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Mark | None]:
+        """What the group has committed. Raises ClientError."""
+        wanted = {self._partition(each) for each in partitions}
+        committed = self._call(lambda: self._consumer.committed(wanted))
+        return {each: self._call(partial(_mark, committed, self._partition(each))) for each in partitions}
+
+    def end(self, partition: TopicPartition) -> int:
+        """Where a partition ends now. Raises ClientError."""
+        wanted = self._partition(partition)
+        return int(self._call(lambda: self._consumer.endOffsets([wanted]).get(wanted)))
+
+    def hold(self, partitions: Sequence[TopicPartition], paused: bool) -> None:
+        """Let polls pass these over, or no longer."""
+        wanted = [self._partition(each) for each in partitions]
+        self._call(lambda: (self._consumer.pause if paused else self._consumer.resume)(wanted))
+
+    def group(self) -> Any:
+        """What fences this consumer in a transaction (KIP-447). From version 2.5 on."""
+        return self._call(self._consumer.groupMetadata)
+
+    def generation(self) -> int:
+        """Of the group; below 0 while it is in none. Raises ClientError."""
+        return int(self._call(lambda: self._consumer.groupMetadata().generationId()))
+
+    def close(self, leave: bool) -> None:
+        if self._subscribed and not leave:
+            self._machine.kill()
+            return
+        bounded(
+            lambda: self.close_within(CLOSE_TIMEOUT_S if leave else 0),
+            CLOSE_TIMEOUT_S + GRACE_S,
+            "leaving the group",
+        )
+
+    def close_within(self, timeout_s: float) -> None:
+        """Leave the group, on this thread. Raises ClientError."""
+        self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
+
+
+def _nothing(*event: Any) -> None:
+    """No one subscribed."""
+
+
+def _marks_of(positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Mark]:
+    return {each: Mark(offset) for each, offset in positions.items()}
+
+
+def _mark(committed: Any, partition: Any) -> Mark | None:
+    mark = committed.get(partition)
+    return None if mark is None else Mark(int(mark.offset()), str(mark.metadata()))

@@ -1,0 +1,133 @@
+"""Segments as record batches, read one by one, damage and all; and where batches lie in one that is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import google_crc32c
+
+from harness.protocol import legacy_batch
+from harness.protocol.flaws import Flaw
+from harness.protocol.record_batch import (
+    COVERED_AT,
+    FROM_LENGTH,
+    HEAD,
+    MAGIC_AT,
+    Batch,
+    batch_size,
+    parse,
+    whole_batches,
+)
+
+BATCH_MAX: Final = 256 << 20
+# How far, and over how many bytes of checksums, the next sound batch is looked for behind damage.
+SEARCH_MAX: Final = 16 << 20
+_SUMMED_MAX: Final = 128 << 20
+
+
+def read(file: BinaryIO, name: str) -> Iterator[Batch | Flaw]:
+    """The batches of a segment in order of the file, and what lies between that is none.
+
+    A batch whose checksum does not hold comes as a Batch that is not `sound`. One batch at a time is in
+    memory, and at most SEARCH_MAX bytes behind damage.
+    """
+    size = file.seek(0, 2)
+    at = 0
+    while at < size:
+        batch = _batch(file, at, size)
+        if batch is not None and (batch.sound or _begins(file, at + batch.size, size)):
+            yield batch
+            at += batch.size
+            continue
+        next_at = _search(file, at + 1, size)
+        yield Flaw(name, at, _gap(file, at, next_at, size))
+        if next_at is None:
+            return
+        at = next_at
+
+
+def _length(file: BinaryIO, at: int, size: int) -> int | None:
+    """The size of what begins there, if that may be a batch."""
+    file.seek(at)
+    head = file.read(MAGIC_AT + 1)
+    if len(head) <= MAGIC_AT or head[MAGIC_AT] > 2 or head[0] & 0x80:
+        return None
+    whole = batch_size(head)
+    least = HEAD if head[MAGIC_AT] == 2 else legacy_batch.LEAST
+    return whole if least <= whole <= min(size - at, BATCH_MAX) else None
+
+
+def _begins(file: BinaryIO, at: int, size: int) -> bool:
+    """Whether a batch may begin there, or the file ends: what precedes is then rather damaged than torn."""
+    return at == size or _length(file, at, size) is not None
+
+
+def _batch(file: BinaryIO, at: int, size: int) -> Batch | None:
+    whole = _length(file, at, size)
+    if whole is None:
+        return None
+    file.seek(at)
+    return parse(file.read(whole), at)
+
+
+def _search(file: BinaryIO, begin: int, size: int) -> int | None:
+    """Where the next sound batch of format 2 begins, looked for within bounds."""
+    file.seek(begin)
+    window = memoryview(content := file.read(SEARCH_MAX))
+    summed, at = 0, content.find(b"\x02", MAGIC_AT)
+    while at >= 0:
+        start = at - MAGIC_AT
+        whole = batch_size(window[start : start + FROM_LENGTH])
+        if HEAD <= whole <= len(window) - start and not window[start] & 0x80:
+            crc = int.from_bytes(window[start + 17 : start + COVERED_AT], "big")
+            if google_crc32c.value(bytes(window[start + COVERED_AT : start + whole])) == crc:
+                return begin + start
+            summed += whole
+            if summed > _SUMMED_MAX:
+                return None
+        at = content.find(b"\x02", at + 1)
+    return None
+
+
+def _gap(file: BinaryIO, at: int, next_at: int | None, size: int) -> str:
+    """What stands where a batch should."""
+    end = size if next_at is None else next_at
+    file.seek(at)
+    head = file.read(MAGIC_AT + 1)
+    if not any(head):
+        zeros, begin = len(head), file.tell()
+        while begin + zeros <= end and (piece := file.read(1 << 16)) and not any(piece):
+            zeros += len(piece)
+        what = "zeros where a batch should begin"
+    elif len(head) <= MAGIC_AT:
+        what = "too few for a batch: the file ends in the middle of one"
+    else:
+        whole = batch_size(head)
+        if HEAD <= whole <= BATCH_MAX and at + whole > size and head[MAGIC_AT] <= 2:
+            base = int.from_bytes(head[:8], "big", signed=True)
+            what = f"the batch of offset {base} has {whole} bytes, and the file ends before"
+        else:
+            what = "not the beginning of a batch"
+    then = "nothing readable follows" if next_at is None else f"the next sound batch is at byte {next_at}"
+    return f"{end - at} bytes: {what}; {then}"
+
+
+def covered(content: bytes | bytearray) -> list[range]:
+    """Of each whole record batch of a segment, the places that its checksum covers.
+
+    A flipped leader epoch, which is not covered, is noticed by nobody, and the replica may never be in sync
+    again: docs/findings.md.
+    """
+    return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
+
+
+def extent(content: bytes) -> tuple[int, int | None]:
+    """One past a segment's last offset, and its records' largest timestamp in ms; None with control batches,
+    whose timestamps nobody outside knows. Raises ValueError for a segment without a whole batch."""
+    batches = [parse(content[place.start : place.stop]) for place in whole_batches(content)]
+    known = [batch for batch in batches if batch is not None]
+    if not known:
+        raise ValueError("no whole batch")
+    largest = None if any(batch.control for batch in known) else max(batch.max_timestamp for batch in known)
+    return known[-1].last + 1, largest
