@@ -14,7 +14,7 @@ from typing import Any
 from harness import store
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
-from harness.model.capabilities import Cluster, Logs
+from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.errors import BadInput, Missing
 from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
@@ -131,7 +131,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
     """Collect the logs, then remove the cluster."""
-    if isinstance(cluster, Logs):
+    if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
         except OSError as error:
