@@ -1,11 +1,12 @@
 """What settings promise: from client and broker settings to the anomalies that they forbid.
 
-One literal table. A guarantee holds when each of its conditions does; a condition on a setting that is not
-known leaves the promise unknown (None). `promised` answers for one anomaly. Sources: Kafka's documentation
-of producer, consumer, topic and broker configurations (4.1); "Message Delivery Semantics" (Design, 4.6);
-and STUDY. An anomaly in no row is forbidden by none: G0 and int-send-skip, because Kafka does not isolate
-the writes of transactions from each other; cycles of rw edges, because no read is promised to be the latest.
-Deletion by age, size or DeleteRecords needs no condition: the kernels excuse it where it is on record.
+A guarantee holds when each of its conditions does; a condition on a setting that is not known leaves the
+promise unknown (None). Guarantees of several anomalies are here, others in the anomaly's own module.
+Sources: Kafka's documentation of producer, consumer, topic and broker configurations (4.1); "Message Delivery
+Semantics" (Design, 4.6); and STUDY. An anomaly without a guarantee is forbidden by none: G0 and
+int-send-skip, because Kafka does not isolate the writes of transactions from each other; cycles of rw edges,
+because no read is promised to be the latest. Deletion by age, size or DeleteRecords needs no condition: the
+kernels excuse it where it is on record.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ Condition = Callable[[Settings], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """These anomalies are forbidden where all conditions hold."""
+    """What it forbids does not happen where all conditions hold."""
 
-    anomalies: tuple[str, ...]
     conditions: tuple[Condition, ...]
     says: str
     source: str
 
-
-def _all(*answers: bool | None) -> bool | None:
-    if False in answers:
-        return False
-    return None if None in answers else True
+    def holds(self, settings: Settings) -> bool | None:
+        """Whether the settings make it hold; None when that hangs on a setting that is not known."""
+        answers = {condition(settings) for condition in self.conditions}
+        if False in answers:
+            return False
+        return None if None in answers else True
 
 
 def acks_all(settings: Settings) -> bool | None:
@@ -114,92 +115,24 @@ DURABLE: Final = (acks_all, two_copies, clean_election)
 DOCUMENTED: Final = "Kafka 4.1 documentation"
 STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
-GUARANTEES: Final = (
-    Guarantee(
-        ("lost-write", "unseen", "inconsistent-offsets"),
-        DURABLE,
-        "an acknowledged record stays where it is while one in-sync replica lives",
-        f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; {STUDY}, tests 1, 2",
-    ),
-    Guarantee(
-        ("duplicate",),
-        (exactly_once_log,),
-        "a record is appended once",
-        f"{DOCUMENTED}: enable.idempotence; KIP-98; {STUDY}, tests 2, 3 and 5",
-    ),
-    Guarantee(
-        ("nonmonotonic-send", "int-nonmonotonic-send"),
-        (in_order, exactly_once_log, *DURABLE),
-        "records of one producer stand in the order in which they were sent",
-        f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence",
-    ),
-    Guarantee(
-        ("stale-send",),
-        DURABLE,
-        "a log is only appended to, so what is acknowledged stands before what is sent later",
-        f"{DOCUMENTED}: Design, 4.6 Message Delivery Semantics, 4.7 Replication",
-    ),
-    Guarantee(
-        ("int-nonmonotonic-poll", "nonmonotonic-poll"),
-        (exactly_once_log, one_reader),
-        "a consumer reads a partition in order, each record once between rebalances, and begins where its "
-        "group has committed; a duplicate shows as a repeat",
-        f"{DOCUMENTED}: Design, 4.5 The Consumer; group.protocol; KIP-848; KIP-932",
-    ),
-    Guarantee(
-        ("int-poll-skip", "poll-skip"),
-        (exactly_once_log, one_reader, not_compacted),
-        "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip",
-        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.8 Log Compaction; cleanup.policy",
-    ),
-    Guarantee(
-        ("G1a",),
-        (read_committed,),
-        "what failed is not read",
-        f"{DOCUMENTED}: isolation.level; KIP-98",
-    ),
-    Guarantee(
-        ("precommitted-read",),
-        (transactions, read_committed),
-        "what is not yet committed is not read, not even by whom it is from",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
-    ),
-    Guarantee(
-        ("G1c", "G1c-process"),
-        (read_committed,),
-        "records of a transaction are visible only once it has committed, so after all that it polled",
-        f"{DOCUMENTED}: isolation.level; KIP-98; Adya, Weak Consistency (1999), G1c",
-    ),
-    Guarantee(
-        ("G1c-realtime",),
-        (),
-        "no record is polled before it is sent",
-        "Adya, Weak Consistency (1999), G1c; Kingsbury and Alvaro, Elle (VLDB 2020), real-time order",
-    ),
-    Guarantee(
-        ("torn-transaction",),
-        (read_committed, *DURABLE),
-        "a transaction is visible as a whole or not at all",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
-    ),
-    Guarantee(
-        ("offset-regression",),
-        (two_copies, clean_election, one_reader),
-        "a group keeps what it has committed, and refuses members of older generations",
-        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
-    ),
-    Guarantee(("phantom-read",), (), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+KEPT: Final = Guarantee(
+    DURABLE,
+    "an acknowledged record stays where it is while one in-sync replica lives",
+    f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, flush.messages; {STUDY}, tests 1, 2",
 )
-
-_BY_ANOMALY: Final = {name: guarantee for guarantee in GUARANTEES for name in guarantee.anomalies}
-
-
-def promised(anomaly: str, settings: Settings) -> bool | None:
-    """Whether the settings forbid the anomaly; None when that hangs on a setting that is not known.
-
-    An anomaly that no guarantee names is forbidden by none.
-    """
-    guarantee = _BY_ANOMALY.get(anomaly)
-    if guarantee is None:
-        return False
-    return _all(*(condition(settings) for condition in guarantee.conditions))
+SENT_IN_ORDER: Final = Guarantee(
+    (in_order, exactly_once_log, *DURABLE),
+    "records of one producer stand in the order in which they were sent",
+    f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence",
+)
+READ_IN_ORDER: Final = Guarantee(
+    (exactly_once_log, one_reader),
+    "a consumer reads a partition in order, each record once between rebalances, and begins where its "
+    "group has committed; a duplicate shows as a repeat",
+    f"{DOCUMENTED}: Design, 4.5 The Consumer; group.protocol; KIP-848; KIP-932",
+)
+READ_WHOLLY: Final = Guarantee(
+    (exactly_once_log, one_reader, not_compacted),
+    "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip",
+    f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.8 Log Compaction; cleanup.policy",
+)

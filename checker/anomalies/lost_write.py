@@ -27,12 +27,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.ends import rereads_of
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK
+from harness.model.wording import joined
 
 
 def _bound(bucket: Bucket) -> Ints:
@@ -163,9 +166,27 @@ def find(bucket: Bucket) -> pa.Table:
     return table(columns)
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, offset = witness["key"], witness["value"], witness.get("offset")
+    end, reader = witness.get("end"), witness.get("max-read")
+    seen = phrases.read(key, value)
+    gone = f"{seen}, and no longer there when the log was read once more from its beginning"
+    parts = [f"key {key}, value {value}: {phrases.sent(key, value, witness.get('writer'))}"]
+    parts.append(gone if seen else "nobody read it")
+    index, most = witness.get("index"), witness.get("max-read-index")
+    if not seen and reader is not None and index is not None and most is not None and index <= most:
+        parts.append(f"{phrases.who(reader)} read beyond its place")
+    if end is not None:
+        shorter = ", before the place where the record was acknowledged" if offset is not None and end <= offset else ""
+        parts.append(f"in the end the log of the key ended at offset {end}{shorter}")
+    return joined(*parts)
+
+
 ANOMALY = Anomaly(
-    "lost-write",
-    "An acknowledged record is missing from a part of the log that was read.",
-    "jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
-    find,
+    name="lost-write",
+    summary="An acknowledged record is missing from a part of the log that was read.",
+    source="jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
+    prose=prose,
+    guarantee=KEPT,
+    find=find,
 )

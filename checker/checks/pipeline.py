@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.catalogue import ANOMALIES
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
-from checker.verdict import guarantees, native
+from checker.verdict import native
 from checker.version import VERSION
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -49,8 +50,9 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    if one.name == "lost-input":
-        return guarantees.promised("lost-write", settings)
+    anomaly = ANOMALIES[one.name]
+    if anomaly.guarantee is not None:
+        return anomaly.promised(settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
         return one.promised
     return one.promised and any(int(each.get("partition", 0)) < at_first for each in one.witnesses)

@@ -16,14 +16,13 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.recovery_divergence import ANOMALY
 from checker.checks import replicas
 from checker.tables.source import Source
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
-NAME: Final = "recovery-divergence"
-SUMMARY: Final = "A server's start after a crash, or after damage, did not do what Kafka's recovery should do."
 SHOWN: Final = 8
 MET: Final = b"_BAD_MSG"  # librdkafka's name for a batch whose checksum is wrong
 DUPLICATE: Final = 46  # DUPLICATE_SEQUENCE_NUMBER
@@ -155,7 +154,14 @@ def check(source: Source, options: CheckOptions) -> Result:
     done, run = acts(source), source.run or source.noted
     found = [*(row for act in done for row in differences(act)), *accepted(done)]
     disk = replicas.look(run, options.settings)
-    own = AnomalyFound(NAME, SUMMARY, len(found), True, True, tuple(found[:SHOWN]))
+    own = AnomalyFound(
+        ANOMALY.name,
+        ANOMALY.summary,
+        len(found),
+        ANOMALY.bad(found, options),
+        ANOMALY.promised(options.settings),
+        tuple(found[:SHOWN]),
+    )
     anomalies = (*([own] if found else []), *disk.anomalies)
     undone = _reasons(done, run)
     reasons = (*undone, *disk.reasons)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies.pipeline_offsets import OFFSETS
+from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.pipeline import (
     context,
     events,
@@ -15,7 +17,6 @@ from checker.pipeline import (
     tables,
     witnesses,
 )
-from checker.pipeline.anomalies import OFFSETS, OUTPUTS
 from checker.pipeline.context import Faults
 from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import Setting, Table

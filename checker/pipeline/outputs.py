@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checker.pipeline.anomalies import AGGREGATE, ONCE
+from checker.anomalies.pipeline_modes import AGGREGATE, ONCE
 from checker.pipeline.expected import with_expected
 from checker.pipeline.tables import Setting, joined
 

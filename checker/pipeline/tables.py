@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.pipeline.anomalies import MODES
+from checker.anomalies.pipeline_modes import MODES
 from harness.model.transforms import TRANSFORMS
 
 _CORRUPT: Final = "_corrupt"

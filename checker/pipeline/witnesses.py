@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.pipeline.anomalies import ANOMALIES, bad, promised
+from checker.anomalies.catalogue import ANOMALIES
 from checker.pipeline.tables import Setting
 from checker.tables import ingest
 from checker.verdict import results
@@ -77,12 +77,12 @@ def result(
             name,
             anomaly.summary,
             found[name].count,
-            bad(name, setting.mode),
-            promised(name, setting.mode, setting.transform) if setting.mode else None,
+            anomaly.modes.bad(setting.mode),
+            anomaly.modes.promise(setting.mode, setting.transform) if setting.mode else None,
             found[name].witnesses,
         )
         for name, anomaly in ANOMALIES.items()
-        if name in found
+        if name in found and anomaly.modes is not None
     ]
     anomalies.sort(key=lambda one: not one.bad)
     why = tuple(dict.fromkeys(reasons))

@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 
 from harness.model.errors import BadInput
+from harness.model.wording import plain
 from harness.report.page import settings
 from harness.report.text import client_names
-from harness.report.text.phrases import plain
 from harness.stored import listing
 from harness.web import paths
 from harness.web.cache import Cache, stamp

@@ -10,8 +10,8 @@ import orjson
 import pytest
 import yaml
 
+from harness.model.wording import plain
 from harness.report.page import draw
-from harness.report.text.phrases import plain
 from tests.unit.report.folders import S
 from tests.unit.report.piped_run import DONE, GAP, MISSING, piped
 from tests.web.hostile import STRINGS

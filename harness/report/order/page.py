@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.model.wording import many, plain
 from harness.report.order.flags import anchor, colour
 from harness.report.order.layout import Section
 from harness.report.order.marks import Mark, Suspect
 from harness.report.order.markup import Markup, element, joined
 from harness.report.order.picture import Picture
 from harness.report.plots import fault_bands, style
-from harness.report.text.phrases import many, plain
 from harness.stored import fault_spans
 
 CSS: Final = """

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
+from harness.model.wording import plain
 from harness.report import order_paths as orders
 from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import cycle_text, explain, explain_text, op_text, pipeline_moments
+from harness.report.text import explain, explain_text, op_text, pipeline_moments
 from harness.report.text import witness_lookup as found
 from harness.report.text.explain import Explanation, Told
-from harness.report.text.phrases import plain
 from harness.stored import facts as lookup
 from harness.stored.facts import Lookup
 
@@ -259,7 +260,7 @@ def _graph(one: Explanation) -> dict[str, Any] | None:
     """The graph of a cycle: nodes [name, op, process, type], edges [from, to, type, key, why]."""
     if not one.chain:
         return None
-    names = cycle_text.let(one.witness)
+    names = cycle_prose.let(one.witness)
     known = {op.id: op.fact for op in one.ops}
     order = {op: number for number, op in enumerate(names)}
     cycle, steps = one.witness["cycle"], one.witness["steps"]

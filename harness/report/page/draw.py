@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput, Missing
 from harness.model.result import Result
+from harness.model.wording import plain
 from harness.report.page import context, document, series, settings
 from harness.report.page.context import Group
 from harness.report.plots import readings
 from harness.report.plots.readings import Readings
 from harness.report.text import summary
-from harness.report.text.phrases import plain
 from harness.stored import damaged, fault_spans, listing
 from harness.stored.fault_spans import Span
 

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.report.text import pipeline_moments, pipeline_text
-from harness.report.text.phrases import plain
+from checker.anomalies.pipeline_prose import event_text
+from harness.model.wording import plain
+from harness.report.text import pipeline_moments
 
 WINDOWS_MAX: Final = 4
 LANES_MAX: Final = 14
@@ -122,7 +123,7 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
     """What instances did around a witness of a pipeline, each by the number of its process."""
     return [
-        (one["incarnation"], one["time_ns"], plain(pipeline_text.event(one)))
+        (one["incarnation"], one["time_ns"], plain(event_text(one)))
         for one in pipeline_moments.around(name, witness)
         if type(one.get("incarnation")) is int and one.get("event") is not None
     ]

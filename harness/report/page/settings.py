@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.errors import BadInput
+from harness.model.wording import plain
 from harness.plan import make_plan
 from harness.plan.test_plan import option_name
-from harness.report.text.phrases import plain
 
 # What every run has of its own; the seed is no setting, but the command needs it.
 OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})

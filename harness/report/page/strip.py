@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from harness.model.wording import plain
 from harness.report.order import layout, records
 from harness.report.order.layout import Hole, Line, Pass
 from harness.report.order.records import Records, Window
 from harness.report.text.involved_ops import Involved
-from harness.report.text.phrases import plain
 from harness.stored.facts import Lookup, Row
 from harness.stored.fault_spans import Span
 

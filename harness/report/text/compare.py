@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput
 from harness.model.result import AS_JSON, Result
+from harness.model.wording import plain
 from harness.plan.test_plan import TestPlan
-from harness.report.text.phrases import plain
 from harness.stored import listing
 
 # What tells one run from another in any case.

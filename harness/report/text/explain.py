@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies import cycle_prose
 from harness.model.op import INVOKE
 from harness.model.result import AnomalyFound, Result
-from harness.report.text import broker_logs, cycle_text, pipeline_moments, witness_lookup
+from harness.model.wording import plain
+from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
-from harness.report.text.phrases import Teller, plain
+from harness.report.text.phrases import Teller
 from harness.report.text.witness_text import text as witness_text
 from harness.stored import facts as lookup
 from harness.stored import fault_spans as spans
@@ -79,7 +81,7 @@ def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]
     tell = Teller(facts)
     involved = of_witness(held.name, witness, facts, log)
     chain = _chain(witness, tell)
-    names = cycle_text.let(witness) if chain else {}
+    names = cycle_prose.let(witness) if chain else {}
     ops = tuple(_told(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
     own = [op.moment for op in ops if op.moment is not None]
     own += [(at, at) for at in pipeline_moments.moments(held.name, witness)]
@@ -108,7 +110,7 @@ def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]
 
 def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
     try:
-        return tuple(cycle_text.then(witness, tell)) if "cycle" in witness else ()
+        return tuple(cycle_prose.then(witness, tell)) if "cycle" in witness else ()
     except (
         KeyError,
         IndexError,

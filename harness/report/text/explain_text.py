@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
+from harness.model.wording import many, plain, seconds
 from harness.report import order_paths as orders
-from harness.report.text import cycle_text, op_text, witness_lookup
+from harness.report.text import op_text, witness_lookup
 from harness.report.text.explain import Explanation, Told
-from harness.report.text.phrases import many, plain, seconds
 from harness.report.text.witness_text import text as witness_text
 from harness.stored import facts as lookup
 from harness.stored import fault_spans
@@ -125,7 +126,7 @@ def _reasoning(told: Explanation) -> list[str]:
     if not told.chain:
         return []
     lines = ["Then", *(_fill(line) for line in told.chain)]
-    return [*lines, _fill(cycle_text.FORBIDDEN)] if told.witness.get("forbidden") else lines
+    return [*lines, _fill(cycle_prose.FORBIDDEN)] if told.witness.get("forbidden") else lines
 
 
 def _faults(told: Explanation) -> list[str]:

@@ -19,7 +19,7 @@ import orjson
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import INVOKE, Op
-from harness.report.text.phrases import many, plain, seconds
+from harness.model.wording import many, plain, seconds
 from harness.stored import op_log
 
 MICRO: Final = frozenset({"send", "poll", "txn"})

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from harness.model.wording import at_offset, many, plain
 from harness.report.text.nearby_ops import same
-from harness.report.text.phrases import at_offset, many, plain
 
 LINES_MAX: Final = 6
 RECORDS_MAX: Final = 9

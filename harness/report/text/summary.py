@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
+from harness.model.wording import plain
 from harness.report import order_paths as orders
 from harness.report.text import client_names, pipeline_text
-from harness.report.text.phrases import plain
 from harness.report.text.witness_text import text as witness_text
 from harness.stored import facts as lookup
 from harness.stored import fault_spans, listing

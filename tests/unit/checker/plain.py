@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.kernels.jepsen_rules import set_order
+from checker.kernels.clojure_set_order import set_order
 from harness.model.op import Op, polls, sends
 
 Witness = tuple[Any, ...]
