@@ -211,12 +211,12 @@ def _places(needs: tuple[type, ...]) -> str:
 
 def _weaker(faults: Sequence[Fault]) -> list[str]:
     """What is said of faults that change a run's settings for the verdict, and of those of groups."""
-    said = []
+    changes = []
     for fault in faults:
         flat = {**fault.settings, **fault.settings.get("broker", {})}
         flat.pop("broker", None)
-        said += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
-    lines = [f"A run is judged otherwise: with {', '.join(said)}.", ""] if said else []
+        changes += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
+    lines = [f"A run is judged otherwise: with {', '.join(changes)}.", ""] if changes else []
     return [*lines, "Consumers must subscribe.", ""] if any(fault.subscribed for fault in faults) else lines
 
 

@@ -47,9 +47,9 @@ def prose(witness: Witness, phrases: Phrases) -> str:
         shown.append(f"however, {one} came before {two}, because {why}: a contradiction")
     involved = "; ".join(phrases.who(op) for op in cycle[:-1][:LISTED])
     faults = phrases.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
-    told = "; ".join(shown)
+    sentence = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
-    return f"{told[0].upper()}{told[1:]}. They are {involved}{faults}.{sure}"
+    return f"{sentence[0].upper()}{sentence[1:]}. They are {involved}{faults}.{sure}"
 
 
 def let(witness: Witness) -> dict[int, str]:
@@ -64,14 +64,14 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
 def then(witness: Witness, phrases: Phrases) -> list[str]:
     """The chain of reasons, a sentence each; the last one contradicts the others."""
     steps, left_out = _reasons(witness, phrases, let(witness))
-    said = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
+    sentences = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
     if left_out:
-        said.append(f"... and so on, {many(left_out, 'more step')} up to {steps[-1][0]}.")
+        sentences.append(f"... and so on, {many(left_out, 'more step')} up to {steps[-1][0]}.")
     if steps:
         one, two, why = steps[-1]
-        head = "However, " if said else ""
-        said.append(f"{head}{one} < {two}, because {why}: a contradiction!")
-    return said
+        head = "However, " if sentences else ""
+        sentences.append(f"{head}{one} < {two}, because {why}: a contradiction!")
+    return sentences
 
 
 def _reasons(witness: Witness, phrases: Phrases, names: Mapping[int, str]) -> tuple[list[tuple[str, str, str]], int]:
@@ -134,7 +134,7 @@ def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phr
 
 def _edge_fields(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     """An edge of a kind that is not known here: its fields."""
-    return "of " + ", ".join(f"{name} {plain(held)}" for name, held in step.items())
+    return "of " + ", ".join(f"{name} {plain(field)}" for name, field in step.items())
 
 
 REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases], str]]] = {

@@ -91,14 +91,14 @@ def _gone(bucket: Bucket) -> Bools:
     whole[place] = True
     _, _, complete = bucket.ends.of(data.keys)
     whole &= complete
-    there = np.zeros(len(data.pair_key), np.bool_)
+    reread = np.zeros(len(data.pair_key), np.bool_)
     for reader in np.unique(process):
         first = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
         mine = process == reader
         first[place[mine]] = since[mine]
         rows = polls.process == reader
-        there[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
-    return whole[data.pair_key] & ~there
+        reread[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
+    return whole[data.pair_key] & ~reread
 
 
 def _offsets_tell(bucket: Bucket) -> bool:
@@ -135,10 +135,10 @@ def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
     if bucket.options.jepsen_compatible:
-        there = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+        at_bound = (orders.last >= 0) & (orders.last == bound[data.pair_key])
     else:
-        there = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
-    at = np.flatnonzero(there)
+        at_bound = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
+    at = np.flatnonzero(at_bound)
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found

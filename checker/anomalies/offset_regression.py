@@ -54,17 +54,17 @@ class Rows:
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
     """(rows of this bucket's keys; of each: was it fetched, was it in a transaction, type of its op)."""
-    held = bucket.small.commits
+    commits = bucket.small.commits
 
     def column(name: str) -> Ints:
-        result: Ints = held.column(name).to_numpy().astype(np.int64, copy=False)
+        result: Ints = commits.column(name).to_numpy().astype(np.int64, copy=False)
         return result
 
     key = bucket.key_ranks(column("key"))
     mine = key >= 0
     rows = Rows(column("op"), column("invoke_index"), key, column("offset")).where(mine)
-    told = bucket.options.settings.txn
-    txn = column("txn")[mine] > 0 if told is None else np.full(len(rows.op), told, np.bool_)
+    all_txn = bucket.options.settings.txn
+    txn = column("txn")[mine] > 0 if all_txn is None else np.full(len(rows.op), all_txn, np.bool_)
     return rows, column("fetched")[mine] > 0, txn, column("type")[mine]
 
 

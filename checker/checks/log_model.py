@@ -30,14 +30,14 @@ def check(source: Source, options: CheckOptions) -> Result:
         reasons.append("what the steps found is in the run's events, which are not here")
     else:
         reasons += native.trouble(folder)
-    told = [event for event in events or () if event.get("event") == "divergence"]
+    divergences = [event for event in events or () if event.get("event") == "divergence"]
     steps = next((event for event in events or () if event.get("event") == "steps"), {})
-    if not told and steps.get("done") != steps.get("asked", -1):
+    if not divergences and steps.get("done") != steps.get("asked", -1):
         reasons.append(f"the steps were not all done: {steps.get('detail', 'it ended before')}")
     if steps.get("copied") == 0:
         reasons.append("no segment was ever copied to the remote tier")
     reasons += [f"no {f} ever succeeded" for f in _NEEDED if not _succeeded(counts, f)]
-    witnesses = [_witness(event) for event in told]
+    witnesses = [_witness(event) for event in divergences]
     if source.run is not None:
         results.clear(source.run)
         if witnesses:

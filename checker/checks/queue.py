@@ -130,7 +130,7 @@ def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int,
         "messages": messages,
     }
     if not full:
-        witness["messages"] = {key: held[:LISTED_UNSEEN] for key, held in messages.items()}
+        witness["messages"] = {key: unread[:LISTED_UNSEEN] for key, unread in messages.items()}
         witness["read_to_end"] = [str(row["key"]) for row in listed if row["complete"]]
         witness["messages_listed"] = f"at most {LISTED_UNSEEN} of each key; all are in results/witnesses"
     return [witness]
@@ -167,22 +167,22 @@ def _verdict(
     original = decoder(source.texts())
     anomalies: list[AnomalyFound] = []
     unseen = 0
-    for name, held in found.items():
+    for name, bucketed in found.items():
         anomaly = ANOMALIES[name]
         if compatible and anomaly.per_op:
-            rows = _one_per_op(held.rows)
-            held = replace(held, count=rows.num_rows, rows=rows)
-        count = held.count
+            rows = _one_per_op(bucketed.rows)
+            bucketed = replace(bucketed, count=rows.num_rows, rows=rows)
+        count = bucketed.count
         if name == "unseen":
-            unseen = count = int(np.sum(held.rows.column("count").to_numpy()))
+            unseen = count = int(np.sum(bucketed.rows.column("count").to_numpy()))
         anomalies.append(
             AnomalyFound(
                 name,
                 anomaly.summary,
                 count,
-                _is_bad(anomaly, held.rows.to_pylist(), options),
+                _is_bad(anomaly, bucketed.rows.to_pylist(), options),
                 anomaly.promised(options.settings),
-                tuple(_witnesses(name, held.rows, source, original, full=compatible)),
+                tuple(_witnesses(name, bucketed.rows, source, original, full=compatible)),
             )
         )
     anomalies.extend(_cycle_anomalies(circles, options))

@@ -68,8 +68,8 @@ def _types(component: Component, kinds: int) -> Iterator[Cycle]:
         cycle = find(graph, spec.kinds & kinds, spec.rw, starts, partial(_is, graph, spec.name))
         if cycle is not None:
             implied |= IMPLIED[spec.name]
-            told = steps(graph, cycle)
-            yield component.cycle(name_of(told), cycle, told, range(len(component.ops)))
+            step_kinds = steps(graph, cycle)
+            yield component.cycle(name_of(step_kinds), cycle, step_kinds, range(len(component.ops)))
 
 
 def _subgraph(spec: Spec, kinds: int) -> int:
@@ -130,14 +130,14 @@ def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> 
 
 def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
     """Every cycle of a history, from the edges that its buckets stored; in the order of their ops."""
-    there = [one for one in found if one is not None]
-    if not there:
+    stored_edges = [one for one in found if one is not None]
+    if not stored_edges:
         return []
-    spans = windows(there)
+    spans = windows(stored_edges)
     if len(spans) == 0:
         return []
     groups = spans.slices(source.cores * GROUPS_PER_CORE)
-    task = partial(_search, source.parts[0], options, there)
+    task = partial(_search, source.parts[0], options, stored_edges)
     answers = [cycle for some in source.spread(task, groups) for cycle in some]
     return sorted(answers, key=lambda cycle: (cycle.members, cycle.name))
 

@@ -77,6 +77,6 @@ def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dic
 
     for row in rows:
         for name in CODED_FIELDS & row.keys():
-            held = row[name]
-            row[name] = [back(code) for code in held] if isinstance(held, list) else back(held)
+            coded = row[name]
+            row[name] = [back(code) for code in coded] if isinstance(coded, list) else back(coded)
     return rows

@@ -76,7 +76,7 @@ def explain(
         if anomaly is None:
             output = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
         else:
-            explanation = explaining.explain(folder, result, witness_lookup.asked(anomaly))
+            explanation = explaining.explain(folder, result, witness_lookup.named_witness(anomaly))
             output = _json(explaining.data(explanation)) if as_json else explain_text.text(explanation)
     print(output)
     return EXIT_VALID

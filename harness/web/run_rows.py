@@ -92,7 +92,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
     cluster = plan.get("cluster", "local")
     kafka = f"Kafka {plain(named['kafka'])}" if "kafka" in named else ""
     where = "" if cluster == "local" else plain(cluster)
-    return ", ".join(part for part in (kafka, where, plain(client_names.said(plan))) if part) if plan else ""
+    return ", ".join(part for part in (kafka, where, plain(client_names.client_text(plan))) if part) if plan else ""
 
 
 def last_segment(folder: Path) -> Path | None:

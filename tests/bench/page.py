@@ -85,7 +85,7 @@ def of_one(work: Path, ops: int) -> None:
     print(f"{'size':24} {size / 1e6:7.2f} MB   bar {draw.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
     show("page", page_s, PAGE_BAR_S, floor_s)
     result = listing.require_result(run)
-    request = witness_lookup.asked("lost-write#2")
+    request = witness_lookup.named_witness("lost-write#2")
     show("explain", cpu_s(lambda: explain.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
     small_s = cpu_s(lambda: shrink_run.of_run(run, result, "lost-write", options))

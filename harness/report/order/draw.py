@@ -41,7 +41,7 @@ def draw(run: Path, result: Result) -> list[Path]:
         return []
     order_paths.folder(run).mkdir(exist_ok=True)
     chosen = found[:KEYS_MAX]
-    ops = facts.ops(op for one in chosen for mark in _told(one.marks) for op in named_ops(mark.witness))
+    ops = facts.ops(op for one in chosen for mark in _first_marks(one.marks) for op in named_ops(mark.witness))
     rows = []
     for suspect in chosen:
         text = _page(run, facts, suspect, ops)
@@ -56,7 +56,7 @@ def draw(run: Path, result: Result) -> list[Path]:
     return [order_paths.index(run), *(order_paths.folder(run) / file for file, _ in rows)]
 
 
-def _told(found: Sequence[Mark]) -> list[Mark]:
+def _first_marks(found: Sequence[Mark]) -> list[Mark]:
     """The marks that get sentences: anomaly by anomaly in turn, so that none crowds out the others."""
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
@@ -68,15 +68,15 @@ def _told(found: Sequence[Mark]) -> list[Mark]:
 def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) -> str | None:
     """The page of a key, with as much around the anomalies as fits; None when no place is known."""
     places = _places(facts, suspect)
-    wanted = [offset for mark in _told(suspect.marks) for offset in places.get(mark.name, ())]
+    wanted = [offset for mark in _first_marks(suspect.marks) for offset in places.get(mark.name, ())]
     if not wanted:
         return None
     text = ""
     for margin, rows_max in SIZES:
         windows = layout.windows_of(wanted, margin, rows_max)
-        held = records.read(facts, suspect.key, windows)
+        read = records.read(facts, suspect.key, windows)
         text = page.render(
-            _laid_out(run, suspect, windows, places, Records(held.sends_, held.polls_, facts.spans, ops))
+            _laid_out(run, suspect, windows, places, Records(read.sends_, read.polls_, facts.spans, ops))
         )
         if len(text.encode()) <= BYTES_MAX:
             return text
@@ -88,19 +88,22 @@ def _laid_out(
     suspect: Suspect,
     windows: Sequence[records.Window],
     places: dict[str, list[int]],
-    held: Records,
+    facts: Records,
 ) -> page.Page:
     def inside(mark: Mark) -> list[int]:
         return [at for at in places.get(mark.name, ()) if any(low <= at <= high for low, high in windows)]
 
     shown = [mark for mark in suspect.marks if inside(mark)]
     marked = frozenset(spot.op for mark in shown for spot in mark.spots if spot.op is not None)
-    sections = [layout.section(held, window, marked) for window in windows]
-    told = {mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), held) for mark in _told(shown)}
+    sections = [layout.section(facts, window, marked) for window in windows]
+    texts = {
+        mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), facts)
+        for mark in _first_marks(shown)
+    }
     known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
     where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
     name = run.resolve().name
-    return page.Page(name, _about(run, suspect.key), suspect, sections, shown, told, where, held.spans, held.cut)
+    return page.Page(name, _about(run, suspect.key), suspect, sections, shown, texts, where, facts.spans, facts.cut)
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
@@ -108,7 +111,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
-        name: {text: held for text, held in (witness.get(name) or {}).items() if key_of(text) == key}
+        name: {text: per_key for text, per_key in (witness.get(name) or {}).items() if key_of(text) == key}
         for name in ("unseen", "messages")
     }
     return {**witness, **mine}

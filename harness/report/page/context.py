@@ -23,7 +23,7 @@ from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
 from harness.report.text import explain, explain_text, op_text, pipeline_moments
 from harness.report.text import witness_lookup as found
-from harness.report.text.explain import Explanation, Told
+from harness.report.text.explain import Explanation, InvolvedOp
 from harness.stored import facts as lookup
 from harness.stored.facts import Lookup
 
@@ -113,47 +113,51 @@ class Group:
 def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
     facts = lookup.of_run(run)
-    slugs = _slugs([held.name for held in result.anomalies])
-    known = {held.name: choose_witnesses.timed(run, held, facts) for held in result.anomalies}
+    slugs = _slugs([anomaly.name for anomaly in result.anomalies])
+    known = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
     faults = facts.spans if facts is not None else []
-    told = {
-        held.name: [
-            explain.about(run, held, one.number, one.witness)
-            for one in choose_witnesses.shown(known[held.name], room, faults)
+    explanations = {
+        anomaly.name: [
+            explain.about(run, anomaly, one.number, one.witness)
+            for one in choose_witnesses.shown(known[anomaly.name], room, faults)
         ]
-        for held, room in _rooms(result)
+        for anomaly, room in _rooms(result)
     }
-    every = [one for mine in told.values() for one in mine]
+    every = [one for mine in explanations.values() for one in mine]
     margin = lanes.margin_ns(ops, end_s)
     wanted = [_around(one, margin) for one in every]
     lanes.read(run, wanted)
     strips = strip.of_witnesses(facts, [one.involved for one in every])
     around = {
-        (one.anomaly.name, one.number): (held, mine) for one, held, mine in zip(every, wanted, strips, strict=True)
+        (one.anomaly.name, one.number): (anomaly, mine)
+        for one, anomaly, mine in zip(every, wanted, strips, strict=True)
     }
     lines = LISTED_MAX // max(1, len(result.anomalies))
     return [
         Group(
-            slugs[held.name],
-            held,
-            _sentence(held.summary),
-            explain_text.PROMISED[held.promised],
-            tuple(_shown(slugs[held.name], one, *around[held.name, one.number]) for one in told[held.name]),
-            held.name not in found.JOINED and bool(held.witnesses),
-            _times(run, held, known[held.name], facts),
+            slugs[anomaly.name],
+            anomaly,
+            _sentence(anomaly.summary),
+            explain_text.PROMISED[anomaly.promised],
+            tuple(
+                _shown(slugs[anomaly.name], one, *around[anomaly.name, one.number])
+                for one in explanations[anomaly.name]
+            ),
+            anomaly.name not in found.JOINED and bool(anomaly.witnesses),
+            _times(run, anomaly, known[anomaly.name], facts),
             ()
-            if held.name in found.JOINED
+            if anomaly.name in found.JOINED
             else tuple(
                 choose_witnesses.listed(
-                    held.name,
-                    known[held.name],
-                    frozenset(one.number for one in told[held.name]),
+                    anomaly.name,
+                    known[anomaly.name],
+                    frozenset(one.number for one in explanations[anomaly.name]),
                     lines,
                     end_s,
                 )
             ),
         )
-        for held in result.anomalies
+        for anomaly in result.anomalies
     ]
 
 
@@ -162,10 +166,10 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
     rooms = []
     left = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))
-    for held in sorted(result.anomalies, key=lambda held: not held.bad):
-        room = min(OF_EACH if held.bad else OF_EACH_FINE, share, left)
-        rooms.append((held, room))
-        left -= min(room, held.count)
+    for anomaly in sorted(result.anomalies, key=lambda anomaly: not anomaly.bad):
+        room = min(OF_EACH if anomaly.bad else OF_EACH_FINE, share, left)
+        rooms.append((anomaly, room))
+        left -= min(room, anomaly.count)
     return rooms
 
 
@@ -182,8 +186,8 @@ def _around(one: Explanation, margin: int) -> Around:
 
 
 def _sentence(text: str) -> str:
-    said = plain(text).rstrip(".")
-    return f"{said[:1].upper()}{said[1:]}."
+    words = plain(text).rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:
@@ -197,10 +201,10 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
     return slugs
 
 
-def _times(run: Path, held: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
+def _times(run: Path, anomaly: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
     """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
-    if held.name in found.JOINED:
-        return tuple(sorted(choose_witnesses.of_messages(run, held, facts)))
+    if anomaly.name in found.JOINED:
+        return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
     return tuple(sorted(one.at_s for one in known if one.at_s is not None))
 
 
@@ -220,7 +224,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         slug=f"{slug}-{one.number}",
         number=one.number,
         text=_cut(plain(one.text)),
-        chain=tuple(_cut(plain(said)) for said in one.chain),
+        chain=tuple(_cut(plain(reason)) for reason in one.chain),
         ops=tuple(_op(op, one) for op in one.ops),
         more_ops=max(0, whole - len(one.ops)),
         faults=tuple(_fault(span) for span in one.spans),
@@ -244,7 +248,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 
-def _op(op: Told, one: Explanation) -> OpText:
+def _op(op: InvolvedOp, one: Explanation) -> OpText:
     lines = [*op_text.micro_ops(op.value, one.involved.focus), *explain_text.extras(op.extra)]
     kind = op.fact.type if op.fact is not None else ""
     return OpText(_cut(plain(explain_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))

@@ -91,9 +91,9 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
     )  # fmt: skip
 
 
-def windows_for(held: Sequence[Reading]) -> int:
+def windows_for(readings: Sequence[Reading]) -> int:
     """How many windows leave each of some fs enough ops in each for a quantile of 99%."""
-    fewest = min((reading.count for reading in held), default=0)
+    fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
@@ -115,11 +115,11 @@ def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path
                 times, found[q], color=colour, linewidth=1.5, marker=".", markersize=3.5,
                 zorder=3 + q,
             )  # fmt: skip
-        held = np.concatenate(list(found.values()))
-        if np.isnan(held).all():
+        durations = np.concatenate(list(found.values()))
+        if np.isnan(durations).all():
             style.no_data(ax, "none completed")
         else:
-            style.log_durations(ax, float(np.nanmin(held)), float(np.nanmax(held)))
+            style.log_durations(ax, float(np.nanmin(durations)), float(np.nanmax(durations)))
     style.y_label(axes, "latency")
     final_line(axes, data)
     handles = [Line2D([], [], color=colour, linewidth=2) for colour in reversed(QUANTILE_COLOURS)]

@@ -91,12 +91,12 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
     """To the right of the panels."""
     if not handles:
         return
-    held = ax.legend(
+    box = ax.legend(
         list(handles), list(labels), title=title or None, loc="upper left", bbox_to_anchor=(1.012, 1.0),
         frameon=False, fontsize=9, title_fontsize=9, labelcolor=TEXT, borderaxespad=0, handlelength=1.4,
         alignment="left",
     )  # fmt: skip
-    held.get_title().set_color(FAINT)
+    box.get_title().set_color(FAINT)
 
 
 def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:

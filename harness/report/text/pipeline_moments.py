@@ -70,8 +70,8 @@ def moments(name: str, witness: Witness) -> list[int]:
     if not is_one(name):
         return []
     outputs = witness.get("outputs") or ()
-    held = [witness, *(one for one in outputs if isinstance(one, Mapping))]
-    return sorted({at for one in held if (at := _time(one)) is not None})
+    timed = [witness, *(one for one in outputs if isinstance(one, Mapping))]
+    return sorted({at for one in timed if (at := _time(one)) is not None})
 
 
 def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:

@@ -14,34 +14,34 @@ from harness.report.text.phrases import Teller
 def figures(statistics: Mapping[str, Any]) -> list[str]:
     """The lines of a summary on what went through a pipeline."""
     lines = []
-    held = statistics.get("pipeline")
-    if isinstance(held, Mapping) and "inputs" in held:
+    counts = statistics.get("pipeline")
+    if isinstance(counts, Mapping) and "inputs" in counts:
         lines.append(
-            f"pipeline ({held.get('mode')}, {held.get('transform')}): {held['inputs']:,} input records, "
-            f"{held['done']:,} done; {held['outputs']:,} outputs, {held['expected']:,} expected, "
-            f"{held['extra']:,} too many, {held['aborted']:,} of aborted transactions"
+            f"pipeline ({counts.get('mode')}, {counts.get('transform')}): {counts['inputs']:,} input records, "
+            f"{counts['done']:,} done; {counts['outputs']:,} outputs, {counts['expected']:,} expected, "
+            f"{counts['extra']:,} too many, {counts['aborted']:,} of aborted transactions"
         )
-    told = statistics.get("offsets")
-    if isinstance(told, Mapping) and isinstance(told.get("events"), Mapping):
-        counts = ", ".join(f"{count:,} {name}" for name, count in told["events"].items())
-        lines.append(f"events of instances: {counts or 'none'}")
+    offsets = statistics.get("offsets")
+    if isinstance(offsets, Mapping) and isinstance(offsets.get("events"), Mapping):
+        events = ", ".join(f"{count:,} {name}" for name, count in offsets["events"].items())
+        lines.append(f"events of instances: {events or 'none'}")
     return lines
 
 
 def of_logs(result: Result, witnesses: int) -> str:
     """What `harness offsets` prints."""
-    held = result.statistics["offsets"]
-    lines = held["lines"]
-    events = sum(held["events"].values())
-    said = [
-        f"{result.valid.upper()}: {many(events, 'event')} of {many(held['instances'], 'instance')} in "
-        f"{many(held['files'], 'file')}",
+    offsets = result.statistics["offsets"]
+    lines = offsets["lines"]
+    events = sum(offsets["events"].values())
+    output = [
+        f"{result.valid.upper()}: {many(events, 'event')} of {many(offsets['instances'], 'instance')} in "
+        f"{many(offsets['files'], 'file')}",
         *figures(result.statistics),
         f"lines that tell of none: {lines['unmatched']:,}; rejected: {lines['rejected']:,}; "
         f"cut because they are too long: {lines['cut']:,}",
         *(f"  - {reason}" for reason in result.reasons),
     ]
     for found in result.anomalies:
-        said.append(f"{found.name:{20}} {found.count:>6,}  {found.summary}")
-        said += [f"  - {pipeline_offsets.prose(one, Teller(None))}" for one in found.witnesses[:witnesses]]
-    return "\n".join(said)
+        output.append(f"{found.name:{20}} {found.count:>6,}  {found.summary}")
+        output += [f"  - {pipeline_offsets.prose(one, Teller(None))}" for one in found.witnesses[:witnesses]]
+    return "\n".join(output)

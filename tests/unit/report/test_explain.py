@@ -64,7 +64,7 @@ def lost(tmp_path: Path) -> Path:
 
 def told(run: Path, what: str) -> str:
     result = listing.require_result(run)
-    return explain_text.text(explain.explain(run, result, witness_lookup.asked(what)))
+    return explain_text.text(explain.explain(run, result, witness_lookup.named_witness(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
@@ -100,7 +100,7 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     for held in result.anomalies:
-        what = explain.explain(tmp_path, result, witness_lookup.asked(held.name))
+        what = explain.explain(tmp_path, result, witness_lookup.named_witness(held.name))
         text = explain_text.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
@@ -135,7 +135,7 @@ def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp
 )
 def test_what_is_no_number_is_refused(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        witness_lookup.asked(text)
+        witness_lookup.named_witness(text)
 
 
 def test_names_are_found_in_any_case_and_unknown_ones_are_refused_with_those_there_are() -> None:
@@ -175,7 +175,7 @@ def test_what_does_not_print_is_escaped(lost: Path) -> None:
     result = Result("invalid", True, (), (held,))
     for text in (
         explain_text.overview(lost, result),
-        explain_text.text(explain.explain(lost, result, witness_lookup.asked("G1a"))),
+        explain_text.text(explain.explain(lost, result, witness_lookup.named_witness("G1a"))),
     ):
         assert "\x1b" not in text and "\\x1b[2J" in text
 
@@ -183,7 +183,7 @@ def test_what_does_not_print_is_escaped(lost: Path) -> None:
 def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
     result = Result("unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),))
     with pytest.raises(BadInput, match="no witness"):
-        explain.explain(lost, result, witness_lookup.asked("empty-transaction-graph"))
+        explain.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -209,6 +209,6 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
     assert name in explain_text.overview(lost, result)
-    told = explain.explain(lost, result, witness_lookup.asked(name))
+    told = explain.explain(lost, result, witness_lookup.named_witness(name))
     assert explain_text.text(told).startswith(f"{name}#1")
     assert json.dumps(explain.data(told), default=str)

@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(run: Path, asked: str) -> explain.Explanation:
-    return explain.explain(run, listing.require_result(run), witness_lookup.asked(asked))
+    return explain.explain(run, listing.require_result(run), witness_lookup.named_witness(asked))
 
 
 def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
