@@ -137,10 +137,10 @@ def page(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
-    from harness.report.page import draw
+    from harness.report.page import run_page
     from harness.stored import listing
 
-    print(f"open: {draw.draw(listing.resolve(runs, name))}")
+    print(f"open: {run_page.draw(listing.resolve(runs, name))}")
     return EXIT_VALID
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.report.order.records import Records, Window
+from harness.report.order.key_records import Records, Window
 from harness.stored.facts import Row
 
 PASSES_MAX: Final = 72

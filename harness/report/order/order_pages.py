@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from harness.model.result import Result
 from harness.report import order_paths
-from harness.report.order import layout, marks, page, records
+from harness.report.order import key_page, key_records, layout, marks
+from harness.report.order.key_records import Records
 from harness.report.order.marks import Mark, Suspect
-from harness.report.order.records import Records
 from harness.report.text import broker_logs
 from harness.report.text.involved_ops import key_of, named_ops
 from harness.report.text.witness_text import text as witness_text
@@ -51,7 +51,7 @@ def draw(run: Path, result: Result) -> list[Path]:
     if not rows:
         return []
     order_paths.index(run).write_text(
-        page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
+        key_page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
     )
     return [order_paths.index(run), *(order_paths.folder(run) / file for file, _ in rows)]
 
@@ -61,7 +61,7 @@ def _first_marks(found: Sequence[Mark]) -> list[Mark]:
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
         by_name.setdefault(mark.anomaly, []).append(mark)
-    share = max(1, page.WITNESSES_MAX // max(1, len(by_name)))
+    share = max(1, key_page.WITNESSES_MAX // max(1, len(by_name)))
     return [mark for mine in by_name.values() for mark in mine[:share]]
 
 
@@ -74,8 +74,8 @@ def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) ->
     text = ""
     for margin, rows_max in SIZES:
         windows = layout.windows_of(wanted, margin, rows_max)
-        read = records.read(facts, suspect.key, windows)
-        text = page.render(
+        read = key_records.read(facts, suspect.key, windows)
+        text = key_page.render(
             _laid_out(run, suspect, windows, places, Records(read.sends_, read.polls_, facts.spans, ops))
         )
         if len(text.encode()) <= BYTES_MAX:
@@ -86,10 +86,10 @@ def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) ->
 def _laid_out(
     run: Path,
     suspect: Suspect,
-    windows: Sequence[records.Window],
+    windows: Sequence[key_records.Window],
     places: dict[str, list[int]],
     facts: Records,
-) -> page.Page:
+) -> key_page.Page:
     def inside(mark: Mark) -> list[int]:
         return [at for at in places.get(mark.name, ()) if any(low <= at <= high for low, high in windows)]
 
@@ -103,7 +103,7 @@ def _laid_out(
     known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
     where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
     name = run.resolve().name
-    return page.Page(name, _about(run, suspect.key), suspect, sections, shown, texts, where, facts.spans, facts.cut)
+    return key_page.Page(name, _about(run, suspect.key), suspect, sections, shown, texts, where, facts.spans, facts.cut)
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
@@ -129,8 +129,8 @@ def _places(facts: Lookup, suspect: Suspect) -> dict[str, list[int]]:
     """Mark.name -> the offsets that it points to."""
     spots = [spot for mark in suspect.marks for spot in mark.spots]
     values = {repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None}
-    by_value = records.offsets_of(facts, suspect.key, values.values())
-    ends = records.polled_by(
+    by_value = key_records.offsets_of(facts, suspect.key, values.values())
+    ends = key_records.polled_by(
         facts,
         suspect.key,
         (spot.op for spot in spots if spot.kind in ("ended", "began") and spot.op is not None),

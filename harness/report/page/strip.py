@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.wording import plain
-from harness.report.order import layout, records
+from harness.report.order import key_records, layout
+from harness.report.order.key_records import Records, Window
 from harness.report.order.layout import Hole, Line, Pass
-from harness.report.order.records import Records, Window
 from harness.report.text.involved_ops import Involved
 from harness.stored.facts import Lookup, Row
 from harness.stored.fault_spans import Span
@@ -73,7 +73,7 @@ def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips
 
 
 def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
-    rows_read = records.read(facts, key, sorted(set(windows)), ROWS_MAX)
+    rows_read = key_records.read(facts, key, sorted(set(windows)), ROWS_MAX)
     found: tuple[dict[int, list[tuple[int, Row]]], ...] = ({}, {})
     sent: dict[str, list[Row]] = {}
     for by_offset, rows in zip(found, (rows_read.sends_, rows_read.polls_), strict=True):
@@ -128,7 +128,7 @@ def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
     named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
     if named:
         return list(dict.fromkeys(named))[:PLACES_MAX]
-    polled = records.polled_by(facts, key, involved.ops)
+    polled = key_records.polled_by(facts, key, involved.ops)
     mine = [polled[op] for op in involved.ops if op in polled]
     return [*(mine[0][-1:] if mine else ()), *(mine[1][:1] if len(mine) > 1 else ())]
 

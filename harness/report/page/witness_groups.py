@@ -21,9 +21,9 @@ from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import explain, explain_text, op_text, pipeline_moments
+from harness.report.text import explanation, explanation_text, op_text, pipeline_moments
 from harness.report.text import witness_lookup as found
-from harness.report.text.explain import Explanation, InvolvedOp
+from harness.report.text.explanation import Explanation, InvolvedOp
 from harness.stored import facts as lookup
 from harness.stored.facts import Lookup
 
@@ -118,7 +118,7 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     faults = facts.spans if facts is not None else []
     explanations = {
         anomaly.name: [
-            explain.about(run, anomaly, one.number, one.witness)
+            explanation.about(run, anomaly, one.number, one.witness)
             for one in choose_witnesses.shown(known[anomaly.name], room, faults)
         ]
         for anomaly, room in _rooms(result)
@@ -138,7 +138,7 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
             slugs[anomaly.name],
             anomaly,
             _sentence(anomaly.summary),
-            explain_text.PROMISED[anomaly.promised],
+            explanation_text.PROMISED[anomaly.promised],
             tuple(
                 _shown(slugs[anomaly.name], one, *around[anomaly.name, one.number])
                 for one in explanations[anomaly.name]
@@ -230,7 +230,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
         timed=bool(moments or one.beside),
-        nothing=explain_text.nothing_on(one),
+        nothing=explanation_text.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
@@ -249,9 +249,9 @@ def _cut(text: str) -> str:
 
 
 def _op(op: InvolvedOp, one: Explanation) -> OpText:
-    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explain_text.extras(op.extra)]
+    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explanation_text.extras(op.extra)]
     kind = op.fact.type if op.fact is not None else ""
-    return OpText(_cut(plain(explain_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
+    return OpText(_cut(plain(explanation_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
 
 
 def _fault(span: Any) -> str:

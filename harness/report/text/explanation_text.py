@@ -12,7 +12,7 @@ from harness.model.result import AnomalyFound, Result
 from harness.model.wording import many, plain, seconds
 from harness.report import order_paths as orders
 from harness.report.text import op_text, witness_lookup
-from harness.report.text.explain import Explanation, InvolvedOp
+from harness.report.text.explanation import Explanation, InvolvedOp
 from harness.report.text.witness_text import text as witness_text
 from harness.stored import facts as lookup
 from harness.stored import fault_spans

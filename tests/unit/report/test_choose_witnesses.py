@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import choose_witnesses, draw
+from harness.report.page import choose_witnesses, run_page
 from harness.report.page.choose_witnesses import Timed
 from harness.sim.queue.run import simulate
 from harness.stored import facts, listing
@@ -48,7 +48,7 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     result = listing.require_result(folder)
     counts = {held.name: held.count for held in result.anomalies}
-    data = embedded(draw.page(folder))
+    data = embedded(run_page.page(folder))
     tracks = {one["name"]: one for one in data["anomalies"]}
     lost, unseen = tracks["lost-write"], tracks["unseen"]
     shown = [slug for slug in data["witnesses"] if slug.startswith("lost-write-")]

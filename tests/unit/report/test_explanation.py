@@ -18,7 +18,7 @@ from harness.model import op as ops_
 from harness.model.errors import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.text import explain, explain_text, witness_lookup
+from harness.report.text import explanation, explanation_text, witness_lookup
 from harness.store import write_json
 from harness.stored import listing
 from tests.unit.checker.cases import Case, cases
@@ -64,7 +64,7 @@ def lost(tmp_path: Path) -> Path:
 
 def told(run: Path, what: str) -> str:
     result = listing.require_result(run)
-    return explain_text.text(explain.explain(run, result, witness_lookup.named_witness(what)))
+    return explanation_text.text(explanation.explain(run, result, witness_lookup.named_witness(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_witness_in_full(lost: Path) -> None:
 
 
 def test_everything_that_was_found(lost: Path) -> None:
-    text = explain_text.overview(lost, listing.require_result(lost))
+    text = explanation_text.overview(lost, listing.require_result(lost))
     assert text.splitlines()[0] == "run 20260102T030405-kill: INVALID"
     for name in ("lost-write", "unseen"):
         assert f"{name}: 1" in text and f"in full: harness explain {lost} {name}" in text
@@ -100,15 +100,15 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     for held in result.anomalies:
-        what = explain.explain(tmp_path, result, witness_lookup.named_witness(held.name))
-        text = explain_text.text(what)
+        what = explanation.explain(tmp_path, result, witness_lookup.named_witness(held.name))
+        text = explanation_text.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
         for op in what.ops:
             assert f"op {op.id}: process " in text
         if "cycle" in what.witness:
             assert text.count(" < ") == len(what.witness["steps"]) and "a contradiction!" in text
-        assert json.loads(orjson.dumps(explain.data(what)))["anomaly"] == held.name
+        assert json.loads(orjson.dumps(explanation.data(what)))["anomaly"] == held.name
 
 
 def stored_witnesses(run: Path, name: str, held: list[dict[str, Any]]) -> None:
@@ -167,15 +167,15 @@ def test_the_command(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
     folder = recorded(tmp_path, "20260102T030405-fine", [])
     write_json(folder / "results.json", to_data(Result("valid")))
-    assert "nothing to explain" in explain_text.overview(folder, listing.require_result(folder))
+    assert "nothing to explain" in explanation_text.overview(folder, listing.require_result(folder))
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
     held = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
     result = Result("invalid", True, (), (held,))
     for text in (
-        explain_text.overview(lost, result),
-        explain_text.text(explain.explain(lost, result, witness_lookup.named_witness("G1a"))),
+        explanation_text.overview(lost, result),
+        explanation_text.text(explanation.explain(lost, result, witness_lookup.named_witness("G1a"))),
     ):
         assert "\x1b" not in text and "\\x1b[2J" in text
 
@@ -183,7 +183,7 @@ def test_what_does_not_print_is_escaped(lost: Path) -> None:
 def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
     result = Result("unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),))
     with pytest.raises(BadInput, match="no witness"):
-        explain.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
+        explanation.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["G1a", "G1c", "unseen", "torn-transaction", "poll-skip"])
 def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
-    assert name in explain_text.overview(lost, result)
-    told = explain.explain(lost, result, witness_lookup.named_witness(name))
-    assert explain_text.text(told).startswith(f"{name}#1")
-    assert json.dumps(explain.data(told), default=str)
+    assert name in explanation_text.overview(lost, result)
+    told = explanation.explain(lost, result, witness_lookup.named_witness(name))
+    assert explanation_text.text(told).startswith(f"{name}#1")
+    assert json.dumps(explanation.data(told), default=str)

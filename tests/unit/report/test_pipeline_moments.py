@@ -11,7 +11,7 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.report.text import (
     explain,
     explain_text,
@@ -76,7 +76,7 @@ def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
 
 
 def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
-    text = draw.page(run)
+    text = run_page.page(run)
     found_ = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert found_
     data = json.loads(found_.group(1))

@@ -17,7 +17,7 @@ import pytest
 
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.page import document, draw, lanes, series, settings
+from harness.report.page import chart_series, document, lanes, run_page, settings
 from harness.run import test
 from harness.sim.queue.run import simulate
 from harness.store import write_json
@@ -53,7 +53,7 @@ def digest(text: str) -> str:
 
 
 def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
-    path = draw.draw(run)
+    path = run_page.draw(run)
     text = path.read_text(encoding="utf-8")
     result = listing.require_result(run)
     lost = next(found for found in result.anomalies if found.name == "lost-write")
@@ -98,7 +98,7 @@ def test_the_end_of_a_run_names_the_page(run: Path) -> None:
     drawn = test.draw(run, said.append)
     assert said[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
     text = drawn[-1].read_text(encoding="utf-8")
-    assert text == draw.page(run)
+    assert text == run_page.page(run)
     pages = set(re.findall(r'href="(orders/[^"]*)"', text))
     assert pages and all((run / page).is_file() for page in pages)
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_run_is_said_on_its_page(run: Path, tmp_path: Path,
     shutil.copytree(run, folder)
     damage, said = WRONG[what]
     damage(folder)
-    text = draw.draw(folder).read_text(encoding="utf-8")
+    text = run_page.draw(folder).read_text(encoding="utf-8")
     assert said in re.sub(r"&#39;|&#34;", "'", text), what
     embedded(text)
 
@@ -172,7 +172,7 @@ def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_pat
     names = [f"a-{number}" for number in range(38)] + ["a b", "a&b"]
     result = Result("invalid", anomalies=tuple(AnomalyFound(name, *_rest(held)) for name in names))
     write_json(folder / "results.json", to_data(result))
-    text = draw.page(folder)
+    text = run_page.page(folder)
     slugs = re.findall(r'<article class="group bad" id="([^"]*)"', text)
     assert len(set(slugs)) == 40 and {"a-b", "a-b-x"} <= set(slugs)
     assert len(re.findall(r'<details class="witness"', text)) == 30
@@ -180,9 +180,9 @@ def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_pat
 
 
 def test_a_page_that_would_be_too_large_shows_fewer(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = draw.page(run)
-    monkeypatch.setattr(draw, "BYTES_MAX", len(whole.encode()) - 1)
-    less = draw.page(run)
+    whole = run_page.page(run)
+    monkeypatch.setattr(run_page, "BYTES_MAX", len(whole.encode()) - 1)
+    less = run_page.page(run)
     every, kept = (len(re.findall(r'<details class="witness"', text)) for text in (whole, less))
     assert 0 < kept < every and len(embedded(less)["witnesses"]) == kept
     assert len(less.encode()) < len(whole.encode())
@@ -207,9 +207,9 @@ def test_windows_join_where_moments_are_close_and_when_there_are_too_many() -> N
 
 
 def test_moments_are_counted_by_cells_of_time() -> None:
-    found = series.moments([0.0, 0.0, 5.0, 10.0, 11.0], 10.0)
+    found = chart_series.moments([0.0, 0.0, 5.0, 10.0, 11.0], 10.0)
     assert found == {"cells": [0, 600, 1199], "counts": [2, 1, 2], "known": 5}
-    assert series.moments([1.0], 0.0)["known"] == 0
+    assert chart_series.moments([1.0], 0.0)["known"] == 0
 
 
 def test_the_command_repeats_what_is_not_the_default() -> None:
