@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.cycles import edges as reasons
-from checker.cycles import impossible as native_cycles
+from checker.cycles import edges
 from checker.cycles.component import Component, Cycle, Tangle, split
 from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
 from checker.cycles.graph import components, ops_of, places
+from checker.cycles.impossible import circles, impossible
 from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
 from checker.cycles.types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
 from checker.cycles.windows import Stored, Windows, windows, within
@@ -86,9 +86,9 @@ def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Every type that a component shows, each once."""
     kinds = kinds_of(drawn(options))
     found: dict[str, Cycle] = {}
-    impossible = native_cycles.impossible(component, options, EXPLAINED_MAX)
-    if impossible is not None:
-        found[impossible.name] = impossible
+    forbidden = impossible(component, options, EXPLAINED_MAX)
+    if forbidden is not None:
+        found[forbidden.name] = forbidden
     for cycle in (*_levels(component, kinds), *_types(component, kinds)):
         found.setdefault(cycle.name, cycle)
     return list(found.values())
@@ -110,9 +110,9 @@ def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: W
         return []
     subgraphs = {level.kinds & kinds for level in LEVELS} | {_subgraph(spec, kinds) for spec in SPECS}
     labels = {some: tangle.labels(some) for some in subgraphs}
-    circles = native_cycles.circles(tangle, options)
+    event_circles = circles(tangle, options)
     tangle = tangle.ordered(kinds, EXPLAINED_MAX)
-    return [cycle for one in split(tangle, labels, circles) for cycle in classify(one, options)]
+    return [cycle for one in split(tangle, labels, event_circles) for cycle in classify(one, options)]
 
 
 def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
@@ -144,7 +144,7 @@ def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
     """What one bucket knows of the edges between some ops."""
-    return reasons.details(bucket, drawn(options), ops)
+    return edges.details(bucket, drawn(options), ops)
 
 
 def wanted(cycles: Sequence[Cycle]) -> Ints:

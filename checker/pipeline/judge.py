@@ -143,8 +143,8 @@ def offsets(
     settings = {str(run): tables.setting(run) for run in runs}
     placed = events.by_partition(event_table.rows).persist()
     counts = event_counts(event_table.rows)
-    kinds = {run: frozenset(held) for run, held in counts.items()}
-    ahead = [run for run, held in settings.items() if held.mode in AHEAD]
+    kinds = {run: frozenset(counted) for run, counted in counts.items()}
+    ahead = [run for run, setting in settings.items() if setting.mode in AHEAD]
     records = read.rows.where("side = 'input' and coalesce(committed, true)")
     found = offset_tasks.states(placed, kinds, dict(faults or {}), 0, ahead)
     rows = offset_tasks.verified(found, records).select("run", "name", "place", "witness").persist()
@@ -161,7 +161,7 @@ def offsets(
             witnesses.store(run, rows, mine, OFFSETS)
         figures = {
             "events": counts.get(name, {}),
-            "anomalies": {each: held.count for each, held in mine.items()},
+            "anomalies": {anomaly: shown.count for anomaly, shown in mine.items()},
         }
         answers[run] = witnesses.result(settings[name], mine, why, {"offsets": figures})
     tables.forget(rows, placed, event_table.cached, read.cached)

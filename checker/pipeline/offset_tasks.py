@@ -18,11 +18,17 @@ FORM: Final = (
 )
 _SCHEMA: Final = pa.schema(
     [
-        ("run", pa.string()), ("name", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("place", pa.int64()), ("first", pa.int64()), ("until", pa.int64()), ("verify", pa.bool_()),
+        ("run", pa.string()),
+        ("name", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("place", pa.int64()),
+        ("first", pa.int64()),
+        ("until", pa.int64()),
+        ("verify", pa.bool_()),
         ("witness", pa.string()),
     ]
-)  # fmt: skip
+)
 FOUND_MAX: Final = 10_000  # of one anomaly in one partition: an instance out of step is so at every event
 
 

@@ -271,26 +271,50 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
     from pyspark.sql import functions as F
 
     reported = sent.join(runs, "run").select(
-        "run", "id", F.col("key").alias("s_key"), F.col("topic").alias("s_topic"),
-        F.col("partition").alias("s_partition"), F.col("offset").alias("s_offset"), "outcome",
-    )  # fmt: skip
+        "run",
+        "id",
+        F.col("key").alias("s_key"),
+        F.col("topic").alias("s_topic"),
+        F.col("partition").alias("s_partition"),
+        F.col("offset").alias("s_offset"),
+        "outcome",
+    )
     kept = records.join(runs, "run").where("id is not null").groupBy("run", "id")
     present = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
     empty = F.array().cast(f"array<{_COPY}>").alias("outputs")
-    lost = reported.where("outcome = 'ok'").join(present, ["run", "id"], "left_anti").select(
-        "run", F.lit("lost-input").alias("name"), F.col("s_topic").alias("topic"),
-        F.col("s_partition").alias("partition"), F.col("s_offset").alias("offset"), "id",
-        F.col("s_key").alias("key"), F.lit(None).cast("bigint").alias("n"),
-        F.lit(0).cast("bigint").alias("copies"), F.lit(1).cast("bigint").alias("expected"), empty,
-    )  # fmt: skip
+    lost = (
+        reported.where("outcome = 'ok'")
+        .join(present, ["run", "id"], "left_anti")
+        .select(
+            "run",
+            F.lit("lost-input").alias("name"),
+            F.col("s_topic").alias("topic"),
+            F.col("s_partition").alias("partition"),
+            F.col("s_offset").alias("offset"),
+            "id",
+            F.col("s_key").alias("key"),
+            F.lit(None).cast("bigint").alias("n"),
+            F.lit(0).cast("bigint").alias("copies"),
+            F.lit(1).cast("bigint").alias("expected"),
+            empty,
+        )
+    )
     unsent = present.join(reported.where("outcome <> 'fail'"), ["run", "id"], "left_anti").join(
         reported.select("run").distinct(), "run", "left_semi"
     )
     phantom = unsent.select(
-        "run", F.lit("phantom-input").alias("name"), "at.topic", "at.partition", "at.offset", "id", "at.key",
-        F.lit(None).cast("bigint").alias("n"), F.lit(1).cast("bigint").alias("copies"),
-        F.lit(0).cast("bigint").alias("expected"), empty,
-    )  # fmt: skip
+        "run",
+        F.lit("phantom-input").alias("name"),
+        "at.topic",
+        "at.partition",
+        "at.offset",
+        "id",
+        "at.key",
+        F.lit(None).cast("bigint").alias("n"),
+        F.lit(1).cast("bigint").alias("copies"),
+        F.lit(0).cast("bigint").alias("expected"),
+        empty,
+    )
     return [lost, phantom]
 
 

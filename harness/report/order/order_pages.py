@@ -17,10 +17,9 @@ from harness.report.order.key_records import Records
 from harness.report.order.marks import Mark, Suspect
 from harness.report.text import broker_logs
 from harness.report.text.involved_ops import key_of, named_ops
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
+from harness.report.text.witness_text import witness_text
 from harness.stored import listing
-from harness.stored.facts import Lookup, OpFact
+from harness.stored.facts import Lookup, OpFact, of_run
 
 KEYS_MAX: Final = 20
 # (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.
@@ -35,7 +34,7 @@ def draw(run: Path, result: Result) -> list[Path]:
     """
     for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
-    facts = lookup.of_run(run)
+    facts = of_run(run)
     found = marks.suspects(run, result) if facts is not None else []
     if facts is None or not found:
         return []

@@ -68,9 +68,15 @@ class Picture:
         parts += [self._pass(one, n, y_of, flagged) for n, one in enumerate(section.passes)]
         low, high = section.window
         return element(
-            "svg", *parts, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img",
-            aria_label=f"offsets {low} to {high}", xmlns="http://www.w3.org/2000/svg",
-        )  # fmt: skip
+            "svg",
+            *parts,
+            viewBox=f"0 0 {width} {height}",
+            width=width,
+            height=height,
+            role="img",
+            aria_label=f"offsets {low} to {high}",
+            xmlns="http://www.w3.org/2000/svg",
+        )
 
     # --- the left half ------------------------------------------------------------------------------
 
@@ -130,10 +136,17 @@ class Picture:
         if marks:
             parts.append(
                 element(
-                    "rect", x=x - 3, y=y + 1, width=WRITER_W - 14, height=ROW - 2, rx=4, fill="none",
-                    stroke=colour(self._names, marks[0].anomaly), stroke_width="1.6",
+                    "rect",
+                    x=x - 3,
+                    y=y + 1,
+                    width=WRITER_W - 14,
+                    height=ROW - 2,
+                    rx=4,
+                    fill="none",
+                    stroke=colour(self._names, marks[0].anomaly),
+                    stroke_width="1.6",
                 )
-            )  # fmt: skip
+            )
         f = "txn" if row.txn else "send"
         done = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         more = f" and {len(line.writers) - 1} more" if len(line.writers) > 1 else ""
@@ -203,11 +216,12 @@ class Picture:
             fill = style.OUTCOMES[run[0].type]
             parts.append(
                 element(
-                    "g", _title(_run_text(one, run)),
+                    "g",
+                    _title(_run_text(one, run)),
                     element("path", d=f"M{x:g} {ys[0]:g}V{ys[-1]:g}", stroke=fill, stroke_width="1.6"),
                     element("path", d=dots, stroke=fill, class_="dot"),
                 )
-            )  # fmt: skip
+            )
             for row in run:
                 marks = flagged.polls.get((row.op, row.offset or 0), ())
                 y = y_of.get((row.offset or 0, repr(row.value)))
@@ -219,9 +233,16 @@ class Picture:
         names = ", ".join(mark.name for mark in marks[:8])
         title = _title(f"{names}: value {plain(row.value)} at offset {row.offset}, polled by op {row.op}")
         ring = element(
-            "circle", title, cx=x, cy=y, r="6.2", fill="white", fill_opacity="0.01",
-            stroke=colour(self._names, marks[0].anomaly), stroke_width="2.2",
-        )  # fmt: skip
+            "circle",
+            title,
+            cx=x,
+            cy=y,
+            r="6.2",
+            fill="white",
+            fill_opacity="0.01",
+            stroke=colour(self._names, marks[0].anomaly),
+            stroke_width="2.2",
+        )
         return self._to(marks, ring)
 
 

@@ -14,7 +14,7 @@ from harness.model.result import AnomalyFound
 from harness.model.wording import plain
 from harness.report.text import pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import named_ops, pairs
-from harness.report.text.witness_text import text as witness_text
+from harness.report.text.witness_text import witness_text
 from harness.stored.facts import Lookup
 from harness.stored.fault_spans import Span
 

@@ -130,7 +130,7 @@ def _groups(run: Path, result: Result | None, data: Readings, notes: list[str]) 
         return []
     ops = sum(reading.count for reading in data.by_f.values())
     try:
-        return witness_groups.of_run(run, result, ops, data.end_s)
+        return witness_groups.groups_of_run(run, result, ops, data.end_s)
     except damaged.DAMAGED as error:
         notes.append(f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})")
         return []

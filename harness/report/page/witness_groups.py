@@ -16,16 +16,14 @@ from typing import Any, Final
 from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
 from harness.model.wording import plain
-from harness.report import order_paths as orders
+from harness.report import order_paths
 from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import explanation, explanation_text, op_text, pipeline_moments
-from harness.report.text import witness_lookup as found
+from harness.report.text import explanation, explanation_text, op_text, pipeline_moments, witness_lookup
 from harness.report.text.explanation import Explanation, InvolvedOp
-from harness.stored import facts as lookup
-from harness.stored.facts import Lookup
+from harness.stored.facts import Lookup, of_run
 
 SHOWN_MAX: Final = 30
 OF_EACH: Final = 10
@@ -96,7 +94,7 @@ class Group:
 
     @property
     def joined(self) -> bool:
-        return self.found.name in found.JOINED
+        return self.found.name in witness_lookup.JOINED
 
     @property
     def verb(self) -> str:
@@ -110,9 +108,9 @@ class Group:
         return next(number for number in itertools.count(1) if number not in numbers)
 
 
-def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
+def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
-    facts = lookup.of_run(run)
+    facts = of_run(run)
     slugs = _slugs([anomaly.name for anomaly in result.anomalies])
     known = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
     faults = facts.spans if facts is not None else []
@@ -128,9 +126,9 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     wanted = [_around(one, margin) for one in every]
     lanes.read(run, wanted)
     strips = strip.of_witnesses(facts, [one.involved for one in every])
-    around = {
-        (one.anomaly.name, one.number): (anomaly, mine)
-        for one, anomaly, mine in zip(every, wanted, strips, strict=True)
+    surroundings = {
+        (one.anomaly.name, one.number): (around, offset_strips)
+        for one, around, offset_strips in zip(every, wanted, strips, strict=True)
     }
     lines = LISTED_MAX // max(1, len(result.anomalies))
     return [
@@ -140,13 +138,13 @@ def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
             _sentence(anomaly.summary),
             explanation_text.PROMISED[anomaly.promised],
             tuple(
-                _shown(slugs[anomaly.name], one, *around[anomaly.name, one.number])
+                _shown(slugs[anomaly.name], one, *surroundings[anomaly.name, one.number])
                 for one in explanations[anomaly.name]
             ),
-            anomaly.name not in found.JOINED and bool(anomaly.witnesses),
+            anomaly.name not in witness_lookup.JOINED and bool(anomaly.witnesses),
             _times(run, anomaly, known[anomaly.name], facts),
             ()
-            if anomaly.name in found.JOINED
+            if anomaly.name in witness_lookup.JOINED
             else tuple(
                 choose_witnesses.listed(
                     anomaly.name,
@@ -203,7 +201,7 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
 
 def _times(run: Path, anomaly: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
     """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
-    if anomaly.name in found.JOINED:
+    if anomaly.name in witness_lookup.JOINED:
         return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
     return tuple(sorted(one.at_s for one in known if one.at_s is not None))
 
@@ -237,9 +235,9 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         at_s=max(at) / 1e9 if (at := pipeline_moments.moments(one.anomaly.name, one.witness)) else None,
         data=data,
         pages=tuple(
-            (f"key {plain(key)}", f"{orders.NAME}/{page.name}")
+            (f"key {plain(key)}", f"{order_paths.NAME}/{page.name}")
             for key in one.involved.keys[:4]
-            if (page := orders.page(one.run, key)).is_file()
+            if (page := order_paths.page(one.run, key)).is_file()
         ),
     )
 
@@ -274,9 +272,11 @@ def _graph(one: Explanation) -> dict[str, Any] | None:
     ]
     edges = [
         [
-            order[cycle[number]], order[cycle[number + 1]], plain(step.get("type", "")),
+            order[cycle[number]],
+            order[cycle[number + 1]],
+            plain(step.get("type", "")),
             plain(step["key"]) if "key" in step else "",
         ]
         for number, step in enumerate(steps)
-    ]  # fmt: skip
+    ]
     return {"nodes": nodes, "edges": edges}

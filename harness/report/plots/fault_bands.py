@@ -81,9 +81,15 @@ def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
         shown = colour(names, name)
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
             bar = Rectangle(
-                (begin, bottom), width, unit * 0.16, transform=blended, facecolor=shown, alpha=0.85,
-                linewidth=0, clip_on=False,
-            )  # fmt: skip
+                (begin, bottom),
+                width,
+                unit * 0.16,
+                transform=blended,
+                facecolor=shown,
+                alpha=0.85,
+                linewidth=0,
+                clip_on=False,
+            )
             ax.add_patch(bar)
         _texts(ax, mine, end_s, bottom + unit * 0.22, shown, blended)
 
@@ -102,7 +108,14 @@ def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: s
             text = span.label
         if text and begin >= free - 1e-9:
             ax.text(
-                span.begin_ns / 1e9, bottom, text, transform=blended, fontsize=9, color=shown,
-                ha="left", va="bottom", clip_on=False,
-            )  # fmt: skip
+                span.begin_ns / 1e9,
+                bottom,
+                text,
+                transform=blended,
+                fontsize=9,
+                color=shown,
+                ha="left",
+                va="bottom",
+                clip_on=False,
+            )
             free = begin + (len(text) + 1) * CHARACTER

@@ -93,9 +93,15 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
     grid = np.stack([levels[group] for group in order])
     edges = np.arange(count + 1) / count * end_s
     mesh = ax.pcolormesh(
-        edges, np.arange(len(order) + 1) - 0.5, np.ma.masked_invalid(grid), cmap=COLOURS, vmin=0,
-        vmax=max(float(np.nanmax(grid)), 1e-3), zorder=2, rasterized=True,
-    )  # fmt: skip
+        edges,
+        np.arange(len(order) + 1) - 0.5,
+        np.ma.masked_invalid(grid),
+        cmap=COLOURS,
+        vmin=0,
+        vmax=max(float(np.nanmax(grid)), 1e-3),
+        zorder=2,
+        rasterized=True,
+    )
     by_fault = fault_bands.lanes(spans)
     for name, mine in by_fault.items():  # the cells hide the tint, so the edges are drawn over them
         for span in mine[:ROWS_MAX]:

@@ -56,9 +56,18 @@ def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span
         if name:
             box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
             ax.text(
-                0.006, 0.96, name, transform=ax.transAxes, va="top", ha="left", fontsize=10,
-                fontweight="bold", color=TEXT, bbox=box, zorder=6,
-            )  # fmt: skip
+                0.006,
+                0.96,
+                name,
+                transform=ax.transAxes,
+                va="top",
+                ha="left",
+                fontsize=10,
+                fontweight="bold",
+                color=TEXT,
+                bbox=box,
+                zorder=6,
+            )
         axes.append(ax)
     axes[0].set_xlim(0, max(end_s, 1e-3))
     axes[-1].set_xlabel("time since the run began [s]", fontsize=10, color=TEXT)
@@ -92,10 +101,19 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
     if not handles:
         return
     box = ax.legend(
-        list(handles), list(labels), title=title or None, loc="upper left", bbox_to_anchor=(1.012, 1.0),
-        frameon=False, fontsize=9, title_fontsize=9, labelcolor=TEXT, borderaxespad=0, handlelength=1.4,
+        list(handles),
+        list(labels),
+        title=title or None,
+        loc="upper left",
+        bbox_to_anchor=(1.012, 1.0),
+        frameon=False,
+        fontsize=9,
+        title_fontsize=9,
+        labelcolor=TEXT,
+        borderaxespad=0,
+        handlelength=1.4,
         alignment="left",
-    )  # fmt: skip
+    )
     box.get_title().set_color(FAINT)
 
 

@@ -51,11 +51,13 @@ def compare(a: Path, b: Path) -> Compared:
         raise BadInput(f"{a} and {b}: neither was judged yet; run: harness check {a} {b}")
     figures = tuple(_rows(dict(_figures(a, one)), dict(_figures(b, two))))
     return Compared(
-        a, b, Row("verdict", _verdict(one), _verdict(two)),
+        a,
+        b,
+        Row("verdict", _verdict(one), _verdict(two)),
         tuple(row for row in _rows(_settings(a), _settings(b)) if row.a != row.b),
         tuple(_rows(_anomalies(one), _anomalies(two))),
         figures,
-    )  # fmt: skip
+    )
 
 
 def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:

@@ -19,11 +19,9 @@ from harness.model.wording import plain
 from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
 from harness.report.text.phrases import Teller
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
-from harness.stored import fault_spans as spans
-from harness.stored import listing
-from harness.stored.facts import Lookup, OpFact
+from harness.report.text.witness_text import witness_text
+from harness.stored import fault_spans, listing
+from harness.stored.facts import Lookup, OpFact, of_run
 from harness.stored.fault_spans import Span
 from harness.stored.op_log import OpLog
 
@@ -77,7 +75,7 @@ def explain(run: Path, result: Result, wanted: witness_lookup.NamedWitness) -> E
 
 def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
     """Gather what is known around a witness of a number."""
-    facts, log = lookup.of_run(run), OpLog(run)
+    facts, log = of_run(run), OpLog(run)
     tell = Teller(facts)
     involved = of_witness(anomaly.name, witness, facts, log)
     chain = _chain(witness, tell)
@@ -88,7 +86,7 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
     beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
     moments = [*own, *beside]
     known = facts.spans if facts is not None else []
-    during = [s for s in known if any(spans.during([s], begin, end) for begin, end in moments)]
+    during = [s for s in known if any(fault_spans.during([s], begin, end) for begin, end in moments)]
     first = min((begin for begin, _ in moments), default=0)
     ended = [s for s in known if s.end_ns is not None and s.end_ns < first]
     return Explanation(

@@ -10,13 +10,12 @@ from typing import Any, Final
 from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
 from harness.model.wording import many, plain, seconds
-from harness.report import order_paths as orders
+from harness.report import order_paths
 from harness.report.text import op_text, witness_lookup
 from harness.report.text.explanation import Explanation, InvolvedOp
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
+from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans
-from harness.stored.facts import Lookup
+from harness.stored.facts import Lookup, of_run
 
 WIDTH: Final = 110
 FAULTS_MAX: Final = 8
@@ -29,22 +28,26 @@ PROMISED: Final[Mapping[bool | None, str]] = {
 
 def _fill(text: str, indent: str = "  ", rest: str | None = None) -> str:
     return textwrap.fill(
-        plain(text), WIDTH, initial_indent=indent, subsequent_indent=indent + "  " if rest is None else rest,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        plain(text),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  " if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def overview(run: Path, result: Result) -> str:
     """Every anomaly, its count, the first witness, and how to see more."""
     blocks = [f"run {run.name}: {result.valid.upper()}" + _because(result)]
-    facts = lookup.of_run(run)
+    facts = of_run(run)
     for anomaly in result.anomalies:
         blocks.append(_block(run, anomaly, facts))
     if not result.anomalies:
         blocks.append("no anomaly was found, so there is nothing to explain")
-    pages = orders.pages(run)
+    pages = order_paths.pages(run)
     if pages:
-        blocks.append(f"who wrote and who polled, key by key: {orders.index(run)}")
+        blocks.append(f"who wrote and who polled, key by key: {order_paths.index(run)}")
     return "\n\n".join(blocks)
 
 
@@ -187,7 +190,7 @@ def _onwards(explanation: Explanation) -> list[str]:
         place = f"--offset {offset}" if offset is not None else f"--value {plain(value)}"
         lines.append(f"  harness around {explanation.run} --key {plain(key)} {place}")
     for key in explanation.involved.keys[:4]:
-        page = orders.page(explanation.run, key)
+        page = order_paths.page(explanation.run, key)
         if page.is_file():
             lines.append(f"  {page}")
     if explanation.anomaly.name not in witness_lookup.JOINED and explanation.number < explanation.anomaly.count:

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
 from harness.model.wording import plain
-from harness.report import order_paths as orders
+from harness.report import order_paths
 from harness.report.text import client_names, pipeline_text
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
+from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans, listing
-from harness.stored.facts import Lookup
+from harness.stored.facts import Lookup, of_run
 
 WIDTH: Final = 100
 TABLED: Final = 6
@@ -31,7 +30,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
     """
     folder = run if (run / "history").is_dir() else None
     plan = listing.plan_of(folder) if folder is not None else {}
-    facts = lookup.of_run(folder) if folder is not None else None
+    facts = of_run(folder) if folder is not None else None
     blocks = [
         [_wrap(verdict(result, plan), "", "  "), _about(run, plan)],
         _reasons(result),
@@ -246,8 +245,8 @@ def _where(folder: Path | None, result: Result, brief: bool) -> list[str]:
     lines = [f"open: {folder / listing.PAGE}"] if (folder / listing.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
         lines.append(f"each in full: harness explain {folder}")
-    if orders.index(folder).is_file():
-        lines.append(f"who wrote and who polled, key by key: {orders.index(folder)}")
+    if order_paths.index(folder).is_file():
+        lines.append(f"who wrote and who polled, key by key: {order_paths.index(folder)}")
     if any(found.count for found in result.anomalies):
         lines.append(f"all witnesses: {folder / 'results' / 'witnesses'}")
     lines.append(f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}")

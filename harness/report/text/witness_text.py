@@ -13,7 +13,7 @@ from harness.report.text.phrases import Teller
 from harness.stored.facts import Facts
 
 
-def text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
+def witness_text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
     """A witness in prose."""
     phrases = Teller(lookup)
     try:

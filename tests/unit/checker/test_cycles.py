@@ -163,8 +163,13 @@ def test_names() -> None:
 
 def test_what_implies_what() -> None:
     assert {name for name, all_of in IMPLIED.items() if "G1c-realtime" in all_of} == {
-        "G0", "G0-process", "G0-realtime", "G1c", "G1c-process", "G1c-realtime",
-    }  # fmt: skip
+        "G0",
+        "G0-process",
+        "G0-realtime",
+        "G1c",
+        "G1c-process",
+        "G1c-realtime",
+    }
     assert "G1c" not in IMPLIED["G0-realtime"]
     assert "G2-item-realtime" in IMPLIED["G-single"]
     assert WEAKER["PL-SS"] == {level.name for level in LEVELS}

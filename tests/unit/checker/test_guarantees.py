@@ -48,7 +48,7 @@ def test_safe_settings_forbid_everything_that_is_bad() -> None:
         ({"isolation_level": "read_uncommitted"}, {"G1c", "G1c-process"}),
         ({"isolation_level": "read_uncommitted"}, {"G1a", "precommitted-read", "torn-transaction"}),
     ],
-)  # fmt: skip
+)
 def test_weaker_settings_forbid_less(changes: dict[str, object], allowed: set[str]) -> None:
     settings = replace(SAFE, **changes)  # type: ignore[arg-type]
     for name in allowed:

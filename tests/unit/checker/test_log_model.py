@@ -15,9 +15,14 @@ from harness.model.result import Result
 
 DONE = {"event": "steps", "detail": "9 of 9, 0 of them left out", "done": 9, "asked": 9, "seconds": 2.0}
 PARTED = {
-    "event": "divergence", "detail": "offsets in order", "seen": "start 2, stable 1", "step": 7, "actions": 3,
-    "program": "programs/1.log", "said": "shrunk in 8 replays",
-}  # fmt: skip
+    "event": "divergence",
+    "detail": "offsets in order",
+    "seen": "start 2, stable 1",
+    "step": 7,
+    "actions": 3,
+    "program": "programs/1.log",
+    "said": "shrunk in 8 replays",
+}
 COUNTS = {"log-append": {"ok": 4, "fail": 1}, "log-read-all": {"ok": 3}}
 
 

@@ -22,13 +22,28 @@ def _log(point: int | None) -> dict[str, Any]:
     return {"segments": SEGMENTS, "point": point}
 
 
-def _start(expect: dict[str, Any], recovered: list[int], said: tuple[str, ...] = (), ended: bool = False,
-           point: int | None = 156) -> dict[str, Any]:  # fmt: skip
-    told = {"segments": {"r-0-0": recovered} if recovered else {}, "said": {name: ["line"] for name in said},
-            "all_ms": 87}  # fmt: skip
-    return {"do": "start", "number": 2, "nodes": ["n1"], "expect": expect, "log": {"n1": told},
-            "before": {"n1": {"logs": {"r-0-0": _log(point)}}}, "started_s": {"n1": 8.0},
-            "ended": ["n1"] if ended else []}  # fmt: skip
+def _start(
+    expect: dict[str, Any],
+    recovered: list[int],
+    said: tuple[str, ...] = (),
+    ended: bool = False,
+    point: int | None = 156,
+) -> dict[str, Any]:
+    told = {
+        "segments": {"r-0-0": recovered} if recovered else {},
+        "said": {name: ["line"] for name in said},
+        "all_ms": 87,
+    }
+    return {
+        "do": "start",
+        "number": 2,
+        "nodes": ["n1"],
+        "expect": expect,
+        "log": {"n1": told},
+        "before": {"n1": {"logs": {"r-0-0": _log(point)}}},
+        "started_s": {"n1": 8.0},
+        "ended": ["n1"] if ended else [],
+    }
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,16 @@ def run(tmp_path: Path) -> Path:
     def op(at_s: float, process: int, type_: str, f: str, value: Any) -> Op:
         return Op(-1, int(at_s * S), process, type_, f, value)
 
-    ops = woven([
-        op(1, 0, ops_.INVOKE, "txn", [["send", 1, 10], ["poll"]]),
-        op(1.1, 4, ops_.INVOKE, "txn", [["send", 1, 11], ["send", 2, 20]]),
-        op(1.2, 0, ops_.OK, "txn", [["send", 1, [5, 10]], ["poll", [[2, [[7, 20]]]]]]),
-        op(1.3, 4, ops_.OK, "txn", [["send", 1, [6, 11]], ["send", 2, [7, 20]]]),
-        op(1.5, 4, ops_.INVOKE, "poll", [["poll"]]),
-        op(1.6, 4, ops_.OK, "poll", [["poll", [[1, [[5, 10], [6, 11]]]]]]),
-    ])  # fmt: skip
+    ops = woven(
+        [
+            op(1, 0, ops_.INVOKE, "txn", [["send", 1, 10], ["poll"]]),
+            op(1.1, 4, ops_.INVOKE, "txn", [["send", 1, 11], ["send", 2, 20]]),
+            op(1.2, 0, ops_.OK, "txn", [["send", 1, [5, 10]], ["poll", [[2, [[7, 20]]]]]]),
+            op(1.3, 4, ops_.OK, "txn", [["send", 1, [6, 11]], ["send", 2, [7, 20]]]),
+            op(1.5, 4, ops_.INVOKE, "poll", [["poll"]]),
+            op(1.6, 4, ops_.OK, "poll", [["poll", [[1, [[5, 10], [6, 11]]]]]]),
+        ]
+    )
     folder = recorded(tmp_path, "20260102T030405-cycle", ops)
     judged(folder)
     return folder
@@ -77,7 +79,7 @@ def test_a_reader_of_nothing_and_an_unknown_kind_of_edge() -> None:
 
 
 def test_in_one_sentence_ops_have_their_indices_and_processes(run: Path) -> None:
-    text = witness_text.text("G1c", {**cycle(WW, WR, ops=[2, 3]), "forbidden": True}, of_run(run))
+    text = witness_text.witness_text("G1c", {**cycle(WW, WR, ops=[2, 3]), "forbidden": True}, of_run(run))
     assert text.startswith("Op 2 came before op 3, because op 2 sent 10 to key 1 at offset 5, and the next")
     assert "however, op 3 came before op 2, because op 3 sent 20" in text
     assert "They are process 0 (op 2, 1.200 s); process 4 (op 3, 1.300 s)" in text
@@ -111,7 +113,7 @@ def test_a_component_says_how_many_ops_and_which_level_is_broken(model: str | No
     held: dict[str, Any] = {"type": "PL-2-cycle-exists", "scc-size": 12_345, "scc": list(range(100))}
     if model:
         held |= {"not": model, "subgraph": ["union", "ww", "wr"]}
-    text = witness_text.text("PL-2-cycle-exists", held, None)
+    text = witness_text.witness_text("PL-2-cycle-exists", held, None)
     assert text.startswith("12,345 operations are each before all the others")
     assert "... (100 in all)" in text
     assert (f"so the history is not {model}" in text.lower()) == bool(model)
@@ -119,4 +121,4 @@ def test_a_component_says_how_many_ops_and_which_level_is_broken(model: str | No
 
 
 def test_a_cycle_of_another_form_is_shown_as_its_fields() -> None:
-    assert witness_text.text("G1c", {"cycle": [1, 2], "steps": [{}, {}, {}]}, None).startswith("cycle 1, 2")
+    assert witness_text.witness_text("G1c", {"cycle": [1, 2], "steps": [{}, {}, {}]}, None).startswith("cycle 1, 2")

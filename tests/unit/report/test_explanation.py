@@ -43,15 +43,20 @@ def lost(tmp_path: Path) -> Path:
             op(1, 0, ops_.INVOKE, "send", [["send", 6, 7]]),
             op(1.004, 0, ops_.OK, "send", [["send", 6, [0, 7]]]),
             op(6, 0, ops_.INVOKE, "txn", [["send", 6, 8], ["send", 9, 1], ["poll"]]),
-            op(6.25, 0, ops_.OK, "txn",
-               [["send", 6, [1, 8]], ["send", 9, [0, 1]], ["poll", [[6, [[0, 7]]]]]]),
+            op(6.25, 0, ops_.OK, "txn", [["send", 6, [1, 8]], ["send", 9, [0, 1]], ["poll", [[6, [[0, 7]]]]]]),
             op(20, 1, ops_.INVOKE, "assign", [6, 9], seek_to_beginning=True, final=True),
             op(21, 1, ops_.OK, "assign", [6, 9], seek_to_beginning=True, final=True),
             op(22, 1, ops_.INVOKE, "poll", [["poll"]], final=True),
-            op(23, 1, ops_.OK, "poll", [["poll", [[6, [[0, 7]]], [9, [[0, 1]]]]]],
-               **{**end, "positions": [[6, 1], [9, 1]], "ends": [[6, 0, 1], [9, 0, 1]]}),
+            op(
+                23,
+                1,
+                ops_.OK,
+                "poll",
+                [["poll", [[6, [[0, 7]]], [9, [[0, 1]]]]]],
+                **{**end, "positions": [[6, 1], [9, 1]], "ends": [[6, 0, 1], [9, 0, 1]]},
+            ),
         ],
-    )  # fmt: skip
+    )
     folder = recorded(tmp_path, "20260102T030405-kill", ops, partitions_per_topic=4)
     path = folder / "history" / "00000.jsonl"
     first = codec.header("20260102T030405-kill", 0, 0, 0)

@@ -33,7 +33,7 @@ OPS = [
     op(8, 4, INFO, "send", [["send", 7, 104]], "timed out"),
     op(9, 2, INVOKE, "assign", [7]),
     op(10, 2, OK, "assign", [7]),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -24,11 +24,17 @@ def ops_table(folder: Path, invoke_s: np.ndarray, latency_s: np.ndarray, **colum
     count = len(invoke_s)
     invoke = (invoke_s * S).astype(np.int64)
     data = {
-        "index": list(range(count)), "invoke_index": list(range(count)), "process": [0] * count,
-        "type": ["ok"] * count, "f": ["send"] * count, "invoke_ns": invoke,
-        "complete_ns": invoke + (latency_s * S).astype(np.int64), "error": [None] * count,
-        "final": [False] * count, **columns,
-    }  # fmt: skip
+        "index": list(range(count)),
+        "invoke_index": list(range(count)),
+        "process": [0] * count,
+        "type": ["ok"] * count,
+        "f": ["send"] * count,
+        "invoke_ns": invoke,
+        "complete_ns": invoke + (latency_s * S).astype(np.int64),
+        "error": [None] * count,
+        "final": [False] * count,
+        **columns,
+    }
     target = folder / "tables" / "ops"
     target.mkdir(parents=True)
     pq.write_table(pa.table(data, schema=OPS), target / "00000.parquet")

@@ -35,9 +35,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ops = simulate(3, ops=400, txn=False, bugs=BUGS)
     end_s = ops[-1].time_ns / S
     folder = recorded(
-        tmp_path_factory.mktemp("runs"), "20260102T030405-kill",
-        woven(ops, killed(end_s * 0.2, end_s * 0.5, "n2")), acks="1",
-    )  # fmt: skip
+        tmp_path_factory.mktemp("runs"),
+        "20260102T030405-kill",
+        woven(ops, killed(end_s * 0.2, end_s * 0.5, "n2")),
+        acks="1",
+    )
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     return folder
 
@@ -214,10 +216,17 @@ def test_moments_are_counted_by_cells_of_time() -> None:
 
 def test_the_command_repeats_what_is_not_the_default() -> None:
     plan = {
-        "acks": "1", "txn": False, "seed": 7, "nemesis": ["kill:leader"], "rate_hz": 50.0,
-        "crash_clients": True, "idempotence": False, "broker_config": {"a.b": "c d"}, "run": "r",
+        "acks": "1",
+        "txn": False,
+        "seed": 7,
+        "nemesis": ["kill:leader"],
+        "rate_hz": 50.0,
+        "crash_clients": True,
+        "idempotence": False,
+        "broker_config": {"a.b": "c d"},
+        "run": "r",
         "time_limit_s": 60.0,
-    }  # fmt: skip
+    }
     said = settings.command(plan, "runs/r")
     assert said.startswith("harness run ") and said.endswith(" --seed 7")
     for part in ("--acks 1", "--rate 50", "--crash-clients", "--no-idempotence", "--broker-config 'a.b=c d'"):

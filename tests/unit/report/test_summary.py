@@ -104,8 +104,11 @@ def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
     (folder / listing.PAGE).write_text("")
     lines = next_steps.text(folder, result).splitlines()
     assert [line.split()[1 if n else 2] for n, line in enumerate(lines)] == [
-        "open", "explain", "replay", "shrink",
-    ]  # fmt: skip
+        "open",
+        "explain",
+        "replay",
+        "shrink",
+    ]
     assert f"harness explain {folder} lost-write" in lines[1]
     valid = next_steps.text(folder, Result("valid", None, (), (), {}))
     unknown = next_steps.text(folder, Result("unknown", None, ("why",), (), {}))
@@ -188,7 +191,10 @@ def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Pa
     result = judged(tmp_path, case.options)
     (found,) = (found for found in result.anomalies if found.name == name)
     for held in found.witnesses:
-        told, bare = witness_text.text(name, held, of_run(tmp_path)), witness_text.text(name, held, None)
+        told, bare = (
+            witness_text.witness_text(name, held, of_run(tmp_path)),
+            witness_text.witness_text(name, held, None),
+        )
         fields = ", ".join(f"{field} {value}" for field, value in held.items())
         assert told != fields and bare != fields
         told, bare = told.lower(), bare.lower()
@@ -208,7 +214,7 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
     shutil.copy(HISTORIES / "duplicate" / "positive.jsonl", tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path)
     (found,) = (found for found in result.anomalies if found.name == "int-nonmonotonic-poll")
-    assert "value 2 at offset 1 and then value 2 at offset 2" in witness_text.text(
+    assert "value 2 at offset 1 and then value 2 at offset 2" in witness_text.witness_text(
         found.name, found.witnesses[0], of_run(tmp_path)
     )
 
@@ -219,10 +225,12 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
 )
 def test_a_payload_that_does_not_verify_is_explained(value: str, says: str) -> None:
     held = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
-    text = witness_text.text("phantom-read", held, None)
+    text = witness_text.witness_text("phantom-read", held, None)
     assert says in text and "the first of 3 such records" in text
 
 
 def test_an_unknown_anomaly_and_a_changed_witness_are_shown_as_fields() -> None:
-    assert witness_text.text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith("key 1, ops 0, 1, 2")
-    assert witness_text.text("duplicate", {"other": 5}, None) == "other 5"
+    assert witness_text.witness_text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith(
+        "key 1, ops 0, 1, 2"
+    )
+    assert witness_text.witness_text("duplicate", {"other": 5}, None) == "other 5"
