@@ -91,7 +91,7 @@ def test_not_valid(tmp_path: Path, name: str, form: str) -> None:
             assert result.valid == "invalid"
         else:
             assert result.valid == "unknown"
-        assert any(reason in said for said in result.reasons), result.reasons
+        assert any(reason in given for given in result.reasons), result.reasons
 
 
 def test_what_is_no_client_may_speak_unasked(tmp_path: Path) -> None:

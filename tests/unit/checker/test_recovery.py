@@ -25,13 +25,13 @@ def _log(point: int | None) -> dict[str, Any]:
 def _start(
     expect: dict[str, Any],
     recovered: list[int],
-    said: tuple[str, ...] = (),
+    phrases: tuple[str, ...] = (),
     ended: bool = False,
     point: int | None = 156,
 ) -> dict[str, Any]:
-    told = {
+    log_lines = {
         "segments": {"r-0-0": recovered} if recovered else {},
-        "said": {name: ["line"] for name in said},
+        "said": {name: ["line"] for name in phrases},
         "all_ms": 87,
     }
     return {
@@ -39,7 +39,7 @@ def _start(
         "number": 2,
         "nodes": ["n1"],
         "expect": expect,
-        "log": {"n1": told},
+        "log": {"n1": log_lines},
         "before": {"n1": {"logs": {"r-0-0": _log(point)}}},
         "started_s": {"n1": 8.0},
         "ended": ["n1"] if ended else [],
@@ -122,7 +122,7 @@ def test_without_kept_data_nothing_is_said(tmp_path: Path) -> None:
         assert not looked.anomalies and "were not compared" in looked.reasons[0]
 
 
-def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
+def _sequences(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
     sequences = {"retry": retry, "gap": gap, "end": end}
     return [{"number": 0, "offsets": [0, 1, 2]}, {"number": 5, "sequences": sequences}]
 
@@ -130,10 +130,10 @@ def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("acts", "count"),
     [
-        (_asked([0, 2], 45, 3), 0),
-        (_asked([46, -1], 45, 3), 0),
-        (_asked([0, 3], 45, 4), 2),  # appended again
-        (_asked([0, 2], 0, 4), 1),  # and one behind a gap
+        (_sequences([0, 2], 45, 3), 0),
+        (_sequences([46, -1], 45, 3), 0),
+        (_sequences([0, 3], 45, 4), 2),  # appended again
+        (_sequences([0, 2], 0, 4), 1),  # and one behind a gap
         ([{"number": 1}], 0),
     ],
 )
@@ -142,9 +142,9 @@ def test_old_sequence_numbers_must_be_refused(acts: list[dict[str, Any]], count:
 
 
 def test_an_act_that_failed_is_known_by_what_was_asked() -> None:
-    asked = {"do": "fill", "number": 0, "of": 2, "rule": {"lost": False, "reported": False}}
+    requested = {"do": "fill", "number": 0, "of": 2, "rule": {"lost": False, "reported": False}}
     rows = [
-        {"f": "step", "phase": "invoke", "value": json.dumps(asked)},
+        {"f": "step", "phase": "invoke", "value": json.dumps(requested)},
         {"f": "step", "phase": "complete", "value": '{"took_effect": false}'},
         {"f": "heal", "phase": "invoke", "value": "null"},
         {"f": "step", "phase": "invoke", "value": '{"do": "start", "number": 1, "of": 2}'},
@@ -155,5 +155,5 @@ def test_an_act_that_failed_is_known_by_what_was_asked() -> None:
         },
     ]
     done = acts(SimpleNamespace(small=lambda name: pa.Table.from_pylist(rows)))  # type: ignore[arg-type]
-    assert done[0] == {**asked, "took_effect": False} and done[1]["do"] == "start"
+    assert done[0] == {**requested, "took_effect": False} and done[1]["do"] == "start"
     assert differences(done[1]) == [] and list(starts(done)) == []

@@ -47,7 +47,7 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     folder = recorded(tmp_path, "20260102T030405-lost", ops, acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     result = listing.require_result(folder)
-    counts = {held.name: held.count for held in result.anomalies}
+    counts = {anomaly.name: anomaly.count for anomaly in result.anomalies}
     data = embedded(run_page.page(folder))
     tracks = {one["name"]: one for one in data["anomalies"]}
     lost, unseen = tracks["lost-write"], tracks["unseen"]
@@ -56,5 +56,5 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     assert {f"lost-write-{number}" for number, _, _ in lost["listed"]}.isdisjoint(shown)
     assert unseen["known"] == counts["unseen"] > 0 and unseen["joined"] is True
     assert data["explain"] == f"harness explain {folder}"
-    held = next(one for one in result.anomalies if one.name == "unseen")
-    assert len(choose_witnesses.of_messages(folder, held, facts.of_run(folder))) == held.count
+    anomaly = next(one for one in result.anomalies if one.name == "unseen")
+    assert len(choose_witnesses.of_messages(folder, anomaly, facts.of_run(folder))) == anomaly.count

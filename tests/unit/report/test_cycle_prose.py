@@ -88,32 +88,32 @@ def test_in_one_sentence_ops_have_their_indices_and_processes(run: Path) -> None
 
 def test_long_cycles_are_cut_and_the_contradiction_stays() -> None:
     count = 200
-    told = cycle_prose.then(cycle(*[PROCESS] * count, ops=list(range(count))), Teller(None))
-    assert len(told) == cycle_prose.SHOWN_MAX + 2
-    assert "175 more steps" in told[-2] and told[-1].startswith("However, T200 < T1")
+    sentences = cycle_prose.then(cycle(*[PROCESS] * count, ops=list(range(count))), Teller(None))
+    assert len(sentences) == cycle_prose.SHOWN_MAX + 2
+    assert "175 more steps" in sentences[-2] and sentences[-1].startswith("However, T200 < T1")
 
 
 def test_only_the_edges_that_are_told_are_looked_up() -> None:
-    asked = []
+    looked_up = []
 
     class Counting(Teller):
         def sends(self, key: Any, value: Any) -> tuple[Record, ...]:
-            asked.append(value)
+            looked_up.append(value)
             return ()
 
     witness = cycle(*[WW] * 200, ops=list(range(200)))
     cycle_prose.then(witness, Counting(None))
     text = cycle_prose.prose(witness, Counting(None))
-    assert len(asked) == 2 * 2 * (cycle_prose.SHOWN_MAX + 1)
+    assert len(looked_up) == 2 * 2 * (cycle_prose.SHOWN_MAX + 1)
     assert "and so on, 175 more steps up to op 199; however, op 199 came before op 0" in text
 
 
 @pytest.mark.parametrize("model", ["read-committed", "strict-serializable", None])
 def test_a_component_says_how_many_ops_and_which_level_is_broken(model: str | None) -> None:
-    held: dict[str, Any] = {"type": "PL-2-cycle-exists", "scc-size": 12_345, "scc": list(range(100))}
+    witness: dict[str, Any] = {"type": "PL-2-cycle-exists", "scc-size": 12_345, "scc": list(range(100))}
     if model:
-        held |= {"not": model, "subgraph": ["union", "ww", "wr"]}
-    text = witness_text.witness_text("PL-2-cycle-exists", held, None)
+        witness |= {"not": model, "subgraph": ["union", "ww", "wr"]}
+    text = witness_text.witness_text("PL-2-cycle-exists", witness, None)
     assert text.startswith("12,345 operations are each before all the others")
     assert "... (100 in all)" in text
     assert (f"so the history is not {model}" in text.lower()) == bool(model)

@@ -67,13 +67,13 @@ def lost(tmp_path: Path) -> Path:
     return folder
 
 
-def told(run: Path, what: str) -> str:
+def full_text(run: Path, what: str) -> str:
     result = listing.require_result(run)
     return explanation_text.text(explanation.explain(run, result, witness_lookup.named_witness(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
-    text = told(lost, "lost-write")
+    text = full_text(lost, "lost-write")
     assert text.splitlines()[0].startswith("lost-write#1 of 1; ")
     assert "Key 6, value 8: sent by process 0 at 6.000 s" in flat(text)
     assert "op 4: process 0, txn ok, 6.000-6.250 s sent 8 to key 6 at offset 1 polled 1 record of key 6" in flat(text)
@@ -93,10 +93,10 @@ def test_everything_that_was_found(lost: Path) -> None:
 def test_without_tables_or_logs_or_header_there_is_less_to_say(lost: Path) -> None:
     shutil.rmtree(lost / "logs")
     shutil.rmtree(lost / "tables")
-    text = told(lost, "lost-write")
+    text = full_text(lost, "lost-write")
     assert "sent 8 to key 6 at offset 1" in text and "what the servers logged" not in text
     shutil.rmtree(lost / "history")
-    assert "Key 6, value 8" in told(lost, "lost-write")
+    assert "Key 6, value 8" in full_text(lost, "lost-write")
 
 
 @pytest.mark.parametrize("case", EXPLAINED, ids=lambda case: case.name)
@@ -104,8 +104,8 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     (tmp_path / "history").mkdir()
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
-    for held in result.anomalies:
-        what = explanation.explain(tmp_path, result, witness_lookup.named_witness(held.name))
+    for anomaly in result.anomalies:
+        what = explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly.name))
         text = explanation_text.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
@@ -113,20 +113,20 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
             assert f"op {op.id}: process " in text
         if "cycle" in what.witness:
             assert text.count(" < ") == len(what.witness["steps"]) and "a contradiction!" in text
-        assert json.loads(orjson.dumps(explanation.data(what)))["anomaly"] == held.name
+        assert json.loads(orjson.dumps(explanation.data(what)))["anomaly"] == anomaly.name
 
 
-def stored_witnesses(run: Path, name: str, held: list[dict[str, Any]]) -> None:
+def stored_witnesses(run: Path, name: str, witnesses: list[dict[str, Any]]) -> None:
     folder = run / "results" / "witnesses"
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"witness": [orjson.dumps(one).decode() for one in held]}), folder / f"{name}.parquet")
+    pq.write_table(pa.table({"witness": [orjson.dumps(one).decode() for one in witnesses]}), folder / f"{name}.parquet")
 
 
 def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp_path: Path) -> None:
-    held = [{"key": 1, "value": n, "count": 2, "offsets": [n, n + 1]} for n in range(10_000)]
-    shown = (held[9_000], held[5])
-    anomaly = AnomalyFound("duplicate", "Twice.", len(held), True, True, shown)
-    stored_witnesses(tmp_path, "duplicate", held)
+    witnesses = [{"key": 1, "value": n, "count": 2, "offsets": [n, n + 1]} for n in range(10_000)]
+    shown = (witnesses[9_000], witnesses[5])
+    anomaly = AnomalyFound("duplicate", "Twice.", len(witnesses), True, True, shown)
+    stored_witnesses(tmp_path, "duplicate", witnesses)
     numbers = [one["value"] for one in witness_lookup.numbered(tmp_path, anomaly)]
     assert numbers[:4] == [9_000, 5, 0, 1]
     assert sorted(numbers) == list(range(10_000))
@@ -176,8 +176,8 @@ def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
-    held = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
-    result = Result("invalid", True, (), (held,))
+    anomaly = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
+    result = Result("invalid", True, (), (anomaly,))
     for text in (
         explanation_text.overview(lost, result),
         explanation_text.text(explanation.explain(lost, result, witness_lookup.named_witness("G1a"))),
@@ -214,6 +214,6 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
     assert name in explanation_text.overview(lost, result)
-    told = explanation.explain(lost, result, witness_lookup.named_witness(name))
-    assert explanation_text.text(told).startswith(f"{name}#1")
-    assert json.dumps(explanation.data(told), default=str)
+    full_text = explanation.explain(lost, result, witness_lookup.named_witness(name))
+    assert explanation_text.text(full_text).startswith(f"{name}#1")
+    assert json.dumps(explanation.data(full_text), default=str)

@@ -40,10 +40,10 @@ class Parsed(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        held = dict(attrs)
+        attributes = dict(attrs)
         self.tags.add(tag)
-        self.ids += [name] if (name := held.get("id")) else []
-        self.links += [href] if (href := held.get("href")) else []
+        self.ids += [name] if (name := attributes.get("id")) else []
+        self.links += [href] if (href := attributes.get("href")) else []
         if tag != "meta":
             self.open.append(tag)
 
@@ -99,8 +99,10 @@ def test_every_anomaly_has_a_page_with_its_places_marked(tmp_path: Path, case: C
     assert index == order_paths.index(tmp_path) and sorted(pages) == order_paths.pages(tmp_path)
     texts = [whole(page) for page in pages]
     whole(index)
-    for held in marks.shown(result):
-        assert any(f'id="w-{held.name}-1"' in text and f'href="#w-{held.name}-1"' in text for text in texts), held.name
+    for found in marks.shown(result):
+        assert any(f'id="w-{found.name}-1"' in text and f'href="#w-{found.name}-1"' in text for text in texts), (
+            anomaly.name
+        )
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
@@ -117,7 +119,7 @@ def test_lines_writers_holes_faults_and_passes(tmp_path: Path) -> None:
     sent = sends(6, [1, 2, 3, 4], [0, 1, 4, 5])
     seen = polls(6, [[0, 1], [1, 2], [4, 3]]) + polls(6, [[4, 3], [5, 4]], 2 * 10**9)
     run, result = run_of(tmp_path, woven(killed(0, 15, "n2"), sent, seen))
-    assert {held.name for held in result.anomalies} >= {"nonmonotonic-poll"}
+    assert {anomaly.name for anomaly in result.anomalies} >= {"nonmonotonic-poll"}
     text = whole(order_pages.draw(run, result)[1])
     assert "partition 20260102T030405-kill-1-2" in text
     assert "no record is known at 2 to 3" in text
@@ -150,7 +152,7 @@ def test_a_page_with_very_many_passes_and_anomalies_stays_small(tmp_path: Path) 
         for one in polls(1, [[119 - at, 119 - at]], 10**10 + at * 1000 + process, process)
     ]
     run, result = run_of(tmp_path, woven(sends(1, values, values), seen))
-    (found,) = (held for held in result.anomalies if held.name == "nonmonotonic-poll")
+    (found,) = (anomaly for anomaly in result.anomalies if anomaly.name == "nonmonotonic-poll")
     assert found.count > 8_000
     text = whole(order_pages.draw(run, result)[1])
     assert "for which there is no room" in text
@@ -202,8 +204,8 @@ def test_damaged_or_missing_tables_make_no_pages(tmp_path: Path) -> None:
 )
 def test_witnesses_of_another_form_are_left_out(tmp_path: Path, witness: dict[str, Any]) -> None:
     run, _ = run_of(tmp_path, woven(sends(1, [1], [0])))
-    held = AnomalyFound("new-one", "New.", 1, True, None, (witness,))
-    assert order_pages.draw(run, Result("invalid", None, (), (held,))) == []
+    anomaly = AnomalyFound("new-one", "New.", 1, True, None, (witness,))
+    assert order_pages.draw(run, Result("invalid", None, (), (anomaly,))) == []
 
 
 def test_the_worst_keys_come_first(tmp_path: Path) -> None:
@@ -248,9 +250,9 @@ def test_an_offset_with_two_values_has_two_lines_and_what_is_read_again_begins_a
     run, _ = run_of(tmp_path, woven(sent, polls(1, [[0, 1], [1, 3]]), polls(1, [[1, 3], [7, 9]], 2 * 10**9)))
     facts = lookup.of_run(run)
     assert facts is not None
-    held = layout.section(key_records.read(facts, 1, [(0, 50)]), (0, 50), frozenset())
-    told = [
-        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end) for one in held.lines
+    section = layout.section(key_records.read(facts, 1, [(0, 50)]), (0, 50), frozenset())
+    lines = [
+        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end) for one in section.lines
     ]
-    assert told == [(0, 1, 1), (1, 2, 0), (1, 3, 2), (2, 6), (7, 9, 1)]
-    assert [[row.offset for row in one.polls] for one in held.passes] == [[0, 1], [1, 7]]
+    assert lines == [(0, 1, 1), (1, 2, 0), (1, 3, 2), (2, 6), (7, 9, 1)]
+    assert [[row.offset for row in one.polls] for one in section.passes] == [[0, 1], [1, 7]]

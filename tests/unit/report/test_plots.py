@@ -180,6 +180,6 @@ def test_many_faults_are_no_more_than_a_screen_shows() -> None:
 
 def test_lanes_are_few() -> None:
     found = [fault_spans.Span(f"fault:{n}", (), n, n + 1) for n in range(9)]
-    held = fault_bands.lanes(found)
-    assert len(held) == fault_bands.LANES_MAX
-    assert sum(map(len, held.values())) == 9
+    lanes = fault_bands.lanes(found)
+    assert len(lanes) == fault_bands.LANES_MAX
+    assert sum(map(len, lanes.values())) == 9

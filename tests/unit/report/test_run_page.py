@@ -61,8 +61,8 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
     lost = next(found for found in result.anomalies if found.name == "lost-write")
     assert f"lost-write ({lost.count:,})" in text
     command = re.search(r'<code id="repeat">(.*?)</code>', text)
-    said = re.sub("<[^>]*>", "", command.group(1)) if command else ""
-    assert re.fullmatch(r"harness run .*--acks 1 .*--nemesis kill:leader.* --seed 1", said)
+    plain_command = re.sub("<[^>]*>", "", command.group(1)) if command else ""
+    assert re.fullmatch(r"harness run .*--acks 1 .*--nemesis kill:leader.* --seed 1", plain_command)
     assert 'id="lost-write-1"' in text and "acknowledged after" in text
 
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
@@ -96,9 +96,9 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
 
 
 def test_the_end_of_a_run_names_the_page(run: Path) -> None:
-    said: list[str] = []
-    drawn = test.draw(run, said.append)
-    assert said[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
+    printed: list[str] = []
+    drawn = test.draw(run, printed.append)
+    assert printed[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
     text = drawn[-1].read_text(encoding="utf-8")
     assert text == run_page.page(run)
     pages = set(re.findall(r'href="(orders/[^"]*)"', text))
@@ -151,18 +151,18 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def _write(path: Path, held: bytes) -> None:
-    path.write_bytes(held)
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_with_a_run_is_said_on_its_page(run: Path, tmp_path: Path, what: str) -> None:
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
-    damage, said = WRONG[what]
+    damage, note = WRONG[what]
     damage(folder)
     text = run_page.draw(folder).read_text(encoding="utf-8")
-    assert said in re.sub(r"&#39;|&#34;", "'", text), what
+    assert note in re.sub(r"&#39;|&#34;", "'", text), what
     embedded(text)
 
 
@@ -170,9 +170,9 @@ def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_pat
     """An anomaly of each of 40 names: each has its place, and as much as there is room for."""
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
-    held = AnomalyFound("x", "of many.", 500, True, None, ({"op": 3},) * 8)
+    anomaly = AnomalyFound("x", "of many.", 500, True, None, ({"op": 3},) * 8)
     names = [f"a-{number}" for number in range(38)] + ["a b", "a&b"]
-    result = Result("invalid", anomalies=tuple(AnomalyFound(name, *_rest(held)) for name in names))
+    result = Result("invalid", anomalies=tuple(AnomalyFound(name, *_rest(anomaly)) for name in names))
     write_json(folder / "results.json", to_data(result))
     text = run_page.page(folder)
     slugs = re.findall(r'<article class="group bad" id="([^"]*)"', text)
@@ -190,8 +190,8 @@ def test_a_page_that_would_be_too_large_shows_fewer(run: Path, monkeypatch: pyte
     assert len(less.encode()) < len(whole.encode())
 
 
-def _rest(held: AnomalyFound) -> tuple[Any, ...]:
-    return held.summary, held.count, held.bad, held.promised, held.witnesses
+def _rest(anomaly: AnomalyFound) -> tuple[Any, ...]:
+    return anomaly.summary, anomaly.count, anomaly.bad, anomaly.promised, anomaly.witnesses
 
 
 def test_json_cannot_end_its_element() -> None:
@@ -227,11 +227,11 @@ def test_the_command_repeats_what_is_not_the_default() -> None:
         "run": "r",
         "time_limit_s": 60.0,
     }
-    said = settings.command(plan, "runs/r")
-    assert said.startswith("harness run ") and said.endswith(" --seed 7")
+    shown_command = settings.command(plan, "runs/r")
+    assert shown_command.startswith("harness run ") and shown_command.endswith(" --seed 7")
     for part in ("--acks 1", "--rate 50", "--crash-clients", "--no-idempotence", "--broker-config 'a.b=c d'"):
-        assert f" {part}" in said
-    assert "time-limit" not in said and "--txn" not in said
+        assert f" {part}" in shown_command
+    assert "time-limit" not in shown_command and "--txn" not in shown_command
     options = {one.option for one in settings.changed(plan)}
     assert {"--acks", "--seed", "--nemesis"} <= options and "--run" not in options
     scheduled = {**plan, "schedule": [{"fault": "kill:leader", "at": 3}]}
