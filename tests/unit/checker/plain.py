@@ -137,9 +137,7 @@ class Plain:
         if bound < 0:
             return None
         top = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
-        readers = [
-            op.index for op in self.micro for k, _, v in polls(op) if at_bound and (k, v) == (key, min(at_bound))
-        ]
+        readers = [op.index for op in self.micro for k, _, v in polls(op) if top and (k, v) == (key, min(top))]
         return min(readers, default=None)
 
     def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:

@@ -66,8 +66,6 @@ def test_a_divergence_is_invalid_whatever_else_was_not_done(tmp_path: Path) -> N
 def test_what_a_clean_bill_needs(
     tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, expected: str
 ) -> None:
-    tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, expected: str
-) -> None:
     found = judged(tmp_path, events, counts)
     assert found.valid == "unknown"
     assert any(expected in reason for reason in found.reasons)

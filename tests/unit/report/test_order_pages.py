@@ -101,7 +101,7 @@ def test_every_anomaly_has_a_page_with_its_places_marked(tmp_path: Path, case: C
     whole(index)
     for found in marks.shown(result):
         assert any(f'id="w-{found.name}-1"' in text and f'href="#w-{found.name}-1"' in text for text in texts), (
-            anomaly.name
+            found.name
         )
 
 
