@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from checker.anomalies.bad_when import jepsen_allows_with_subscribe
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.guarantees import Condition, Guarantee
 from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import MODES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.table import CATALOGUE
 from checker.cycles.edges import KINDS, RW
 from checker.cycles.types import EXISTS, LEVELS, SPECS
 from harness.cli import fault_support
@@ -134,7 +134,7 @@ def _cycles() -> list[str]:
         "",
         "Of those that are forbidden:",
         "",
-        *(f"{line} (`{name}`)" for name in ("G1c", "G1c-realtime") for line in _forbidden(ANOMALIES[name].guarantee)),
+        *(f"{line} (`{name}`)" for name in ("G1c", "G1c-realtime") for line in _forbidden(CATALOGUE[name].guarantee)),
         "",
         "| type | edges | what it is |",
         "| --- | --- | --- |",
@@ -191,7 +191,7 @@ def anomalies() -> str:
         "[Reading results](reading-results.md) has the fields of the witnesses.",
         "",
     ]
-    for anomaly in ANOMALIES.values():
+    for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
     lines += _cycles() + _pipelines()

@@ -1,4 +1,4 @@
-"""What an anomaly is: a row of the catalogue, `checker.anomalies.catalogue`."""
+"""What an anomaly is: a row of the catalogue, `checker.anomalies.table`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.catalogue import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
@@ -50,7 +50,7 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    anomaly = ANOMALIES[one.name]
+    anomaly = CATALOGUE[one.name]
     if anomaly.guarantee is not None:
         return anomaly.promised(settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from checker.anomalies import torn_transaction
 from checker.anomalies.bad_when import Rows
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
+from checker.anomalies.table import CATALOGUE
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
@@ -100,7 +100,7 @@ def check(source: Source, options: CheckOptions) -> Result:
 def _joined(answers: list[Answer]) -> dict[str, Found]:
     """Anomalies over all buckets, in the order of the table."""
     joined: dict[str, Found] = {}
-    for name in ANOMALIES:
+    for name in CATALOGUE:
         parts = [answer.judged.found[name] for answer in answers if name in answer.judged.found]
         if parts:
             joined[name] = Found(sum(part.count for part in parts), pa.concat_tables([part.rows for part in parts]))
@@ -121,7 +121,7 @@ def _in_order(value: Any) -> tuple[bool, int, str]:
 
 def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool) -> list[Any]:
     if name != "unseen":
-        return plain(worst(rows, None if full else SHOWN, ANOMALIES[name].worst_first), original)
+        return plain(worst(rows, None if full else SHOWN, CATALOGUE[name].worst_first), original)
     listed = plain(rows, original)
     messages = {str(row["key"]): sorted(row["messages"], key=_in_order) for row in listed}
     witness: dict[str, Any] = {
@@ -168,7 +168,7 @@ def _verdict(
     anomalies: list[AnomalyFound] = []
     unseen = 0
     for name, bucketed in found.items():
-        anomaly = ANOMALIES[name]
+        anomaly = CATALOGUE[name]
         if compatible and anomaly.per_op:
             rows = _one_per_op(bucketed.rows)
             bucketed = replace(bucketed, count=rows.num_rows, rows=rows)

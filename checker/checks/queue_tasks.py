@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
-from checker.anomalies.catalogue import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from checker.cycles import edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
@@ -125,7 +125,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
     limit = None if options.jepsen_compatible else SHOWN
     found: dict[str, Found] = {}
     original: Mapping[int, Any] | None = None
-    for name, anomaly in ANOMALIES.items():
+    for name, anomaly in CATALOGUE.items():
         if anomaly.find is None or (anomaly.native and options.jepsen_compatible):
             continue
         rows = anomaly.find(bucket)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.catalogue import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from checker.pipeline.tables import Setting
 from checker.tables import ingest
 from checker.verdict import results
@@ -81,7 +81,7 @@ def result(
             anomaly.modes.promise(setting.mode, setting.transform) if setting.mode else None,
             found[name].witnesses,
         )
-        for name, anomaly in ANOMALIES.items()
+        for name, anomaly in CATALOGUE.items()
         if name in found and anomaly.modes is not None
     ]
     anomalies.sort(key=lambda one: not one.bad)

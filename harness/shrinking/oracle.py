@@ -15,8 +15,8 @@ from typing import Any, Final
 from checker import check
 from checker.anomalies import torn_transaction
 from checker.anomalies.bad_when import never
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.cycles import CYCLES
+from checker.anomalies.table import CATALOGUE
 from checker.kernels.bucket import Bucket
 from checker.kernels.ends import ends_of
 from checker.kernels.witness import plain
@@ -100,7 +100,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
     bucket = Bucket(data, small, data.visible_info(), options)
     original = decoder(source.texts())
     found: dict[str, Sequence[Witness]] = {}
-    for anomaly, kernel in ANOMALIES.items():
+    for anomaly, kernel in CATALOGUE.items():
         if kernel.find is None or (kernel.native and options.jepsen_compatible):
             continue
         rows = kernel.find(bucket)
@@ -157,7 +157,7 @@ class Target:
         return [
             (anomaly, witness, claim)
             for anomaly, witnesses in found.witnesses.items()
-            if ANOMALIES[anomaly].bad is not never
+            if CATALOGUE[anomaly].bad is not never
             for witness in witnesses
             for claim in identities(anomaly, witness)
             if claim not in self.known(anomaly)

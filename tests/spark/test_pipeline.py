@@ -11,8 +11,8 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.table import CATALOGUE
 from checker.check import check
 from checker.pipeline import judge
 from checker.pipeline.foreign_logs import EventPattern, LogPattern
@@ -255,7 +255,7 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
     assert all(counts(result)[each] == count for each, count in expected.items() if count)
     for found in result.anomalies:
         for witness in found.witnesses:
-            text = ANOMALIES[found.name].prose(witness, None)  # type: ignore[arg-type]
+            text = CATALOGUE[found.name].prose(witness, None)  # type: ignore[arg-type]
             assert text.startswith("Input ") and text.endswith(".")
 
 

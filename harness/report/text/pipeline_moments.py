@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.pipeline_prose import EPOCH
+from checker.anomalies.table import CATALOGUE
 from harness.pipeline_app.partition_numbers import number_of
 from harness.stored.facts import Facts
 
@@ -25,7 +25,7 @@ OFFSETS_MAX: Final = 12  # of a range that was passed over
 
 def is_one(name: str) -> bool:
     """Whether an anomaly is one of pipelines."""
-    return name in ANOMALIES and ANOMALIES[name].modes is not None
+    return name in CATALOGUE and CATALOGUE[name].modes is not None
 
 
 def log_of(run: Path, witness: Witness) -> int | None:

@@ -7,8 +7,8 @@ fields. Without a lookup (a history file without tables) ops are named by their 
 from __future__ import annotations
 
 from checker.anomalies import cycle_prose
-from checker.anomalies.catalogue import ANOMALIES
 from checker.anomalies.prose import Prose, Witness, fields
+from checker.anomalies.table import CATALOGUE
 from harness.report.text.phrases import Teller
 from harness.stored.facts import Facts
 
@@ -26,4 +26,4 @@ def witness_text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:
 def _prose(anomaly: str, witness: Witness) -> Prose:
     if cycle_prose.is_cycle(witness):
         return cycle_prose.prose
-    return ANOMALIES[anomaly].prose if anomaly in ANOMALIES else fields
+    return CATALOGUE[anomaly].prose if anomaly in CATALOGUE else fields

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checker.anomalies import catalogue
 from checker.anomalies.guarantees import Guarantee, read_committed
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
+from checker.anomalies.table import CATALOGUE
 from checker.check import check_plain
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
@@ -49,7 +49,7 @@ ANOMALY = Anomaly(
 
 @pytest.fixture(autouse=True)
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue.ANOMALIES, "three", ANOMALY)
+    monkeypatch.setitem(CATALOGUE, "three", ANOMALY)
 
 
 HISTORY = next(case.path for case in cases() if case.name == "lost-write/negative")

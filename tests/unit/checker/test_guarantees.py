@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from checker.anomalies.catalogue import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from harness.model.options import Settings
 
 SAFE = Settings(
@@ -24,11 +24,11 @@ SAFE = Settings(
 
 
 def promised(name: str, settings: Settings) -> bool | None:
-    return ANOMALIES[name].promised(settings)
+    return CATALOGUE[name].promised(settings)
 
 
 def test_safe_settings_forbid_everything_that_is_bad() -> None:
-    records = [name for name, anomaly in ANOMALIES.items() if anomaly.kind == "records"]
+    records = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
     for name in {*records} - {"int-send-skip"}:
         assert promised(name, SAFE) is True, name
     assert promised("int-send-skip", SAFE) is False
@@ -100,14 +100,14 @@ def test_unknown_settings_leave_the_promise_unknown() -> None:
 
 
 def test_every_guarantee_has_its_source() -> None:
-    guarantees = [anomaly.guarantee for anomaly in ANOMALIES.values() if anomaly.guarantee is not None]
+    guarantees = [anomaly.guarantee for anomaly in CATALOGUE.values() if anomaly.guarantee is not None]
     assert all(guarantee.says and guarantee.source for guarantee in guarantees)
 
 
 def test_sources_can_be_found_by_a_reader() -> None:
     """None is a file that is not here."""
-    sources = [anomaly.guarantee.source for anomaly in ANOMALIES.values() if anomaly.guarantee is not None]
-    sources += [anomaly.source for anomaly in ANOMALIES.values()]
+    sources = [anomaly.guarantee.source for anomaly in CATALOGUE.values() if anomaly.guarantee is not None]
+    sources += [anomaly.source for anomaly in CATALOGUE.values()]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checker.anomalies.catalogue import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.options import CheckOptions, Settings
@@ -21,7 +21,7 @@ from harness.stored.facts import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
-EVERY = [name for name, anomaly in ANOMALIES.items() if anomaly.kind == "records"]
+EVERY = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
 
 
 def flat(text: str) -> str:

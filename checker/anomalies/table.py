@@ -35,7 +35,7 @@ from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 
-ANOMALIES: Final[dict[str, Anomaly]] = {
+CATALOGUE: Final[dict[str, Anomaly]] = {
     "lost-write": lost_write.ANOMALY,
     "G1a": g1a.ANOMALY,
     "precommitted-read": precommitted_read.ANOMALY,
