@@ -162,14 +162,14 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 def draw(folder: Path, say: Say) -> list[Path]:
     """Draw the plots, the pages of the keys in which something is wrong, and the run page; name the pages."""
-    from harness.report.order import draw as orders
-    from harness.report.page import draw as run_page
-    from harness.report.plots import plots
+    from harness.report.order import order_pages
+    from harness.report.page import run_page
+    from harness.report.plots import all_plots
     from harness.stored import listing
 
-    drawn = plots.draw(folder)
+    drawn = all_plots.draw(folder)
     result = listing.result_of(folder)
-    pages = orders.draw(folder, result) if result is not None else []
+    pages = order_pages.draw(folder, result) if result is not None else []
     if pages:
         say(f"who wrote and who polled, key by key: {pages[0]}")
     page = run_page.draw(folder)
