@@ -110,7 +110,7 @@ class ViewRoles:
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
         """The broker that coordinates each of some groups or transactional ids."""
-        if isinstance(self._cluster, Coordinated):
+        if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
         topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
