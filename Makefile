@@ -71,7 +71,7 @@ types: setup-dev
 layers: setup-dev
 	$(BIN)/lint-imports
 
-# The versions of tests/e2e/test_versions.py are fetched meanwhile: a minute or two of waiting for each.
+# The versions of tests/e2e/test_kafka_versions.py are fetched meanwhile: a minute or two of waiting for each.
 long: setup-dev
 	$(BIN)/python -m harness.cluster.distribution.jars 2.4 3.4 3.9 4.3 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not rootless and not alone" tests

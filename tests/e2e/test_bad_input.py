@@ -31,7 +31,7 @@ from harness.model.errors import HarnessError, Missing
 from harness.sim.queue.run import simulate
 from harness.stored import listing
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.report.folders import recorded
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 
 pytestmark = pytest.mark.long
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import harness, run
-from tests.e2e.small import shown_by_few
+from tests.e2e.harness_command import harness, run
+from tests.e2e.shrunk_run import shown_by_few
 
 pytestmark = pytest.mark.cluster
 

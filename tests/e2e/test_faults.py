@@ -28,7 +28,7 @@ from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from tests.conftest import absent
-from tests.e2e.running import footprint, left_behind
+from tests.e2e.harness_command import footprint, left_behind
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
 

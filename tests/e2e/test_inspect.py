@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import harness, run
+from tests.e2e.harness_command import harness, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 

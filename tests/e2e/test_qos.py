@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster.distribution import versions
 from harness.cluster.local import namespaced
 from harness.cluster.local.loopback import LoopbackCluster
-from tests.e2e.running import HARNESS, harness
+from tests.e2e.harness_command import HARNESS, harness
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(900)]

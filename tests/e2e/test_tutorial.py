@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import run
+from tests.e2e.harness_command import run
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = ("docs/tutorial-1.md", "docs/tutorial-2.md")

@@ -21,7 +21,7 @@ from harness.model import codec
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
-from tests.spark.clusters import environment, standalone
+from tests.spark.standalone_cluster import environment, standalone
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 from harness.cluster.distribution.versions import SERIES, modes
 from harness.cluster.local import namespaces
 from tests.conftest import absent
-from tests.e2e.running import HARNESS, Ran, footprint, left_behind, run
+from tests.e2e.harness_command import HARNESS, Ran, footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 

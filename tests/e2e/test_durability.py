@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import run
+from tests.e2e.harness_command import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

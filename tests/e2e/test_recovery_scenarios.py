@@ -9,7 +9,7 @@ import pytest
 from harness.cluster.local import disks, namespaces
 from harness.experiments import recovery
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]

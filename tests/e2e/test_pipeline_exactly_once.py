@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import run
+from tests.e2e.harness_command import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

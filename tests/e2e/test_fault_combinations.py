@@ -13,7 +13,7 @@ from harness.cli import fault_support
 from harness.model.draw import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
-from tests.e2e.running import footprint, left_behind, run
+from tests.e2e.harness_command import footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.alone]
 

@@ -15,7 +15,7 @@ import pytest
 from harness.cluster.local import disks
 from harness.run import test
 from tests.conftest import absent
-from tests.e2e.running import HARNESS, Ran, footprint, harness, left_behind, ops, run
+from tests.e2e.harness_command import HARNESS, Ran, footprint, harness, left_behind, ops, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
 pytestmark = pytest.mark.cluster

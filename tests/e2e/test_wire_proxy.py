@@ -16,8 +16,8 @@ from harness.cluster.distribution import jars, java
 from harness.cluster.local.loopback import LoopbackCluster
 from harness.model.errors import ClusterTrouble
 from harness.model.wire_rules import BROKERS, Rule
-from tests.e2e.running import run
-from tests.e2e.small import quickly_shown_by_few
+from tests.e2e.harness_command import run
+from tests.e2e.shrunk_run import quickly_shown_by_few
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
 HERE = Path(__file__).parent
@@ -72,7 +72,7 @@ def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaEr
 def test_what_real_clients_say_passes_and_every_answer_has_its_request(
     cluster: LoopbackCluster, client: str, tmp_path: Path
 ) -> None:
-    argv = [sys.executable, str(HERE / f"wire_{client}.py"), cluster.bootstrap]
+    argv = [sys.executable, str(HERE / f"wire_client_{client}.py"), cluster.bootstrap]
     if client == "java":
         argv.append(jars.ensure(cluster.version, java.find(), print).classpath)
     log = tmp_path / "client.log"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import Ran, harness, ops, run
+from tests.e2e.harness_command import Ran, harness, ops, run
 
 SLOTS = 4
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

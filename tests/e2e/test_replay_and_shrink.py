@@ -10,7 +10,7 @@ import yaml
 
 from harness.plan import test_plan as plans
 from harness.stored import listing
-from tests.e2e.running import harness, run
+from tests.e2e.harness_command import harness, run
 
 # One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.
 SMALL = ("--time-limit", "2.8", "--final-time-limit", "30", "--rate", "0", "--concurrency", "1")

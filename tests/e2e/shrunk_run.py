@@ -11,7 +11,7 @@ from harness.model.op import NEMESIS
 from harness.run.test import options_of
 from harness.shrinking import shrink_run as shrinking
 from harness.stored import listing
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.shrinking.reading import read_plainly
 
 

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 from harness.cli.app import invoke
 from harness.cluster.local import namespaced
 from harness.plan.test_plan import load
-from tests.e2e.running import HARNESS, Ran
-from tests.e2e.secured import OTHER_PASSWORD, PASSWORD, Secured, secured
+from tests.e2e.harness_command import HARNESS, Ran
+from tests.e2e.secured_broker import OTHER_PASSWORD, PASSWORD, Secured, secured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 ONE = ("--replication", "1", "--min-insync-replicas", "1")

@@ -18,7 +18,7 @@ from harness.cli.app import invoke
 from harness.cluster.ssh import cleanup
 from harness.cluster.ssh import hosts as ssh_hosts
 from tests.conftest import absent
-from tests.e2e.running import run
+from tests.e2e.harness_command import run
 from tests.e2e.ssh_hosts import NODES, Hosts, lacking, running
 
 pytestmark = [pytest.mark.cluster]

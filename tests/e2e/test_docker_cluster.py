@@ -22,8 +22,8 @@ from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAd
 from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing
-from tests.e2e.engine import engine, everything
-from tests.e2e.running import HARNESS, harness, ops, run
+from tests.e2e.docker_engine import engine, everything
+from tests.e2e.harness_command import HARNESS, harness, ops, run
 from tests.e2e.test_faults import Clients, Place, _soon
 from tests.e2e.waiting import wait_for_load
 

@@ -12,7 +12,7 @@ import pytest
 from harness.cluster.distribution import java
 from harness.model.errors import HarnessError
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.checker import jepsen
 
 OWN = ("schema", "promised", "reasons", "anomalies", "statistics", "checker_version")

@@ -12,7 +12,7 @@ import pytest
 from harness.cluster.local import clock_library, disks, link_faults, namespaces
 from harness.model.capabilities import LinkQuality
 from tests.conftest import absent
-from tests.e2e.running import HARNESS, footprint, left_behind, run
+from tests.e2e.harness_command import HARNESS, footprint, left_behind, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 from tests.unit.cluster.test_link_faults import HOSTS, Net, quick
 

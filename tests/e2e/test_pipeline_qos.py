@@ -19,8 +19,8 @@ import yaml
 
 from harness.cluster.persistent import client
 from harness.experiments import spec
-from tests.e2e.running import HARNESS, Ran, harness
-from tests.e2e.test_pipeline import lines, outputs
+from tests.e2e.harness_command import HARNESS, Ran, harness
+from tests.e2e.test_pipeline_exactly_once import lines, outputs
 from tests.e2e.test_qos import lines as windows
 from tests.e2e.waiting import eventually
 

@@ -17,7 +17,7 @@ import pytest
 
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client
-from tests.e2e.running import HARNESS, harness
+from tests.e2e.harness_command import HARNESS, harness
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
