@@ -42,7 +42,7 @@ from harness.run import (
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.provenance import git_commit, versions
-from harness.run.spark import WarmSpark
+from harness.run.spark import WarmSpark, require
 from harness.run.table_writer import Roller
 from harness.stored import broker_data
 from harness.yaml_data import Where
@@ -135,6 +135,8 @@ def run(
     where: Where | None = None,
 ) -> Outcome:
     """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `timetable.checked`."""
+    if plan.workload == "pipeline":
+        require(spark_master, "--workload pipeline")
     plan = attached.settled(plan)
     names = nemeses.canonical(",".join(plan.nemesis), make_cluster.server_names(plan))
     schedule = timetable.checked(plan, make_cluster.server_names(plan), names, where)

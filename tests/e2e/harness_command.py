@@ -33,12 +33,12 @@ class Ran:
 
     @property
     def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
-        return found
+        result: dict[str, Any] = json.loads((self.folder / "results.json").read_text())
+        return result
 
     @property
     def anomalies(self) -> set[str]:
-        return {found["name"] for found in self.result["anomalies"] if found["bad"]}
+        return {anomaly["name"] for anomaly in self.result["anomalies"] if anomaly["bad"]}
 
     @property
     def nemesis(self) -> list[dict[str, Any]]:
@@ -49,8 +49,10 @@ def harness(*arguments: str, timeout_s: float = 240) -> subprocess.CompletedProc
     return subprocess.run([*HARNESS, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def run(runs: Path, *arguments: str, timeout_s: float = 240) -> Ran:
-    done = harness("run", "--runs", str(runs), "--quiet", *arguments, timeout_s=timeout_s)
+def run(runs: Path, *arguments: str, timeout_s: float = 240, spark_master: str = "none") -> Ran:
+    """`harness run`. It judges in its own process unless Spark is what is tested, or what the checks need."""
+    options = ("--runs", str(runs), "--quiet", "--spark-master", spark_master)
+    done = harness("run", *options, *arguments, timeout_s=timeout_s)
     folder = (runs / "latest").resolve()
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.returncode, done.stdout, done.stderr, folder)

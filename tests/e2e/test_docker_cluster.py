@@ -72,10 +72,11 @@ def test_the_main_job(where: str, tmp_path: Path) -> None:
     assert everything(where) == []
 
 
-@pytest.mark.repeat(5, 20)
+@pytest.mark.repeat(2, 5, 20)
 def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
     """By its guard alone, or by cleaning, where the guard was killed with it."""
     command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", "--concurrency", "4"]
+    command += ["--spark-master", "none"]
     command += ["--time-limit", "60", "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]
     before = set(everything(where))
     client = docker.DockerClient(base_url=where, timeout=30)

@@ -65,26 +65,26 @@ def topics(client: Any) -> set[str]:
 
 def effects(ran: Ran) -> list[bool]:
     """Whether each fault took effect."""
-    told = [op["value"] for op in ran.nemesis if isinstance(op["value"], dict)]
-    return [value["took_effect"] for value in told if "took_effect" in value]
+    values = [op["value"] for op in ran.nemesis if isinstance(op["value"], dict)]
+    return [value["took_effect"] for value in values if "took_effect" in value]
 
 
 def command_lines() -> bytes:
-    found = []
+    lines = []
     for proc in Path("/proc").iterdir():
         if proc.name.isdigit():
             try:
-                found.append((proc / "cmdline").read_bytes())
+                lines.append((proc / "cmdline").read_bytes())
             except OSError:
                 continue
-    return b"\n".join(found)
+    return b"\n".join(lines)
 
 
 def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     file = config(tmp_path, broker)
     argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--bootstrap", broker.bootstrap,
-            "--client-config", str(file), "--time-limit", "8", "--txn", "--nemesis", "kill:client",
+            "--client-config", str(file), "--spark-master", "none", "--time-limit", "8", "--txn", "--nemesis", "kill:client",
             *ONE]  # fmt: skip
     seen = b""
     with subprocess.Popen(
@@ -185,7 +185,7 @@ def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap
         argv = [*HARNESS, "run", "--runs", str(tmp_path / "runs"), "--quiet", "--bootstrap", bootstrap,
-                "--time-limit", "8", "--nemesis", "pause:client", "--keep-topics"]  # fmt: skip
+                "--spark-master", "none", "--time-limit", "8", "--nemesis", "pause:client", "--keep-topics"]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         ran = Ran(done.returncode, done.stdout, done.stderr, (tmp_path / "runs" / "latest").resolve())

@@ -1,0 +1,32 @@
+"""A cluster that stays while several tests use it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from harness.cluster.persistent import client
+from tests.e2e.harness_command import harness
+
+
+@contextlib.contextmanager
+def persistent_cluster(*options: str) -> Iterator[str]:
+    """`harness cluster up` for the block; the cluster's name."""
+    name = f"test-{secrets.token_hex(3)}"
+    done = harness("cluster", "up", name, *options, timeout_s=240)
+    try:
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield name
+    finally:
+        if client.folder(name).exists():
+            harness("cluster", "down", name, "--force", timeout_s=180)
+
+
+def status(name: str) -> dict[str, Any]:
+    done = harness("cluster", "status", name, "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    return dict(row)
