@@ -84,8 +84,8 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
     runs = tmp_path / "runs"
     file = config(tmp_path, broker)
     argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--bootstrap", broker.bootstrap,
-            "--client-config", str(file), "--spark-master", "none", "--time-limit", "8", "--txn", "--nemesis", "kill:client",
-            *ONE]  # fmt: skip
+            "--client-config", str(file), "--spark-master", "none", "--time-limit", "8", "--txn", "--nemesis",
+            "kill:client", *ONE]  # fmt: skip
     seen = b""
     with subprocess.Popen(
         argv, env={**os.environ, "PASSWORD_OF_ALICE": PASSWORD}, stdout=-1, stderr=-1, text=True
@@ -185,7 +185,8 @@ def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap
         argv = [*HARNESS, "run", "--runs", str(tmp_path / "runs"), "--quiet", "--bootstrap", bootstrap,
-                "--spark-master", "none", "--time-limit", "8", "--nemesis", "pause:client", "--keep-topics"]  # fmt: skip
+                "--spark-master", "none", "--time-limit", "8", "--nemesis", "pause:client",
+                "--keep-topics"]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         ran = Ran(done.returncode, done.stdout, done.stderr, (tmp_path / "runs" / "latest").resolve())

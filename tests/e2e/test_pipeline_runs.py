@@ -79,8 +79,8 @@ def sums(checkpoint: Path) -> Mapping[str, int]:
 def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int) -> None:
     ran = run(
         tmp_path, "--cluster", f"local:{cluster[0]}", *PIPELINE, "--client", "confluent,java", "--time-limit", "20",
-        "--churn-interval", "5", "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6", timeout_s=400,
-        spark_master="local[*]",
+        "--churn-interval", "5", "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6",
+        timeout_s=400, spark_master="local[*]",
     )  # fmt: skip
     given, made = outputs(ran.folder)
     assert len(made) == len(set(made)), "an output twice"
