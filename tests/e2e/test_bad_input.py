@@ -65,11 +65,11 @@ def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """The command line in this process, in a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def asked(*arguments: object) -> Answer:
+    def answered(*arguments: object) -> Answer:
         code = invoke([str(argument) for argument in arguments])
         return Answer(code, *capsys.readouterr())
 
-    return asked
+    return answered
 
 
 @contextlib.contextmanager

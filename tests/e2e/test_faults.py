@@ -254,9 +254,9 @@ def _stormed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
 def _slowed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """Connections took twice the delay, there and back, and packets were held for as long as was asked."""
     delay_ms = started["quality"]["delay_ms"]
-    held = [counts["held_ms"] for counts in ended["links"].values()]
+    held_ms = [counts["held_ms"] for counts in ended["links"].values()]
     times = started["round_trip_ms"].values()
-    return all(now > before + 1.4 * delay_ms for before, now in times) and min(held) > 0.7 * delay_ms
+    return all(now > before + 1.4 * delay_ms for before, now in times) and min(held_ms) > 0.7 * delay_ms
 
 
 def _lossy(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
