@@ -195,9 +195,11 @@ def test_old_versions_find_leaders_and_ends_as_new_ones_do(opened: Callable[...,
     topics = [f"{made.run}-0"]
     assert old.partitions(topics) == new.partitions(topics)
     for level in ("read_committed", "read_uncommitted"):
-        assert old.offsets(partitions, level) == new.offsets(partitions, level) == dict(
-            zip(partitions, [(0, 0), (0, 2), (0, 1)], strict=True)
-        )  # fmt: skip
+        assert (
+            old.offsets(partitions, level)
+            == new.offsets(partitions, level)
+            == dict(zip(partitions, [(0, 0), (0, 2), (0, 1)], strict=True))
+        )
     old.close()
 
 

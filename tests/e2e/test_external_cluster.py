@@ -123,7 +123,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         ("nobody there", ONE, "no Kafka broker answers"),
         ("may read only", ONE, "no permission to make topics"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_is_refused_before_the_load(
     broker: Secured,
     tmp_path: Path,
@@ -156,23 +156,20 @@ def test_who_may_make_topics_and_not_use_them_is_told(
 ) -> None:
     client = admin(broker)
     rules = [
-        AclBinding(
-            kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW
-        )
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW)
         for kind, name, operation in (
             (ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE),
             (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
             (ResourceType.TOPIC, "*", AclOperation.DELETE),
         )
-    ]  # fmt: skip
+    ]
     for future in client.create_acls(rules).values():
         future.result(10)
     monkeypatch.setenv("PASSWORD_OF_BOB", OTHER_PASSWORD)
     file = config(tmp_path, broker, "bob")
     code = invoke(
-        ["run", "--runs", str(tmp_path / "runs"), "--bootstrap", broker.bootstrap,
-         "--client-config", str(file), *ONE]
-    )  # fmt: skip
+        ["run", "--runs", str(tmp_path / "runs"), "--bootstrap", broker.bootstrap, "--client-config", str(file), *ONE]
+    )
     err = capsys.readouterr().err
     assert code == 254, err
     assert "no permission: Read on topics, Write on topics, Read on groups; allow it" in err

@@ -29,9 +29,7 @@ WINDOW_S, PADDING_S = 20, 15
 CASES = spec.named("pipeline-mistakes").cases
 FIRST = next(case for case in CASES if case.name == "abort-without-rewind")
 IN_TURN = (FIRST, *(case for case in CASES if case != FIRST))
-PIPELINE = (
-    "--workload", "pipeline", "--instances", "3", "--partitions", "6", "--rate", "60", "--send-batch", "20"
-)  # fmt: skip
+PIPELINE = ("--workload", "pipeline", "--instances", "3", "--partitions", "6", "--rate", "60", "--send-batch", "20")
 
 
 def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:

@@ -78,8 +78,10 @@ def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     assert counts(lines) == [(11, 10, 2, 1, 0, 0)]
     found = spark_batch.examples(steps.judged, [NOW], 9)
     assert [(one["id"], one["what"], one["offset"]) for one in found] == [
-        ("3", "duplicate", 3), ("8", "missing", 8), ("9", "missing", 9)
-    ]  # fmt: skip
+        ("3", "duplicate", 3),
+        ("8", "missing", 8),
+        ("9", "missing", 9),
+    ]
     lines = steps.batch(100, [made("8", 99), sent("late", 20), made("ghost", 100)])
     assert counts(lines) == [(12, 11, 1, 1, 1, 0)] and steps.book.pending == 1
     # The late input has the padding from its arrival on.
@@ -173,9 +175,12 @@ def test_files_are_read_with_ids_of_their_own(spark: Any, tmp_path: Path) -> Non
     rows = source.of_files(source.files(spark, settings), settings)
     assert rows.isStreaming
     written = (
-        rows.writeStream.format("memory").queryName("rows").trigger(availableNow=True)
-        .option("checkpointLocation", str(tmp_path / "c")).start()
-    )  # fmt: skip
+        rows.writeStream.format("memory")
+        .queryName("rows")
+        .trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .start()
+    )
     assert written.awaitTermination(120)
     found = spark.sql("select * from rows").collect()
     assert sorted(row["id"] for row in found) == list("01234")
