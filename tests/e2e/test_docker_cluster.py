@@ -106,7 +106,11 @@ def _guards(parent: int) -> list[int]:
     """Guard processes that a harness started."""
     children = Path(f"/proc/{parent}/task")
     numbers = [pid for task in children.glob("*/children") for pid in task.read_text().split()]
-    return [pid for pid in map(int, numbers) if b"harness.cluster.docker.cleanup" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [
+        pid
+        for pid in map(int, numbers)
+        if b"harness.cluster.docker.cleanup" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def test_it_can_do_what_it_says(where: str) -> None:
