@@ -17,11 +17,11 @@ WRONG = """
 title: the mock cluster isolates transactions
 why: it does not, so this must be said to disagree
 source: here
-plan: {cluster: mock, txn: true, time_limit_s: 4}
+plan: {cluster: mock, txn: true, time_limit_s: 4, concurrency: 4, rate_hz: 80}
 expect: {never: [G1a]}
 """
 MATRIX = """
-plan: {cluster: mock, time_limit_s: 4}
+plan: {cluster: mock, time_limit_s: 4, concurrency: 4, rate_hz: 80}
 axes:
   transactions: [{}, {txn: true}]
 """

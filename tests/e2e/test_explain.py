@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness_command import harness, run
+from tests.e2e.harness_command import LIGHT, harness, run
 
 pytestmark = pytest.mark.cluster
 
 
 def test_what_the_mock_cluster_does_wrong_is_explained(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--cluster", "mock", "--txn", "--time-limit", "6", "--seed", "3")
+    ran = run(tmp_path, "--cluster", "mock", "--txn", "--time-limit", "6", "--seed", "3", *LIGHT)
     assert "G1a" in ran.anomalies
     index = ran.folder / "orders" / "index.html"
     assert str(index) in ran.out and index.is_file()

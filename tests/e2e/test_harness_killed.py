@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.run import test
-from tests.e2e.harness_command import HARNESS, footprint, harness, left_behind, ops
+from tests.e2e.harness_command import HARNESS, LIGHT, footprint, harness, left_behind, ops
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
 pytestmark = pytest.mark.cluster
@@ -22,22 +22,8 @@ pytestmark = pytest.mark.cluster
 @pytest.mark.long
 def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetition: int) -> None:
     before = footprint()
-    command = [
-        *HARNESS,
-        "run",
-        "--runs",
-        str(tmp_path),
-        "--spark-master",
-        "none",
-        "--nemesis",
-        "leader-isolate,client-crash",
-        "--nemesis-first",
-        "1",
-        "--nemesis-interval",
-        "3",
-        "--time-limit",
-        "60",
-    ]
+    options = "--nemesis leader-isolate,client-crash --nemesis-first 1 --nemesis-interval 3 --time-limit 60"
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--spark-master", "none", *LIGHT, *options.split()]
     with (tmp_path / "out").open("wb") as out:
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
@@ -62,10 +48,10 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
 
 def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:
     before = footprint()
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]
+    command = [*HARNESS, "run", *LIGHT, "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]
     with (tmp_path / "out").open("wb") as out:
         running = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-    folder = wait_for_load(tmp_path, ops_min=2000)
+    folder = wait_for_load(tmp_path, ops_min=600)
     meanwhile = left_behind(before)
     assert len(meanwhile["processes"]) >= 4 and meanwhile["namespaces"]  # what is looked for is seen
     running.send_signal(signal.SIGINT)

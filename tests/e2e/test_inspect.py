@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness_command import harness, run
+from tests.e2e.harness_command import LIGHT, harness, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -21,7 +21,7 @@ def inspected(folder: Path) -> tuple[int, dict[str, Any]]:
 
 def test_what_three_brokers_hold_after_transactions(tmp_path: Path) -> None:
     ran = run(
-        tmp_path, "--txn", "--abort-p", "0.3", "--time-limit", "6", "--rate", "100", "--keep-data",
+        tmp_path, "--txn", "--abort-p", "0.3", "--time-limit", "6", *LIGHT, "--keep-data",
         "--seed", "7", "--network", "loopback",
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err

@@ -18,7 +18,7 @@ from harness.cli.app import invoke
 from harness.cluster.ssh import cleanup
 from harness.cluster.ssh import hosts as ssh_hosts
 from tests.conftest import absent
-from tests.e2e.harness_command import run
+from tests.e2e.harness_command import LIGHT, run
 from tests.e2e.ssh_hosts import NODES, Hosts, lacking, running
 
 pytestmark = [pytest.mark.cluster]
@@ -91,7 +91,7 @@ def completed(nemesis: list[dict[str, Any]], f: str) -> list[dict[str, Any]]:
 def test_killing_leaders_on_other_hosts_is_valid(hosts: Hosts, tmp_path: Path, mark: str) -> None:
     ran = run(
         tmp_path, "--cluster", "ssh", "--hosts", str(hosts.file), "--nemesis", "leader-kill", "--acks", "all",
-        "--time-limit", "15", "--seed", "7",
+        "--time-limit", "12", "--seed", "7", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     kills = completed(ran.nemesis, "kill")
@@ -109,7 +109,7 @@ def test_killing_leaders_on_other_hosts_is_valid(hosts: Hosts, tmp_path: Path, m
 def test_an_isolated_leader_on_another_host(hosts: Hosts, tmp_path: Path) -> None:
     ran = run(
         tmp_path, "--cluster", "ssh", "--hosts", str(hosts.file), "--nemesis", "leader-isolate",
-        "--acks", "all", "--time-limit", "15", "--seed", "3",
+        "--acks", "all", "--time-limit", "15", "--seed", "3", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     (cut, *_) = completed(ran.nemesis, "isolate")
