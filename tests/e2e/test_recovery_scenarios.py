@@ -14,6 +14,7 @@ from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 
+PLAIN = ("--spark-master", "none")
 ALONE = ("kill-restart", "tail-last-only")  # one server is enough
 REPLICATED = ("flip-last-leader",)
 
@@ -25,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _rows(runs: Path, *arguments: str) -> list[recovery.Row]:
-    done = harness("run", "--workload", "recovery", "--runs", str(runs), "--quiet", *arguments, timeout_s=1400)
+    done = harness("run", "--workload", "recovery", "--runs", str(runs), "--quiet", *PLAIN, *arguments, timeout_s=1400)
     assert "Traceback" not in done.stderr, done.stderr
     rows = recovery.stored(runs)
     assert rows and all(row.expected for row in rows), f"{done.stdout}\n{done.stderr}"
