@@ -32,9 +32,9 @@ from tests.e2e.harness_command import footprint, left_behind
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
 
-# A client that sends and polls without end, as those of a run do.
+# A client that sends and polls without end, as those of a run do; 20 transactions a second at most.
 TRAFFIC = """
-import sys
+import sys, time
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 bootstrap, name = sys.argv[1:]
@@ -54,6 +54,7 @@ while True:
             producer.produce("r-0", b"x" * 100)
             consumer.poll(0.05)
             producer.commit_transaction(30)
+            time.sleep(0.05)
     except KafkaException:
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"r-{name}", "acks": "all"})
 """

@@ -93,7 +93,7 @@ def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int)
     assert any(kill["took_effect"] for kill in kills), kills
 
 
-@pytest.mark.repeat(1, 3 * len(CASES))
+@pytest.mark.repeat(0, 2, 3 * len(CASES))
 def test_the_live_check_agrees_with_that_of_the_finished_run(
     cluster: tuple[str, str], tmp_path: Path, repetition: int, request: pytest.FixtureRequest
 ) -> None:
