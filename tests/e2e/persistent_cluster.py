@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from harness.cli.app import invoke
 from harness.cluster.persistent import client
 from tests.e2e.harness_command import harness
 
@@ -26,7 +28,9 @@ def persistent_cluster(*options: str) -> Iterator[str]:
 
 
 def status(name: str) -> dict[str, Any]:
-    done = harness("cluster", "status", name, "--json")
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
+    """What `harness cluster status` says, in this process: tests ask often, and a process takes a second to start."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert invoke(["cluster", "status", name, "--json"]) == 0
+    (row,) = json.loads(printed.getvalue())
     return dict(row)
