@@ -30,7 +30,7 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_brokers_with_a_remote_tier_do_what_the_model_says(tmp_path: Path) -> None:
     """Segments are copied, leave the local log, are read from their copies, and are deleted there."""
