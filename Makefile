@@ -88,6 +88,7 @@ ci: ## exactly what CI runs
 	$(MAKE) rootless
 
 nightly: setup-dev ## the tests that CI leaves out: repetitions, combinations of faults, every version of Kafka
+	$(BIN)/python -m harness.cluster.distribution.jars 2.8 3.4 3.8 3.9 4.0 4.1 >/dev/null &
 	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "nightly and not alone" tests
 	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests
 

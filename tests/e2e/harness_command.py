@@ -15,6 +15,7 @@ from typing import Any
 HARNESS = [sys.executable, "-m", "harness.cli.app"]
 # A load for claims that hold under any: it takes half the processor time of the default one.
 LIGHT = ("--concurrency", "4", "--rate", "80")
+PLAIN = ("--spark-master", "none")  # the process itself judges
 # Stands in the environment of every process that these tests start, and of theirs: tests of another worker
 # of pytest-xdist have another.
 MARK = f"HARNESS_TEST={secrets.token_hex(8)}"

@@ -23,7 +23,7 @@ from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from tests.e2e.docker_engine import engine, everything
-from tests.e2e.harness_command import HARNESS, LIGHT, harness, ops, run
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, harness, ops, run
 from tests.e2e.test_faults import Clients, Place, _soon
 from tests.e2e.waiting import wait_for_load
 
@@ -75,7 +75,7 @@ def test_the_main_job(where: str, tmp_path: Path) -> None:
 @pytest.mark.repeat(2, 5, 20)
 def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
     """By its guard alone, or by cleaning, where the guard was killed with it."""
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", *LIGHT, "--spark-master", "none"]
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", *LIGHT, *PLAIN]
     command += ["--time-limit", "60", "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]
     before = set(everything(where))
     client = docker.DockerClient(base_url=where, timeout=30)

@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.harness_command import harness
+from tests.e2e.harness_command import PLAIN, harness
 
 pytestmark = pytest.mark.long
-PLAIN = ("--spark-master", "none")
 
 WRONG = """
 title: the mock cluster isolates transactions

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from harness.cli.app import invoke
 from harness.cluster.local import namespaced
 from harness.plan.test_plan import load
-from tests.e2e.harness_command import HARNESS, LIGHT, Ran
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran
 from tests.e2e.secured_broker import OTHER_PASSWORD, PASSWORD, Secured, secured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -84,7 +84,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
     runs = tmp_path / "runs"
     file = config(tmp_path, broker)
     argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--bootstrap", broker.bootstrap,
-            "--client-config", str(file), "--spark-master", "none", *LIGHT, "--time-limit", "8", "--txn", "--nemesis",
+            "--client-config", str(file), *PLAIN, *LIGHT, "--time-limit", "8", "--txn", "--nemesis",
             "kill:client", *ONE]  # fmt: skip
     seen = b""
     with subprocess.Popen(
@@ -182,7 +182,7 @@ def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap
         argv = [*HARNESS, "run", "--runs", str(tmp_path / "runs"), "--quiet", "--bootstrap", bootstrap,
-                "--spark-master", "none", *LIGHT, "--time-limit", "8", "--nemesis", "pause:client",
+                *PLAIN, *LIGHT, "--time-limit", "8", "--nemesis", "pause:client",
                 "--keep-topics"]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.run import test
-from tests.e2e.harness_command import HARNESS, LIGHT, footprint, harness, left_behind, ops
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, footprint, harness, left_behind, ops
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetition: int) -> None:
     before = footprint()
     options = "--nemesis leader-isolate,client-crash --nemesis-first 1 --nemesis-interval 3 --time-limit 60"
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--spark-master", "none", *LIGHT, *options.split()]
+    command = [*HARNESS, "run", "--runs", str(tmp_path), *PLAIN, *LIGHT, *options.split()]
     with (tmp_path / "out").open("wb") as out:
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:

@@ -11,7 +11,7 @@ import pytest
 from harness.cluster.distribution.versions import SERIES, modes
 from harness.cluster.local import namespaces
 from tests.conftest import absent, nightly_if
-from tests.e2e.harness_command import HARNESS, LIGHT, Ran, footprint, left_behind, run
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran, footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -78,7 +78,7 @@ def test_two_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> 
     need_namespaces()
     before = footprint()
     common = [*HARNESS, "run", "--runs", str(tmp_path), "--quiet", "--nodes", "1", "--acks", "all",
-              "--time-limit", "5", "--seed", "7", "--spark-master", "none", *LIGHT]  # fmt: skip
+              "--time-limit", "5", "--seed", "7", *PLAIN, *LIGHT]  # fmt: skip
     running = [
         subprocess.Popen([*common, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for more in (["--network", "loopback"], ["--network", "loopback"], ["--outside"])

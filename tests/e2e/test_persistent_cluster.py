@@ -15,7 +15,7 @@ import pytest
 
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client
-from tests.e2e.harness_command import HARNESS, LIGHT, harness
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, harness
 from tests.e2e.persistent_cluster import persistent_cluster, status
 from tests.e2e.waiting import eventually
 
@@ -37,8 +37,8 @@ def healthy(name: str) -> Callable[[], bool]:
 
 
 def started(runs: Path, name: str, *options: str) -> subprocess.Popen[str]:
-    argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--cluster", f"local:{name}", "--spark-master", "none"]
-    argv += [*LIGHT, *options]
+    argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--cluster", f"local:{name}", *PLAIN, *LIGHT]
+    argv += options
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

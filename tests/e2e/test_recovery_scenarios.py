@@ -9,12 +9,11 @@ import pytest
 from harness.cluster.local import disks, namespaces
 from harness.experiments import recovery
 from tests.conftest import absent
-from tests.e2e.harness_command import harness
+from tests.e2e.harness_command import PLAIN, harness
 from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 
-PLAIN = ("--spark-master", "none")
 ALONE = ("kill-restart", "tail-last-only")  # one server is enough
 REPLICATED = ("flip-last-leader",)
 

@@ -10,11 +10,10 @@ import yaml
 
 from harness.plan import test_plan
 from harness.stored import listing
-from tests.e2e.harness_command import harness, run
+from tests.e2e.harness_command import PLAIN, harness, run
 
 # One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.
 SMALL = ("--time-limit", "2.8", "--final-time-limit", "30", "--rate", "0", "--concurrency", "1")
-PLAIN = ("--spark-master", "none")
 SIZE = ("time_limit_s", "concurrency", "rate_hz", "nemesis", "schedule")
 
 
