@@ -24,7 +24,6 @@ from harness.cli import fault_support
 from harness.clients import errors as client_errors
 from harness.cluster.distribution import versions as kafka
 from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
-from harness.cluster.sim import SimCluster
 from harness.model.options import CheckOptions, Settings
 from harness.model.protocols import Fault
 from harness.plan.test_plan import TestPlan
@@ -49,7 +48,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 PLACES: Final[Mapping[str, type]] = {
-    f"`{name}`": kind for name, kind in fault_support.CLUSTERS.items() if kind is not SimCluster
+    f"`{name}`": place.cluster for name, place in fault_support.places().items() if place.takes_faults
 }
 
 

@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness.cluster.table import CLUSTERS
+
 if TYPE_CHECKING:
     from harness.stored.run import Run
 
-CLUSTERS: Final = ("local", "docker", "external", "mock", "sim")
-STAYING: Final = ("local", "docker")
-ONE_OF: Final = f"one of {', '.join(CLUSTERS)}, or local:NAME or docker:NAME, which is up already"
+# Clusters on other hosts need a file that describes them.
+KINDS: Final = tuple(kind for kind in CLUSTERS if kind != "ssh")
+STAYING: Final = tuple(kind for kind in KINDS if CLUSTERS[kind].can_stay)
+ONE_OF: Final = f"one of {', '.join(KINDS)}, or local:NAME or docker:NAME, which is up already"
 SHOWN: Final = "harness run"
 _RUNS: Final = pytest.StashKey[list["Run"]]()
 
@@ -64,7 +67,7 @@ class KafkaCluster:
         return chosen | ({"bootstrap": self.bootstrap} if self.kind == "external" else {})
 
 
-def _asked(config: pytest.Config) -> dict[str, Any]:
+def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
     """Options of runs from the command line of pytest."""
     chosen: str = config.getoption("--harness-cluster")
     kind, colon, name = chosen.partition(":")
@@ -72,77 +75,77 @@ def _asked(config: pytest.Config) -> dict[str, Any]:
         raise pytest.UsageError(
             f"--harness-cluster {chosen}: clusters on other hosts are not for this plugin; give {ONE_OF}"
         )
-    if kind not in CLUSTERS or (colon and not (kind in STAYING and name)):
+    if kind not in KINDS or (colon and not (kind in STAYING and name)):
         raise pytest.UsageError(f"--harness-cluster {chosen}: {ONE_OF}")
-    found: dict[str, Any] = {"cluster": chosen}
+    options: dict[str, Any] = {"cluster": chosen}
     if kind == "external":
-        found["bootstrap"] = config.getoption("--harness-bootstrap")
+        options["bootstrap"] = config.getoption("--harness-bootstrap")
     if version := config.getoption("--harness-kafka-version"):
-        found["kafka_version"] = version
+        options["kafka_version"] = version
     if (seed := config.getoption("--harness-seed")) is not None:
-        found["seed"] = seed
-    return found
+        options["seed"] = seed
+    return options
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster that is up for the whole session; of mock and sim, of which each run has one, the kind."""
-    asked = _asked(request.config)
-    kind, _, named = asked["cluster"].partition(":")
+    chosen = _options_of_pytest(request.config)
+    kind, _, named = chosen["cluster"].partition(":")
     if kind not in STAYING:
-        yield KafkaCluster(kind, "", asked.get("bootstrap", ""))
+        yield KafkaCluster(kind, "", chosen.get("bootstrap", ""))
         return
     from harness.model.errors import HarnessError
     from harness.persistent import lifecycle
 
     if named:  # somebody else's: it stays as it is
         try:
-            there = _told(kind, named)
+            cluster = _started(kind, named)
         except HarnessError as error:
             pytest.fail(f"--harness-cluster {kind}:{named}: {error}", pytrace=False)
-        yield there
+        yield cluster
         return
     name = f"pytest-{os.getpid()}"
     try:
-        plan = _plan({**{key: asked[key] for key in asked if key != "seed"}, "outside": kind == "local"})
+        plan = _plan({**{key: chosen[key] for key in chosen if key != "seed"}, "outside": kind == "local"})
         lifecycle.start(name, plan, lambda text: None)
     except HarnessError as error:
         pytest.fail(f"the cluster did not start: {error}", pytrace=False)
     try:
-        yield _told(kind, name)
+        yield _started(kind, name)
     finally:
         lifecycle.stop(name, True, lambda text: None)
 
 
-def _told(kind: str, name: str) -> KafkaCluster:
+def _started(kind: str, name: str) -> KafkaCluster:
     """A cluster that is up, as its keeper tells of it. Raises BadInput for one that is not."""
     from harness.persistent import commands
 
-    told = commands.status(name, kind)
-    return KafkaCluster(kind, name, str(told[0].get("outside_bootstrap") or "") if told else "")
+    states = commands.status(name, kind)
+    return KafkaCluster(kind, name, str(states[0].get("outside_bootstrap") or "") if states else "")
 
 
 @pytest.fixture
 def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Run]:
     """Carries out runs: `harness_run(nemesis="leader-kill", acks="all", time_limit=30)`."""
-    asked = _asked(request.config)
+    chosen = _options_of_pytest(request.config)
     if "kafka_cluster" in request.fixturenames:
-        if ":" not in asked["cluster"]:
-            asked.pop("kafka_version", None)  # the cluster was started with it
-        asked |= request.getfixturevalue("kafka_cluster").options
+        if ":" not in chosen["cluster"]:
+            chosen.pop("kafka_version", None)  # the cluster was started with it
+        chosen |= request.getfixturevalue("kafka_cluster").options
     runs = Path(request.config.getoption("--harness-runs") or tmp_path / "runs")
     made: list[Run] = request.node.stash.setdefault(_RUNS, [])
 
     def run(**options: Any) -> Run:
         from harness.model.errors import HarnessError
         from harness.run import test
-        from harness.stored import run as loaded
+        from harness.stored import run as stored_run
 
         try:
-            outcome = test.run(_plan({**asked, **options}), runs, lambda text: None, quiet=True)
+            outcome = test.run(_plan({**chosen, **options}), runs, lambda text: None, quiet=True)
         except HarnessError as error:
             pytest.fail(f"harness run: {error}", pytrace=False)
-        made.append(loaded.Run(outcome.folder))
+        made.append(stored_run.Run(outcome.folder))
         return made[-1]
 
     return run
@@ -150,19 +153,19 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 def _plan(options: dict[str, Any]) -> Any:
     """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
-    from harness.plan import test_plan as plans
-    from harness.plan.rules import option_name
+    from harness.plan import make_plan
+    from harness.plan.test_plan import TestPlan, option_name
 
-    named = {option_name(field)[2:].replace("-", "_"): field for field in plans.TestPlan.model_fields}
+    named = {option_name(field)[2:].replace("-", "_"): field for field in TestPlan.model_fields}
     values: dict[str, Any] = {}
     for name, value in options.items():
         field = named.get(name, name)
-        info = plans.TestPlan.model_fields.get(field)
+        info = TestPlan.model_fields.get(field)
         several = info is not None and isinstance(info.get_default(call_default_factory=False), tuple)
         if several and isinstance(value, str):
             value = tuple(part.strip() for part in value.split(",") if part.strip() and part != "none")
         values[field] = value
-    return plans.make(values)
+    return make_plan.make(values)
 
 
 def assert_valid(run: Run) -> None:
@@ -180,11 +183,11 @@ def _assert_valid() -> Callable[[Run], None]:
 
 def summary(run: Run) -> str:
     """What the run found, and where to look on."""
-    from harness.report.text import summary as prose
+    from harness.report.text.summary import summary as text_of
 
     page = run.path / "report.html"
-    said = prose.summary(run.path, run.results)
-    return f"{said}\n\nopen: {page if page.is_file() else run.path}"
+    text = text_of(run.path, run.results)
+    return f"{text}\n\nopen: {page if page.is_file() else run.path}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -194,8 +197,8 @@ def pytest_runtest_makereport(
     """A test that fails tells of its runs."""
     report = yield
     if report.failed and call.when == "call":
-        told = str(report.longrepr)
+        text = str(report.longrepr)
         for run in item.stash.get(_RUNS, []):
-            if str(run.path) not in told:
+            if str(run.path) not in text:
                 report.sections.append((f"{SHOWN} {run.path.name}", summary(run)))
     return report

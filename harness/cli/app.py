@@ -9,9 +9,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
@@ -19,6 +17,7 @@ from typer.exceptions import TyperException
 from harness.cli import (
     cluster,
     experiment,
+    histories,
     image,
     inspect,
     log_model,
@@ -26,22 +25,20 @@ from harness.cli import (
     offsets,
     qos,
     recovery,
+    run,
+    runs,
     serve,
     shrink,
 )
-from harness.cli import runs as cli_look
-from harness.cli.options import FAULTS, RunsDir, SparkMaster, given, with_options
+from harness.cli.output import say
 from harness.model.errors import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
     EXIT_INTERRUPTED,
-    EXIT_INVALID,
-    EXIT_UNKNOWN,
     EXIT_VALID,
     NOT_OURS,
     HarnessError,
 )
-from harness.model.result import Verdict, worst
 
 app = typer.Typer(
     name="harness",
@@ -53,193 +50,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-VERDICT_EXIT = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}
 
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-@app.command()
-@with_options
-def run(
-    ctx: typer.Context,
-    *,
-    plan: Annotated[Path | None, typer.Option("--plan", help="A plan.yaml; options given here win.")] = None,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(
-            "--schedule",
-            rich_help_panel=FAULTS,
-            help="A YAML list of faults, each with its own rhythm or trigger.",
-        ),
-    ] = None,
-    spark_master: SparkMaster = "local[*]",
-    runs: RunsDir = Path("runs"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress line.")] = False,
-    **options: Any,
-) -> int:
-    """Run a test: start the cluster, apply load and faults, heal, read everything back, and judge.
-
-    [bold]Examples[/bold]
-
-      harness run --nemesis leader-kill --acks all
-
-      harness run --nemesis leader-isolate --acks 1 --time-limit 60
-
-      harness run --cluster mock --txn --time-limit 10
-
-      harness run --schedule faults.yaml --acks all --txn
-
-      harness run --plan runs/latest/plan.yaml
-    """
-    from harness.plan import load
-    from harness.report.text import next_steps
-    from harness.run import test
-
-    asked = given(ctx)
-    if asked.get("workload") == "recovery" and recovery.several(asked.get("scenario"), plan):
-        return recovery.run_several(asked, schedule, runs, spark_master, quiet)
-    chosen, where = load.gather(asked, plan, schedule)
-    outcome = test.run(chosen, runs, say, spark_master, quiet, where)
-    say("")
-    say(next_steps.text(outcome.folder, outcome.result))
-    return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]
-
-
-def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
-    """The names in a comma-separated option. Raises BadInput."""
-    from harness.model.errors import BadInput
-
-    names = frozenset(part.strip() for part in text.split(","))
-    if not names <= set(known):
-        raise BadInput(f"{option} {text}: any of {', '.join(known)}, with commas")
-    return names
-
-
-@app.command()
-def check(
-    ctx: typer.Context,
-    histories: Annotated[
-        list[str], typer.Argument(help="Runs, Parquet folders, or files: .jsonl, .edn, plain or gzipped.")
-    ],
-    jepsen_compatible: Annotated[bool, typer.Option(help="Judge exactly as Jepsen.")] = False,
-    ww_deps: Annotated[bool, typer.Option(help="Offsets imply write order.")] = True,
-    sub_via: Annotated[str | None, typer.Option(help="assign, subscribe, or assign,subscribe.")] = None,
-    edges: Annotated[
-        str | None, typer.Option(help="What cycles are made of: of ww, wr, rw, process, realtime.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
-    spark_master: SparkMaster = "local[*]",
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
-    from harness.model.options import EDGES
-    from harness.report.text import summary
-    from harness.run import histories as stored
-    from harness.run import spark, test
-    from harness.store import is_run
-
-    told = given(ctx)
-    changes: dict[str, Any] = {name: told[name] for name in ("jepsen_compatible", "ww_deps") if name in told}
-    if edges is not None:
-        changes["edges"] = _some_of("--edges", edges, EDGES)
-    if sub_via is not None:
-        changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
-    paths = [stored.find(runs, name) for name in histories]
-    items = [(path, stored.options(path, changes)) for path in paths]
-    session = spark.session_now(spark_master, sum(map(stored.bytes_of, paths)))
-    verdicts: list[Verdict] = []
-    for path, result, wrong in stored.judge(items, session, (lambda text: None) if as_json else say):
-        verdicts.append(result.valid)
-        if wrong:  # the others are judged all the same
-            print(f"harness: {wrong}", file=sys.stderr)
-        if as_json:
-            say(json.dumps(stored.line(path, result), default=str))
-        elif not wrong:
-            say(summary.summary(path, result))
-            if is_run(path):
-                test.draw(path, say)
-    return VERDICT_EXIT[worst(*verdicts)]
-
-
-@app.command("import")
-def import_(
-    history: Annotated[Path, typer.Argument(help="A history.edn or history.jsonl, plain or gzipped.")],
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Make a run folder of a history that this project did not produce, to check, show and list it."""
-    from harness.run import histories
-
-    folder = histories.import_(history, runs, say)
-    say(f"next: harness check {folder}")
-    return EXIT_VALID
-
-
-@app.command()
-def export(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest; or a file.")],
-    form: Annotated[str, typer.Option("--format", help="edn, jsonl or parquet.")] = "edn",
-    out: Annotated[
-        Path | None, typer.Option(help="Where to; with .gz at its end, gzipped. [default: NAME.FORMAT]")
-    ] = None,
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Write a history as Jepsen's EDN, as one log, or as a Parquet folder, which `harness check` takes."""
-    from harness.run import histories
-
-    histories.export(histories.find(runs, name), form, out, say)
-    return EXIT_VALID
-
-
-@app.command("list")
-def list_(
-    runs: RunsDir = Path("runs"),
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")] = 30,
-) -> int:
-    """List the runs, the newest first, with their verdicts."""
-    from harness.stored import listing
-
-    say(listing.table(listing.rows(runs), limit))
-    return EXIT_VALID
-
-
-app.command("show")(cli_look.show)
-app.command("explain")(cli_look.explain)
-
-
-@app.command()
-def around(
-    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")],
-    key: Annotated[str, typer.Option("--key", "-k", help="The key.")],
-    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Around this offset.")] = None,
-    value: Annotated[str | None, typer.Option("--value", "-v", help="Around this value.")] = None,
-    n: Annotated[int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print each op as a line of JSON.")] = False,
-    runs: RunsDir = Path("runs"),
-) -> int:
-    """Show the operations that sent or polled the records around a place, trimmed to those.
-
-    [bold]Examples[/bold]
-
-      harness around latest --key 7 --offset 123
-
-      harness around latest --key 7 --value 45 -n 5
-    """
-    from harness.model.errors import BadInput
-    from harness.report.text import nearby_ops as nearby
-    from harness.stored import listing
-
-    if (offset is None) == (value is None):
-        raise BadInput("give either --offset or --value, the place to look around")
-    history = listing.history(runs, name)
-    place = nearby.Place(nearby.given(key), offset, None if value is None else nearby.given(value), n)
-    seen = nearby.Seen()
-    for op in nearby.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
-        say(json.dumps(nearby.data(op)) if as_json else nearby.text(op, place))
-    if not seen.ops:
-        print(nearby.require(seen, place, history), file=sys.stderr if as_json else sys.stdout)
-    return EXIT_VALID
+app.command("run")(run.run)
+app.command("check")(histories.check)
+app.command("import")(histories.import_)
+app.command("export")(histories.export)
+app.command("list")(runs.list_)
+app.command("show")(runs.show)
+app.command("explain")(runs.explain)
+app.command("around")(runs.around)
 
 
 nemesis = typer.Typer(no_args_is_help=True, help="The faults that a run can inject.")
@@ -250,9 +69,9 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(log_model.app, name="model")
 app.add_typer(recovery.app, name="recovery")
 app.command("matrix")(matrix.matrix)
-app.command("compare")(cli_look.compare)
-app.command("page")(cli_look.page)
-app.command("open")(cli_look.open_)
+app.command("compare")(runs.compare)
+app.command("page")(runs.page)
+app.command("open")(runs.open_)
 app.command("serve")(serve.serve)
 app.command("inspect")(inspect.inspect)
 app.command("qos")(qos.qos)
@@ -281,11 +100,11 @@ def nemesis_list(as_json: Annotated[bool, typer.Option("--json", help="Print as 
 @app.command()
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> int:
     """Say what this machine can run, what it cannot, why, and the one-line fix."""
-    from harness.cli import doctor as diagnosis
+    from harness.cli.doctor import data, findings, text
 
-    found = diagnosis.findings()
-    say(json.dumps(diagnosis.data(found)) if as_json else diagnosis.text(found))
-    return EXIT_VALID if all(one.ok for one in found if one.required) else EXIT_BAD_INPUT
+    found = findings()
+    say(json.dumps(data(found)) if as_json else text(found))
+    return EXIT_VALID if all(finding.ok for finding in found if finding.required) else EXIT_BAD_INPUT
 
 
 def main() -> None:

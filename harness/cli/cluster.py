@@ -56,9 +56,9 @@ def up(
     """
     from harness.cli.options import given
     from harness.persistent import lifecycle
-    from harness.plan import load
+    from harness.plan import from_options
 
-    chosen, _ = load.gather({key: value for key, value in given(ctx).items() if key in UP}, None, None)
+    chosen, _ = from_options.gather({key: value for key, value in given(ctx).items() if key in UP}, None, None)
     state = lifecycle.start(name, chosen, _say)
     _say(f"up: harness run --cluster {state.kind}:{state.name}; harness cluster down {state.name}")
     return EXIT_VALID

@@ -11,6 +11,7 @@ from typing import Any, Final
 from harness.cli import fault_support
 from harness.cluster import doctor
 from harness.cluster.doctor import Check
+from harness.cluster.table import CLUSTERS
 
 _NOT_RUN: Final = "runs are impossible on this machine"
 _KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -41,7 +42,7 @@ def findings() -> list[Finding]:
 
 
 def clusters(machine: Sequence[Check]) -> list[Finding]:
-    """Each value of --cluster."""
+    """Each value of --cluster: what was looked at, or what it is where nothing need be."""
     by_name = {check.name: check for check in machine}
     lacking = [check for check in machine if check.required and not check.ok]
     network, docker = by_name["network faults"], by_name["docker cluster"]
@@ -55,14 +56,12 @@ def clusters(machine: Sequence[Check]) -> list[Finding]:
         "local --network loopback": lambda: _yes("local --network loopback", f"{local}, on loopback ports"),
         "docker": lambda: Finding("cluster", "docker", docker.ok, docker.why, docker.fix),
         "ssh": ssh,
-        "external": lambda: _yes("external", "clients run here: give --bootstrap, and --client-config for TLS"),
-        "mock": lambda: _yes("mock", "librdkafka's mock cluster, wrong about transactions"),
-        "sim": lambda: _yes("sim", "a simulated log, with bugs to switch on"),
     }
     if lacking:
         first = lacking[0]
-        return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in fault_support.CLUSTERS]
-    return [looked[name]() for name in fault_support.CLUSTERS]
+        return [_no(name, f"{_NOT_RUN}: {first.name}: {first.why}", first.fix) for name in fault_support.place_names()]
+    summaries = {place: kind.summary for kind in CLUSTERS.values() for place in kind.classes}
+    return [looked[place]() if place in looked else _yes(place, summary) for place, summary in summaries.items()]
 
 
 def _yes(name: str, why: str) -> Finding:
@@ -78,9 +77,9 @@ def ssh(home: Path | None = None) -> Finding:
     if os.environ.get("SSH_AUTH_SOCK"):
         return _yes("ssh", "with the keys of the agent; the hosts are those of --hosts")
     folder = (home or Path.home()) / ".ssh"
-    there = [name for name in _KEYS if (folder / name).is_file()]
-    if there:
-        return _yes("ssh", f"with {folder / there[0]}; the hosts are those of --hosts")
+    keys = [name for name in _KEYS if (folder / name).is_file()]
+    if keys:
+        return _yes("ssh", f"with {folder / keys[0]}; the hosts are those of --hosts")
     return _no("ssh", f"no key in {folder}, and no agent", "ssh-keygen -t ed25519, or name a key in --hosts")
 
 

@@ -121,9 +121,7 @@ def run(
         began = time.gmtime()
         target = out or runs_dir / "experiments" / f"{time.strftime('%Y%m%dT%H%M%S', began)}-{chosen.name}"
         tried: list[running.Tried] = []
-        for one in running.experiment(
-            chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster
-        ):  # fmt: skip
+        for one in running.experiment(chosen, runs_dir, print, times, seed, stop, case, spark_master, cluster):
             tried.append(one)
             report.write(target, chosen, tried, time.strftime("%Y-%m-%dT%H:%M:%SZ", began))
         entries += record.entries(target)
@@ -131,8 +129,8 @@ def run(
             rows = report.text(report.rows(tried))
             print(f"\n{rows}\n(claimed | measured in k of n runs: records; ≠ where they differ)")
         codes.append(running.exit_code(tried))
-        said = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
-        print(f"\n{chosen.name}: {said}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
+        verdict = {0: "as expected", 1: "NOT as expected"}.get(codes[-1], "some runs could not be judged")
+        print(f"\n{chosen.name}: {verdict}\nreport: {target / 'report.md'}   table: {target / 'table.csv'}")
     if kept is not None:
         given = f"{name or '--all'}{f' --runs {times}' if times else ''}"
         kept.write_text(record.markdown(entries, f"harness experiment run {given} --report {kept}"))

@@ -6,30 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster.docker import network
-from harness.cluster.docker.cluster import DockerCluster
-from harness.cluster.external import ExternalCluster
-from harness.cluster.local import namespaces
-from harness.cluster.local.loopback import LoopbackCluster
-from harness.cluster.local.namespaced import LocalCluster
-from harness.cluster.local.unsupported import reasons
-from harness.cluster.mock import MockCluster
-from harness.cluster.sim import SimCluster
-from harness.cluster.ssh.cluster import SshCluster
-from harness.model.capabilities import Network
+from harness.cluster.table import CLUSTERS, imported, reasons
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS
 
-CLUSTERS: Final[Mapping[str, type]] = {
-    "local": LocalCluster,
-    "local --network loopback": LoopbackCluster,
-    "docker": DockerCluster,
-    "ssh": SshCluster,
-    "external": ExternalCluster,
-    "mock": MockCluster,
-    "sim": SimCluster,
-}
 CLIENTS_ONLY: Final = "clients can be hit"
 
 
@@ -40,7 +21,7 @@ class Row:
     targets  what it can be aimed at
     aliases  short names of some of its faults
     needs    what a cluster must be able to do, for targets among the nodes
-    refused  by cluster: why it cannot be used there, with what to do; empty where it can
+    refused  by place: why it cannot be used there, with what to do; empty where it can
     """
 
     verb: str
@@ -51,20 +32,40 @@ class Row:
     refused: Mapping[str, str]
 
 
-def refusals() -> Mapping[type, str]:
-    """What this machine does not let a local cluster do, with the reason; empty texts for what it does."""
-    allowed, reason = namespaces.available()
-    return {Network: "" if allowed else f"namespaces are refused: {reason}", **reasons()}
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where faults can be carried out: a kind of cluster, or a variant of one.
+
+    takes_faults  whether anything can be broken there
+    refused       what this machine does not let it do, with the reason; empty texts for what it does
+    """
+
+    cluster: type
+    takes_faults: bool
+    refused: Mapping[type, str]
+
+
+def place_names() -> list[str]:
+    """The places, by how a reader asks for them."""
+    return [name for kind in CLUSTERS.values() for name in kind.classes]
+
+
+def places() -> dict[str, Place]:
+    """Every place of this machine; of hosts elsewhere nothing is known here, a run asks them."""
+    capabilities = frozenset(
+        need for row in table.VERBS.values() for need in row.fault(next(iter(row.targets)), Timing()).needs
+    )
+    found = {}
+    for name, kind in CLUSTERS.items():
+        refused = reasons(name, capabilities)
+        for place, path in kind.classes.items():
+            found[place] = Place(imported(path), kind.takes_faults, refused)
+    return found
 
 
 def rows() -> list[Row]:
     """Every verb, in the order of the table."""
-    refused = refusals()
-    # Of hosts elsewhere nothing is known here; a run asks them.
-    elsewhere: Mapping[type, Mapping[type, str]] = {
-        DockerCluster: {Network: network.why_not()},
-        SshCluster: {},
-    }
+    everywhere = places()
     found = []
     for verb, row in table.VERBS.items():
         needs = row.fault(next(iter(row.targets)), Timing()).needs
@@ -76,27 +77,24 @@ def rows() -> list[Row]:
                 (*row.targets, *(("n1", "n2", "...") if row.nodes else ())),
                 tuple(short for short, full in table.aliases().items() if full.partition(":")[0] == verb),
                 tuple(need.__name__ for need in needs),
-                {
-                    name: _refused(kind, needs, of_clients, elsewhere.get(kind, refused))
-                    for name, kind in CLUSTERS.items()
-                },
+                {name: _refused(place, needs, of_clients) for name, place in everywhere.items()},
             )
         )
     return found
 
 
-def _refused(kind: type, needs: tuple[type, ...], of_clients: tuple[type, ...], refused: Mapping[type, str]) -> str:
-    why = _why_not(kind, needs, refused)
-    return f"{why}; {CLIENTS_ONLY}" if why and not _why_not(kind, of_clients, refused) else why
+def _refused(place: Place, needs: tuple[type, ...], of_clients: tuple[type, ...]) -> str:
+    why = _why_not(place, needs)
+    return f"{why}; {CLIENTS_ONLY}" if why and not _why_not(place, of_clients) else why
 
 
-def _why_not(kind: type, needs: tuple[type, ...], refused: Mapping[type, str]) -> str:
-    if kind is SimCluster:
+def _why_not(place: Place, needs: tuple[type, ...]) -> str:
+    if not place.takes_faults:
         return "it takes no faults; it has bugs of its own: --sim-bugs"
-    missing = [need.__name__ for need in needs if not issubclass(kind, need)]
+    missing = [need.__name__ for need in needs if not issubclass(place.cluster, need)]
     if missing:
         return f"it has no {', '.join(missing)}"
-    return "; ".join(refused[need] for need in needs if refused.get(need))
+    return "; ".join(place.refused[need] for need in needs if place.refused.get(need))
 
 
 def text(listed: list[Row]) -> str:
@@ -109,8 +107,8 @@ def text(listed: list[Row]) -> str:
             f"    {row.summary}",
             f"    targets: {', '.join(row.targets)}",
         ]
-        places = [name for name, why in row.refused.items() if not why]
-        lines.append(f"    runs on: {', '.join(places) or 'no cluster of this machine'}")
+        runs_on = [name for name, why in row.refused.items() if not why]
+        lines.append(f"    runs on: {', '.join(runs_on) or 'no cluster of this machine'}")
         why = row.refused["local"]
         lines += [f"    not on local: {why}"] if why else []
     lines += ["", "write VERB:TARGET, several with commas: harness run --nemesis kill:leader,pause:client"]

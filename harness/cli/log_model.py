@@ -65,12 +65,12 @@ def run(
         found = search(one, steps, simulated(frozenset(names)), chosen)
         if found is None:
             continue
-        told = text(found, names)
+        program = text(found, names)
         print(f"divergence at step {found.step} of seed {one}: {found.divergence.what}")
         print(f"  {found.divergence.seen}")
-        print(f"shrunk to {len(found.shrunk.actions)} actions in {found.shrunk.replays} replays:\n\n{told}")
+        print(f"shrunk to {len(found.shrunk.actions)} actions in {found.shrunk.replays} replays:\n\n{program}")
         if out is not None:
-            out.write_text(told)
+            out.write_text(program)
             print(f"next: harness model replay {out}")
         return EXIT_INVALID
     print(f"{seeds} x {steps} steps: no divergence ({time.monotonic() - began:.1f} s)")
@@ -138,14 +138,14 @@ def _beside_brokers(
     """The first divergence of a program beside brokers that are started for it."""
     import tempfile
 
-    from harness.plan import test_plan as plans
+    from harness.plan import make_plan
     from harness.run import log_model, make_cluster
 
     # What its steps need of brokers, a plan says by these.
     tier = {"tiered": True} if settings.tiered else {}
     cut = any(one.f == "restart" and one.arg("how") == "power" for one in actions)
     power = {"weights": "power=1"} if cut else {}
-    plan = plans.make({"workload": log_model.WORKLOAD, "run": "replay", **given, **tier, **power})
+    plan = make_plan.make({"workload": log_model.WORKLOAD, "run": "replay", **given, **tier, **power})
     with tempfile.TemporaryDirectory(prefix="harness-model-") as folder:
         made = make_cluster.make(plan, Path(folder) / "cluster", print)
         make_cluster.refuse_load(plan, made)

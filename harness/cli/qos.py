@@ -15,98 +15,105 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.options import SparkMaster
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
+from harness.cli.output import VERDICT_EXIT
+from harness.model.errors import BadInput, ClusterTrouble
 
 if TYPE_CHECKING:
     from checker.qos.query import Live, Until
     from checker.qos.settings import Settings
 
-EXITS = {"valid": EXIT_VALID, "invalid": EXIT_INVALID, "unknown": EXIT_UNKNOWN}
 WHERE, WHAT, WHEN = "Where", "What is compared", "When it ends"
+
+Input = Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Topics, with commas.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        rich_help_panel=WHERE,
+        help="Topics, with commas, or a folder of Parquet files: what holds a / is a folder.",
+    ),
+]
+Bootstrap = Annotated[str, typer.Option(rich_help_panel=WHERE, help="Brokers, host:port,...")]
+ClientConfig = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=WHERE,
+        help="A file of properties of Kafka's Java client, key=value; ${NAME} is of the environment.",
+    ),
+]
+Start = Annotated[str, typer.Option("--from", rich_help_panel=WHERE, help="Without a checkpoint: earliest or latest.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(rich_help_panel=WHERE, help="A folder that a later start goes on from. [default: a temporary one]"),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=65535,
+        rich_help_panel=WHERE,
+        help="Port of 127.0.0.1 for the page; 0: any free one.",
+    ),
+]
+Window = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")]
+Padding = Annotated[str, typer.Option(rich_help_panel=WHAT, help="How long after its window an output may come.")]
+InputKey = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Spark SQL over key, value, headers, ...: an input's id."),
+]
+OutputKey = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="The same of an output: the id of the input it was made of."),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Outputs of an input: SQL, over id, too. [default: 1]"),
+]
+OutputPart = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=WHAT, help="Where there are several: which an output is, from 0."),
+]
+Pipeline = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=WHAT,
+        help="Ids and numbers of outputs as our pipeline writes them, by its transform: identity, "
+        "fan-out, filter or aggregate.",
+    ),
+]
+Time = Annotated[str, typer.Option(rich_help_panel=WHAT, help="Event time: a timestamp, or milliseconds.")]
+OutputTime = Annotated[
+    str,
+    typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
+]
+UntilIdle = Annotated[str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")]
+ForLength = Annotated[
+    str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after so long. [default: Ctrl-C]")
+]
+Patience = Annotated[str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are away for so long.")]
+Every = Annotated[str, typer.Option(rich_help_panel=WHEN, help="How often to look.")]
 
 
 def qos(
-    input_: Annotated[str, typer.Option("--input", rich_help_panel=WHERE, help="Topics, with commas.")],
-    output: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=WHERE,
-            help="Topics, with commas, or a folder of Parquet files: what holds a / is a folder.",
-        ),
-    ],
-    bootstrap: Annotated[str, typer.Option(rich_help_panel=WHERE, help="Brokers, host:port,...")],
-    client_config: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=WHERE,
-            help="A file of properties of Kafka's Java client, key=value; ${NAME} is of the environment.",
-        ),
-    ] = None,
-    start: Annotated[
-        str, typer.Option("--from", rich_help_panel=WHERE, help="Without a checkpoint: earliest or latest.")
-    ] = "earliest",
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=WHERE, help="A folder that a later start goes on from. [default: a temporary one]"
-        ),
-    ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            rich_help_panel=WHERE,
-            help="Port of 127.0.0.1 for the page; 0: any free one.",
-        ),
-    ] = 0,
-    window: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="Length of a window of the input's event time.")
-    ] = "60s",
-    padding: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="How long after its window an output may come.")
-    ] = "30s",
-    input_key: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Spark SQL over key, value, headers, ...: an input's id."),
-    ] = None,
-    output_key: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="The same of an output: the id of the input it was made of."),
-    ] = None,
-    expect: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Outputs of an input: SQL, over id, too. [default: 1]"),
-    ] = None,
-    output_part: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=WHAT, help="Where there are several: which an output is, from 0."),
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=WHAT,
-            help="Ids and numbers of outputs as our pipeline writes them, by its transform: identity, "
-            "fan-out, filter or aggregate.",
-        ),
-    ] = None,
-    time: Annotated[
-        str, typer.Option(rich_help_panel=WHAT, help="Event time: a timestamp, or milliseconds.")
-    ] = "timestamp",
-    output_time: Annotated[
-        str,
-        typer.Option(rich_help_panel=WHAT, help="The same of an output; of a file's row, when it was written."),
-    ] = "timestamp",
-    until_idle: Annotated[
-        str | None, typer.Option(rich_help_panel=WHEN, help="End when no record came for so long.")
-    ] = None,
-    for_: Annotated[
-        str | None, typer.Option("--for", rich_help_panel=WHEN, help="End after so long. [default: Ctrl-C]")
-    ] = None,
-    patience: Annotated[
-        str, typer.Option(rich_help_panel=WHEN, help="Give up when the brokers are away for so long.")
-    ] = "10m",
-    every: Annotated[str, typer.Option(rich_help_panel=WHEN, help="How often to look.")] = "5s",
+    input_: Input,
+    output: Output,
+    bootstrap: Bootstrap,
+    client_config: ClientConfig = None,
+    start: Start = "earliest",
+    checkpoint: Checkpoint = None,
+    port: Port = 0,
+    window: Window = "60s",
+    padding: Padding = "30s",
+    input_key: InputKey = None,
+    output_key: OutputKey = None,
+    expect: Expect = None,
+    output_part: OutputPart = None,
+    pipeline: Pipeline = None,
+    time: Time = "timestamp",
+    output_time: OutputTime = "timestamp",
+    until_idle: UntilIdle = None,
+    for_: ForLength = None,
+    patience: Patience = "10m",
+    every: Every = "5s",
     spark_master: SparkMaster = "local[2]",
 ) -> int:
     """Compare input with output while both grow: per window in, out, missing, duplicate, late.
@@ -121,16 +128,16 @@ def qos(
       harness qos --input a --output b --bootstrap localhost:9092 --input-key "get_json_object(cast(value as
       string), '$.id')" --until-idle 60s
     """
-    from checker.qos import settings as given
+    from checker.qos.settings import Settings, defaults, duration_ms, topics
 
-    ours = given.defaults(pipeline, in_files="/" in output)
-    asked = given.Settings(
-        inputs=given.topics("--input", input_),
-        outputs=() if "/" in output else given.topics("--output", output),
+    ours = defaults(pipeline, in_files="/" in output)
+    settings = Settings(
+        inputs=topics("--input", input_),
+        outputs=() if "/" in output else topics("--output", output),
         folder=str(_folder(output)) if "/" in output else "",
         bootstrap=bootstrap,
-        window_ms=given.duration_ms("--window", window),
-        padding_ms=given.duration_ms("--padding", padding),
+        window_ms=duration_ms("--window", window),
+        padding_ms=duration_ms("--padding", padding),
         input_key=input_key or ours.input_key,
         output_key=output_key or ours.output_key,
         expect=expect or ours.expect,
@@ -142,11 +149,11 @@ def qos(
     )
     if start not in ("earliest", "latest"):
         raise BadInput(f"--from {start}: earliest or latest")
-    if both := sorted(set(asked.inputs) & set(asked.outputs)):
+    if both := sorted(set(settings.inputs) & set(settings.outputs)):
         raise BadInput(f"--input and --output both name {both[0]}: they must be different topics")
     until = _until(until_idle, for_, patience, every)
     with _kept(checkpoint) as folder:
-        return _compare(asked, folder, until, port, spark_master, checkpoint is not None)
+        return _compare(settings, folder, until, port, spark_master, checkpoint is not None)
 
 
 def _folder(text: str) -> Path:
@@ -190,7 +197,7 @@ def _note(text: str) -> None:
     print(f"harness: {text}", file=sys.stderr, flush=True)
 
 
-def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
+def _compare(settings: Settings, folder: Path, until: Until, port: int, master: str, stays: bool) -> int:
     """Run it, and say what came of it."""
     from checker.qos import checkpoint_store, query, window_state
     from harness.cli import qos_text
@@ -198,15 +205,17 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
     from harness.web import qos_page, server
 
     trouble: ClusterTrouble | None = None
-    held = checkpoint_store.opened(folder, asked)
+    stored = checkpoint_store.opened(folder, settings)
     try:
         session = spark.streaming(master, query.SPARK, _note)
-        live = query.Live(session, asked, held, lambda told: print(qos_text.line(told), flush=True))
+        live = query.Live(session, settings, stored, lambda closed: print(qos_text.line(closed), flush=True))
         live.check()
         with server.listening(qos_page.QosSite(lambda: qos_text.shown(live)), port, _note) as served:
             threading.Thread(target=served.serve_forever, name="page", daemon=True).start()
-            _note(f"{', '.join(asked.inputs)} against {asked.folder or ', '.join(asked.outputs)}: "
-                  f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it")  # fmt: skip
+            _note(
+                f"{', '.join(settings.inputs)} against {settings.folder or ', '.join(settings.outputs)}: "
+                f"http://{server.ADDRESS}:{served.port}/   Ctrl-C ends it"
+            )
             if live.book.batch >= 0:
                 _note(f"going on from batch {live.book.batch} of {folder}")
             try:
@@ -215,28 +224,28 @@ def _compare(asked: Settings, folder: Path, until: Until, port: int, master: str
                 trouble = error
             served.shutdown()
     finally:
-        held.close()
-    said, why = window_state.verdict(live.book)
-    if trouble is not None and said != "invalid":
+        stored.close()
+    verdict, why = window_state.verdict(live.book)
+    if trouble is not None and verdict != "invalid":
         raise trouble
     print(qos_text.summary(live.book.totals, live.book.pending), flush=True)
-    print(f"{said}{': ' if why else ''}{'; '.join(why)}", flush=True)
+    print(f"{verdict}{': ' if why else ''}{'; '.join(why)}", flush=True)
     if trouble is not None:
         _note(f"{trouble}; what was found until then stands")
     if stays:
         print(f"windows: {folder / checkpoint_store.WINDOWS}", flush=True)
-    return EXITS[said]
+    return VERDICT_EXIT[verdict]
 
 
 def _follow(live: Live, until: Until) -> None:
     """Follow until the end. A signal is an ordinary one: what it leaves open, a later start goes on with."""
     signalled: list[int] = []
 
-    def asked_to_end(number: int, frame: Any) -> None:
+    def end(number: int, frame: Any) -> None:
         signalled.append(number)
         live.ended.set()
 
-    before = {number: signal.signal(number, asked_to_end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         live.follow(until, _note)
         live.drain(idle=until.idle_s is not None and not signalled)

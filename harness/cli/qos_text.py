@@ -15,13 +15,13 @@ ROWS: Final = 200
 COLUMNS: Final = ("in", "out", "missing", "duplicate", "late", "unmatched")
 
 
-def line(told: JudgedWindow) -> str:
+def line(closed: JudgedWindow) -> str:
     """A window that was closed, or counted anew."""
-    window = told.window
+    window = closed.window
     counted = "  ".join(f"{name} {n:,}" for name, n in zip(COLUMNS, window.counts, strict=True))
     again = "  (counted anew)" if window.revision > 1 else ""
     alarm = "  ALARM" if wrong(window) else ""
-    shown = [_example(one) for one in told.examples[:EXAMPLES]]
+    shown = [_example(one) for one in closed.examples[:EXAMPLES]]
     more = f"\n    {'; '.join(shown)}" if shown else ""
     return f"{clock(window.start_ms)}  {counted}{alarm}{again}{more}"
 
@@ -46,15 +46,13 @@ def summary(totals: Totals, pending: int) -> str:
 
 
 def _counts(totals: Totals) -> tuple[int, ...]:
-    return (
-        totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched
-    )  # fmt: skip
+    return (totals.records_in, totals.records_out, totals.missing, totals.duplicate, totals.late, totals.unmatched)
 
 
 def shown(live: Live) -> Shown:
     """The page of this moment."""
     book = live.book
-    said, why = window_state.verdict(book)
+    verdict, why = window_state.verdict(book)
     settings = live.settings
     rows = [
         {
@@ -80,5 +78,8 @@ def shown(live: Live) -> Shown:
     outputs = settings.folder or ", ".join(settings.outputs)
     return Shown(
         f"{', '.join(settings.inputs)} against {outputs}",
-        said, rows, dict(zip(COLUMNS, _counts(book.totals), strict=True)), notes,
-    )  # fmt: skip
+        verdict,
+        rows,
+        dict(zip(COLUMNS, _counts(book.totals), strict=True)),
+        notes,
+    )

@@ -41,8 +41,8 @@ def table(
     from harness.experiments import recovery
 
     rows = recovery.stored(runs, kafka_version)
-    told = recovery.table(rows)
-    print(recovery.markdown(told) if markdown else recovery.aligned(told))
+    table = recovery.table(rows)
+    print(recovery.markdown(table) if markdown else recovery.aligned(table))
     return EXIT_VALID if rows and all(row.expected for row in rows) else EXIT_UNKNOWN
 
 
@@ -58,7 +58,7 @@ def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, m
     """
     from harness.experiments import recovery
     from harness.model.errors import BadInput
-    from harness.plan import load
+    from harness.plan import from_options
     from harness.run import test
 
     if schedule is not None:
@@ -69,7 +69,7 @@ def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, m
 
     rows, interrupted = recovery.run_each(
         recovery.names(options.get("scenario") or ""),
-        lambda name: load.gather({**options, "scenario": name}, None, None)[0],
+        lambda name: from_options.gather({**options, "scenario": name}, None, None)[0],
         lambda plan: test.run(plan, runs, say, master, quiet),
         say,
     )

@@ -1,15 +1,17 @@
-"""`harness show`, `explain`, `compare`, `page` and `open`: looking at stored runs."""
+"""`harness list`, `show`, `explain`, `around`, `compare`, `page` and `open`: looking at stored runs."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import RunsDir
-from harness.model.errors import EXIT_VALID
+from harness.cli.output import say
+from harness.model.errors import EXIT_VALID, BadInput
 from harness.model.result import to_data
 
 RUN = "Run folder, id, unambiguous prefix, or latest."
@@ -17,6 +19,17 @@ RUN = "Run folder, id, unambiguous prefix, or latest."
 
 def _json(data: dict[str, Any]) -> str:
     return json.dumps(data, default=str)
+
+
+def list_(
+    runs: RunsDir = Path("runs"),
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")] = 30,
+) -> int:
+    """List the runs, the newest first, with their verdicts."""
+    from harness.stored import listing
+
+    say(listing.table(listing.rows(runs), limit))
+    return EXIT_VALID
 
 
 def show(
@@ -32,8 +45,8 @@ def show(
     folder = listing.resolve(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
-        said = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
-    print(said)
+        output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
+    print(output)
     return EXIT_VALID
 
 
@@ -54,19 +67,50 @@ def explain(
       harness explain latest G1a#3
     """
     from harness.report.text import explain as explaining
-    from harness.report.text import explain_text
-    from harness.report.text import witness_lookup as found
+    from harness.report.text import explain_text, witness_lookup
     from harness.stored import damaged, listing
 
     folder = listing.judged(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
-            said = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
+            output = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
         else:
-            told = explaining.explain(folder, result, found.asked(anomaly))
-            said = _json(explaining.data(told)) if as_json else explain_text.text(told)
-    print(said)
+            explanation = explaining.explain(folder, result, witness_lookup.asked(anomaly))
+            output = _json(explaining.data(explanation)) if as_json else explain_text.text(explanation)
+    print(output)
+    return EXIT_VALID
+
+
+def around(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest, or history.jsonl.")],
+    key: Annotated[str, typer.Option("--key", "-k", help="The key.")],
+    offset: Annotated[int | None, typer.Option("--offset", "-o", help="Around this offset.")] = None,
+    value: Annotated[str | None, typer.Option("--value", "-v", help="Around this value.")] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many offsets, or records of a poll, around it.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each op as a line of JSON.")] = False,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Show the operations that sent or polled the records around a place, trimmed to those.
+
+    [bold]Examples[/bold]
+
+      harness around latest --key 7 --offset 123
+
+      harness around latest --key 7 --value 45 -n 5
+    """
+    from harness.report.text import nearby_ops
+    from harness.stored import listing
+
+    if (offset is None) == (value is None):
+        raise BadInput("give either --offset or --value, the place to look around")
+    history = listing.history(runs, name)
+    place = nearby_ops.Place(nearby_ops.given(key), offset, None if value is None else nearby_ops.given(value), n)
+    seen = nearby_ops.Seen()
+    for op in nearby_ops.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
+        say(json.dumps(nearby_ops.data(op)) if as_json else nearby_ops.text(op, place))
+    if not seen.ops:
+        print(nearby_ops.require(seen, place, history), file=sys.stderr if as_json else sys.stdout)
     return EXIT_VALID
 
 
@@ -82,9 +126,9 @@ def compare(
 
     folders = listing.judged(runs, a), listing.judged(runs, b)
     with damaged.telling(*folders):
-        found = comparing.compare(*folders)
-        said = _json(comparing.data(found)) if as_json else comparing.text(found)
-    print(said)
+        comparison = comparing.compare(*folders)
+        output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
+    print(output)
     return EXIT_VALID
 
 
@@ -111,10 +155,10 @@ def open_(
 
     folder = listing.resolve(runs, name).resolve()
     page = folder / listing.PAGE
-    found = page if page.is_file() else folder
-    print(found, flush=True)
+    target = page if page.is_file() else folder
+    print(target, flush=True)
     try:
-        webbrowser.get().open(found.as_uri())
+        webbrowser.get().open(target.as_uri())
     except webbrowser.Error:
         print("no browser was found on this machine: open it from elsewhere")
     return EXIT_VALID

@@ -95,7 +95,7 @@ def replay(
     def say(text: str) -> None:
         print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
-    shown = ", ".join(f"{held} {count:,}" for held, count in before.items()) or "no anomaly that counts"
+    shown = ", ".join(f"{anomaly} {count:,}" for anomaly, count in before.items()) or "no anomaly that counts"
     say(f"{folder.name}, seed {plan.seed}: {shown}")
     repeats = again.replay(lambda: again.once(plan, runs, spark_master), times, say)
     print(json.dumps(again.data(before, repeats)) if as_json else again.text(before, repeats))

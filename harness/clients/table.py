@@ -1,65 +1,82 @@
-"""The client libraries by name. A new one is one file and one row in each table.
+"""The client libraries by name. A new one is one file and one row here.
 
-The rows are import paths, so that a library is loaded only where it is used. Both functions take the
+What a row names is an import path, so that a library is loaded only where it is used. Each function takes the
 client's settings as plain JSON data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 from harness.model.errors import BadInput
 
-# name -> opens a client of one process: an object with invoke(op) -> op, crash() and close()
-CLIENTS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.aiokafka.library:open_client",
-    "confluent": "harness.clients.confluent.library:open_client",
-    "java": "harness.clients.java.library:open_client",
-    "noop": "harness.clients.noop:open_client",
-    "sim": "harness.sim.queue.client:open_client",
-}
 
-# The same for the pipeline's clients, which are of `pipeline.library`.
-PIPELINES: Final[dict[str, str]] = {
-    "confluent": "harness.clients.confluent.pipeline:open_client",
-    "java": "harness.clients.java.pipeline:open_client",
-}
+@dataclass(frozen=True, slots=True)
+class Library:
+    """queue     opens a client of one process: an object with invoke(op) -> op, crash() and close()
+    admin     opens the admin role: see `admin.AdminRole` for what it answers
+    problem   says what the library has against a client's settings, empty for nothing; asks no broker
+    pipeline  as `queue`, for the pipeline's clients, which are of `pipeline.library`; empty: it has none
+    package   on PyPI, for `--client-version`; empty: it does not come from there
+    internal  not for `--client`
+    """
 
-# What a workload calls the logic of its clients -> who has it.
-LOGICS: Final[dict[str, dict[str, str]]] = {"queue": CLIENTS, "pipeline": PIPELINES}
+    queue: str
+    admin: str
+    problem: str = ""
+    pipeline: str = ""
+    package: str = ""
+    internal: bool = False
 
-# name -> opens the admin role: see `admin.AdminRole` for what it answers
-ADMINS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.confluent.library:open_admin",
-    "confluent": "harness.clients.confluent.library:open_admin",
-    "java": "harness.clients.confluent.library:open_admin",
-    "noop": "harness.clients.noop:open_admin",
-    "sim": "harness.sim.queue.client:open_admin",
-}
 
-# name -> says what the library has against a client's settings, empty for nothing; asks no broker
-PROBLEMS: Final[dict[str, str]] = {
-    "aiokafka": "harness.clients.aiokafka.library:problem",
-    "confluent": "harness.clients.confluent.library:problem",
-    "java": "harness.clients.java.library:problem",
+CLIENTS: Final[dict[str, Library]] = {
+    "confluent": Library(
+        queue="harness.clients.confluent.library:open_client",
+        admin="harness.clients.confluent.library:open_admin",
+        problem="harness.clients.confluent.library:problem",
+        pipeline="harness.clients.confluent.pipeline:open_client",
+        package="confluent-kafka",
+    ),
+    "java": Library(
+        queue="harness.clients.java.library:open_client",
+        admin="harness.clients.confluent.library:open_admin",
+        problem="harness.clients.java.library:problem",
+        pipeline="harness.clients.java.pipeline:open_client",
+    ),
+    "aiokafka": Library(
+        queue="harness.clients.aiokafka.library:open_client",
+        admin="harness.clients.confluent.library:open_admin",
+        problem="harness.clients.aiokafka.library:problem",
+        package="aiokafka",
+    ),
+    "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),
+    "sim": Library(
+        queue="harness.sim.queue.client:open_client",
+        admin="harness.sim.queue.client:open_admin",
+        internal=True,
+    ),
 }
 
 
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
-    """What opens a client of the library `name`. Raises BadInput when there is none of that name."""
-    return _load(LOGICS[logic], name)
+    """What opens a client of the library `name`. Raises BadInput when there is none of that name.
+
+    logic  what a workload calls the logic of its clients: queue or pipeline
+    """
+    return _load(_paths(logic), name)
 
 
 def admin_opener(name: str) -> Callable[[Mapping[str, Any]], Any]:
     """What opens the admin role of the library `name`. Raises BadInput when there is none."""
-    return _load(ADMINS, name)
+    return _load(_paths("admin"), name)
 
 
 def problem_of(name: str) -> Callable[[Mapping[str, Any]], str]:
     """What asks the library `name` about settings. Raises BadInput when there is none."""
-    return _load(PROBLEMS, name)
+    return _load(_paths("problem"), name)
 
 
 def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
@@ -67,9 +84,14 @@ def library_of(process: int, slots: int, libraries: Sequence[str]) -> str:
     return libraries[process % slots % len(libraries)]
 
 
-def _load(rows: Mapping[str, str], name: str) -> Callable[[Mapping[str, Any]], Any]:
-    if name not in rows:
-        raise BadInput(f"no client library {name!r}; there are {', '.join(sorted(rows))}")
-    module, _, attribute = rows[name].partition(":")
-    found: Callable[[Mapping[str, Any]], Any] = getattr(import_module(module), attribute)
-    return found
+def _paths(role: str) -> dict[str, str]:
+    """The import paths of a role, by library, of those that have it."""
+    return {name: path for name, library in CLIENTS.items() if (path := getattr(library, role))}
+
+
+def _load(paths: Mapping[str, str], name: str) -> Callable[[Mapping[str, Any]], Any]:
+    if name not in paths:
+        raise BadInput(f"no client library {name!r}; there are {', '.join(sorted(paths))}")
+    module, _, attribute = paths[name].partition(":")
+    function: Callable[[Mapping[str, Any]], Any] = getattr(import_module(module), attribute)
+    return function

@@ -15,6 +15,7 @@ from harness.clients.connection import hidden
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.protocol.errors import ClientError
@@ -66,6 +67,17 @@ def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) 
         return BadInput(f"--client-config: {said}")
     hint = "" if connection else "; if it takes TLS or SASL, give --client-config"
     return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({said}): check the address{hint}")
+
+
+def make(spec: ClusterSpec) -> ExternalCluster:
+    """The cluster that is there, asked who it is and whether it would take the run's topics.
+
+    Raises BadInput, Missing.
+    """
+    brokers = find(spec.bootstrap, spec.connection).brokers
+    cluster = ExternalCluster(spec.bootstrap, spec.connection, brokers, spec.work_dir)
+    cluster.may_make(f"{spec.run}-0", spec.partitions_per_topic, spec.replication, spec.topic_config)
+    return cluster
 
 
 class ExternalCluster:

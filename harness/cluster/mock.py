@@ -18,12 +18,18 @@ from pathlib import Path
 from harness.cluster.local import namespaces, remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
 from harness.model.errors import BadInput, ClusterTrouble
 
 _START_TIMEOUT_S = 30.0
 _METADATA_TIMEOUT_S = 20.0
 _MAX_NODES = 30
+
+
+def make(spec: ClusterSpec) -> MockCluster:
+    """A mock cluster; nothing is started. Raises BadInput."""
+    return MockCluster(spec.nodes, spec.work_dir)
 
 
 class MockCluster:

@@ -12,8 +12,14 @@ from pathlib import Path
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
 from harness.model.errors import ClusterTrouble
+
+
+def make(spec: ClusterSpec) -> SimCluster:
+    """A place for a simulated log; nothing is started."""
+    return SimCluster(spec.work_dir)
 
 
 class SimCluster:

@@ -17,6 +17,7 @@ from harness.experiments.expect import wilson
 from harness.experiments.run import Tried
 from harness.experiments.spec import Experiment
 from harness.model.errors import BadInput
+from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 from harness.run import client_versions
 
@@ -70,7 +71,7 @@ def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, An
 def versions(plan: TestPlan) -> str:
     """The system under test and the client, in words."""
     system = f"Kafka {plan.kafka_version}" if plan.cluster in ("local", "docker", "ssh") else plan.cluster
-    if plan.cluster == "local" and plan.metadata_kept == "zookeeper":
+    if plan.cluster == "local" and derived.metadata_mode(plan) == "zookeeper":
         system += " with ZooKeeper"
     used = client_versions.used(plan).items()
     return ", ".join([system, *(f"{name} {version}".strip() for name, version in used)])

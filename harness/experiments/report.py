@@ -14,6 +14,7 @@ from harness.experiments import record
 from harness.experiments.expect import figure
 from harness.experiments.run import Attempt, Tried, describe, summary
 from harness.experiments.spec import Experiment
+from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 
 # Column of the study's own table -> the figure that says how many records it happened to.
@@ -25,7 +26,7 @@ EFFECTS: Final[Mapping[str, str]] = {
 SETTINGS: Final[Mapping[str, Callable[[TestPlan], Any]]] = {
     "acks": lambda plan: plan.acks,
     "retries": lambda plan: "default" if plan.retries is None else plan.retries,
-    "idempotence": lambda plan: "on" if plan.idempotent else "off",
+    "idempotence": lambda plan: "on" if derived.idempotent(plan) else "off",
     "fault": lambda plan: ", ".join(plan.nemesis) or "none",
     "fetch wait": lambda plan: plan.broker_config.get("replica.fetch.wait.max.ms", "default"),
     "min bytes": lambda plan: plan.broker_config.get("replica.fetch.min.bytes", "default"),

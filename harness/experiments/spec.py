@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from harness import yaml_data
 from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
-from harness.plan import test_plan
+from harness.plan import make_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import attached, make_cluster
 from harness.yaml_data import Loaded, Place
@@ -129,7 +129,7 @@ class Case:
 
     def test_plan(self, seed: int) -> TestPlan:
         """The plan of one run. Raises BadInput."""
-        return test_plan.make({**self.plan, "seed": seed})
+        return make_plan.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
         """The case on a cluster that stays, unless it wants another than that. Raises BadInput when it is
@@ -137,11 +137,13 @@ class Case:
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
-        cluster_plan, wanted = attached.plan_of(name), self.test_plan(0)
+        started, wanted = attached.plan_of(name), self.test_plan(0)
         says = "cluster" in self.plan or any(field in self.plan for field in attached.OF_CLUSTER)
-        if says or wanted.broker_config or make_cluster.lacking(wanted, cluster_plan):
+        if says or wanted.broker_config:
             return self
-        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": cluster_plan.kafka_version})
+        if make_cluster.lacking(make_cluster.resolved(wanted), make_cluster.resolved(started)):
+            return self
+        return replace(self, plan={**self.plan, "cluster": cluster, "kafka_version": started.kafka_version})
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,7 @@ def _possible(loaded: Loaded, place: Place, case: Case) -> None:
         return loaded.where((*place, "plan", *inner) if known else (*place, "plan"), value)
 
     try:
-        test_plan.make({**case.plan, "seed": 0}, where)
+        make_plan.make({**case.plan, "seed": 0}, where)
     except BadInput as error:
         text = str(error)
         raise BadInput(text if text.startswith(str(loaded.path)) else f"{where((), False)}: {text}") from None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+Acks = Literal["0", "1", "all"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 
@@ -13,7 +14,7 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 class Settings:
     """Client and broker settings from which the guarantees follow (`promised`). None: not known."""
 
-    acks: str | None = None  # "0", "1", "all"
+    acks: str | None = None  # as `Acks`
     retries: int | None = None
     max_in_flight: int | None = None
     idempotence: bool | None = None

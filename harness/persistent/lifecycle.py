@@ -18,15 +18,15 @@ from harness.cluster.distribution import download_cache
 from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import State
+from harness.cluster.table import CLUSTERS
 from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
-from harness.plan import test_plan as plans
+from harness.plan import plan_file
 from harness.plan.rules import NAME, NAME_RULE
 from harness.plan.test_plan import TestPlan
 from harness.run import attached
 
 Say = Callable[[str], None]
 END_S: Final = 90.0
-KEPT: Final = ("local", "docker", "ssh")
 _LOCK_S: Final = 1.0
 
 
@@ -34,8 +34,9 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
     """Start a cluster, and return when it is up. Raises BadInput, Missing, ClusterTrouble."""
     if not NAME.fullmatch(name):
         raise BadInput(f"harness cluster up {name}: {NAME_RULE}")
-    if plan.cluster not in KEPT:
-        raise BadInput(f"--cluster {plan.cluster}: only {', '.join(KEPT)} can stay")
+    if not CLUSTERS[plan.cluster].can_stay:
+        can = [name for name, kind in CLUSTERS.items() if kind.can_stay]
+        raise BadInput(f"--cluster {plan.cluster}: only {', '.join(can)} can stay")
     plan = attached.settled(plan).model_copy(update={"run": f"cluster-{name}"})
     folder = client.folder(name)
     with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
@@ -49,7 +50,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
             say(f"removing what an earlier cluster {name} has left")
             shutil.rmtree(folder)
         folder.mkdir(parents=True, mode=0o700)
-        (folder / client.PLAN).write_text(plans.dump(plan))
+        (folder / client.PLAN).write_text(plan_file.dump(plan))
         return _keep(name, folder, say)
 
 

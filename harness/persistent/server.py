@@ -269,7 +269,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """See the module's text."""
-    from harness.plan import test_plan as plans
+    from harness.plan import plan_file
     from harness.run import make_cluster
 
     name, number = argv
@@ -285,8 +285,8 @@ def main(argv: Sequence[str]) -> int:
     folder = client.folder(name)
     cluster: Cluster | None = None
     try:
-        plan = plans.load(folder / client.PLAN)
-        prepared = make_cluster.prepared(plan)
+        plan = plan_file.load(folder / client.PLAN)
+        prepared = make_cluster.prepared(make_cluster.resolved(plan))
         cluster = make_cluster.make(plan, folder / "cluster", say, prepared)
         cluster.up(say)
         state = State(name, plan.cluster, process_owner.owner(os.getpid()), _now())

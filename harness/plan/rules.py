@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.clients.connection import about_connecting
-from harness.cluster.distribution import tiered_storage
-from harness.cluster.distribution import versions as kafka
+from harness.cluster.distribution import tiered_storage, versions
+from harness.cluster.table import CLUSTERS
 from harness.model.errors import BadInput
-from harness.plan import pipeline
+from harness.plan import derived, pipeline
+from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
 from workloads.log_model.broker_actions import parse_weights
 from workloads.recovery.scenarios import SCENARIOS
-
-if TYPE_CHECKING:
-    from harness.plan.test_plan import TestPlan
 
 NODES_MAX: Final = 15
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 NAME_RULE: Final = "a name is made of a-z, 0-9 and -, 31 of them at most"
 ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
 INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
-
-
-def option_name(field: str) -> str:
-    """The command-line option of a plan's field."""
-    for unit in ("_s", "_hz"):
-        field = field.removesuffix(unit)
-    return "--" + field.replace("_", "-")
 
 
 def libraries(plan: TestPlan) -> None:
@@ -43,7 +34,7 @@ def libraries(plan: TestPlan) -> None:
     others = [name for name in plan.client if name not in ("confluent", "noop")]
     if others and plan.client_config:
         raise ValueError(f"--client-config does not go with --client {others[0]}: its properties are librdkafka's")
-    for name in plan.client_versions:
+    for name in derived.client_versions(plan):
         if name not in plan.client:
             raise ValueError(f"--client-version {plan.client_version}: there is no --client {name}")
 
@@ -55,10 +46,10 @@ def metadata(plan: TestPlan) -> None:
         raise ValueError(f"{given} goes with --cluster local")
     if plan.cluster == "local":
         try:
-            kafka.check(plan.kafka_version, plan.metadata_kept)
+            versions.check(plan.kafka_version, derived.metadata_mode(plan))
         except BadInput as error:
             raise ValueError(str(error)) from None
-    if plan.controllers and plan.metadata_kept == kafka.ZOOKEEPER:
+    if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER:
         raise ValueError(f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls")
 
 
@@ -68,7 +59,7 @@ def attached(plan: TestPlan) -> None:
         raise ValueError(f"--nodes {plan.nodes}: at most {NODES_MAX}")
     if plan.cluster_name and not NAME.fullmatch(plan.cluster_name):
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: {NAME_RULE}")
-    if plan.cluster_name and plan.cluster in ("external", "mock", "sim"):
+    if plan.cluster_name and not CLUSTERS[plan.cluster].can_stay:
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: no cluster of that kind stays")
     external = plan.cluster == "external"
     for field in ("bootstrap", "client_config"):
@@ -99,7 +90,7 @@ def producer(plan: TestPlan) -> None:
         raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
     if plan.txn and plan.idempotence is False:
         raise ValueError("--no-idempotence does not go with --txn: a transactional producer is idempotent")
-    if plan.min_txn_length > plan.txn_length_max:
+    if plan.min_txn_length > derived.txn_length_max(plan):
         raise ValueError(f"--min-txn-length {plan.min_txn_length} is above --max-txn-length")
     for name in INTEGER_SETTINGS:
         given = plan.producer_config.get(name, "0")
@@ -121,7 +112,7 @@ def kinds_of_cluster(plan: TestPlan) -> None:
         raise ValueError(f"{given} goes with --cluster docker")
     if plan.cluster == "docker" and plan.nodes != 3:
         raise ValueError(f"--nodes {plan.nodes}: docker-compose.yml has three, no more and no fewer")
-    if plan.cluster == "docker" and kafka.KRAFT not in kafka.modes(plan.kafka_version):
+    if plan.cluster == "docker" and versions.KRAFT not in versions.modes(plan.kafka_version):
         raise ValueError(f"--kafka-version {plan.kafka_version}: containers run KRaft (3.3.1 on)")
     if plan.sim_bugs and plan.cluster != "sim":
         raise ValueError("--sim-bugs goes with --cluster sim")
@@ -130,19 +121,19 @@ def kinds_of_cluster(plan: TestPlan) -> None:
     unknown = sorted(set(plan.sim_bugs) - BUGS.keys())
     if unknown:
         raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
-    if plan.cluster == "sim" and (plan.nemesis or plan.schedule):
-        raise ValueError("--cluster sim has no processes to break: use --nemesis none, or --sim-bugs")
+    if not CLUSTERS[plan.cluster].takes_faults and (plan.nemesis or plan.schedule):
+        raise ValueError(f"--cluster {plan.cluster} has no processes to break: use --nemesis none, or --sim-bugs")
 
 
 def copies(plan: TestPlan) -> None:
     """As many copies as nodes, as far as it is known how many there are."""
-    known = not (plan.attached or plan.hosts) or "nodes" in plan.model_fields_set
+    known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
         raise ValueError(f"--replication {plan.replication} needs as many --nodes (it is {plan.nodes})")
-    if "min_insync_replicas" in plan.model_fields_set and plan.min_isr < plan.min_insync_replicas and known:
+    if "min_insync_replicas" in plan.model_fields_set and derived.min_isr(plan) < plan.min_insync_replicas and known:
         raise ValueError(
             f"--min-insync-replicas {plan.min_insync_replicas} is above the replication factor "
-            f"{plan.replication_factor}: no acks=all send could succeed"
+            f"{derived.replication_factor(plan)}: no acks=all send could succeed"
         )
 
 
@@ -175,7 +166,7 @@ def log_model(plan: TestPlan) -> None:
     """The log model asks brokers that the run starts, and has its own faults."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
         raise ValueError("--tiered goes with --workload log-model and --cluster local")
-    if plan.tiered and kafka.parse_version(plan.kafka_version) < tiered_storage.SINCE:
+    if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:
         raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; 3.6 and later have")
     if plan.workload != "log-model":
         # By its value: a plan.yaml names every option.
@@ -184,7 +175,7 @@ def log_model(plan: TestPlan) -> None:
         return
     if plan.cluster == "sim":
         raise ValueError("--workload log-model takes brokers: for the simulated log, `harness model run`")
-    if plan.attached or plan.system != "kafka":
+    if derived.is_attached(plan) or plan.system != "kafka":
         raise ValueError(
             "--workload log-model takes Kafka brokers that the run starts, with settings of its own: use "
             "--cluster local or mock"
@@ -197,7 +188,7 @@ def log_model(plan: TestPlan) -> None:
         power = parse_weights(plan.weights)["power"]
     except BadInput as error:
         raise ValueError(str(error)) from None
-    if power and plan.replication_factor == 1:
+    if power and derived.replication_factor(plan) == 1:
         raise ValueError(
             "--weights power: what a lone replica had not flushed nobody knows; use --replication 2 or more"
         )

@@ -19,17 +19,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harness.model.errors import BadInput
 from harness.model.wire_rules import rule_text
-from harness.yaml_data import Loaded, Place, Where, load
-from nemesis import table as nemeses
-from nemesis.schedule import entry as timed
+from harness.yaml_data import Loaded, Place, load
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
-from nemesis.schedule.timing import Timing
 
 ENTRIES_MAX: Final = 1000
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -156,71 +153,9 @@ def read(path: Path) -> Loaded:
     return loaded
 
 
-class Planned(Protocol):
-    """What of a plan a schedule must fit."""
-
-    @property
-    def schedule(self) -> tuple[Line, ...]: ...
-    @property
-    def time_limit_s(self) -> float: ...
-    @property
-    def txn(self) -> bool: ...
-
-
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
     """The entries of a schedule that was checked."""
     return tuple(line.entry(line.fault) for line in lines)
-
-
-def checked(
-    plan: Planned, nodes: Sequence[str], listed: Sequence[str] = (), where: Where | None = None
-) -> tuple[Line, ...]:
-    """The schedule with canonical names, fitting cluster and load. Raises BadInput, a line for each mistake.
-
-    nodes   names of the cluster's nodes
-    listed  canonical names of the faults of --nemesis
-    where   (place in the plan, whether of the value) -> file:line:column; empty for nowhere
-    """
-    lines, limit_s, txn = plan.schedule, plan.time_limit_s, plan.txn
-
-    def at(n: int, *keys: str) -> str:
-        told = where(("schedule", n, *keys), bool(keys)) if where else ""
-        return told or f"schedule, entry {n + 1}"
-
-    made, wrong = [], []
-    for n, line in enumerate(lines):
-        try:
-            names = nemeses.canonical(line.fault, nodes)
-        except BadInput as error:
-            wrong.append(f"{at(n, 'fault')}: {str(error).removeprefix('--nemesis ')}")
-            continue
-        if len(names) != 1:
-            wrong.append(f"{at(n, 'fault')}: name one fault in each entry")
-        elif names[0] in listed:
-            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; it can have one rhythm")
-        else:
-            wrong += [f"{at(n, *keys)}: {text}" for keys, text in _untold(line, nodes, txn)]
-            made.append(line.model_copy(update={"fault": names[0]}))
-    if not wrong:
-        chosen = tuple(dict.fromkeys(line.fault for line in made))
-        faults = {fault.name: fault for fault in nemeses.faults(chosen, Timing())}
-        wrong = [
-            f"{at(problem.entry, problem.key)}: {problem.key}: {problem.text}"
-            for problem in timed.problems(entries(made), faults, limit_s)
-        ]
-    if wrong:
-        raise BadInput("\n".join(wrong))
-    return tuple(made)
-
-
-def _untold(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """What a trigger needs of the cluster and of the load."""
-    when = line.when
-    if when is not None and when.node is not None and when.node not in nodes:
-        return [(("when", "node"), f"there is no node {when.node!r}: the nodes are {', '.join(nodes)}")]
-    if when is not None and when.txn_open is not None and not txn:
-        return [(("when", TXN_OPEN), "no transactions without --txn")]
-    return []
 
 
 def dumped(lines: Sequence[Line]) -> list[Mapping[str, Any]]:

@@ -15,9 +15,8 @@ from harness.clients import connection
 from harness.cluster.persistent import client
 from harness.model.capabilities import Cluster
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.plan import test_plan as plans
-from harness.plan.rules import option_name
-from harness.plan.test_plan import TestPlan
+from harness.plan import derived, make_plan, plan_file
+from harness.plan.test_plan import TestPlan, option_name
 
 DELETE_S: Final = 30.0
 ALLOWED_S: Final = 15.0
@@ -47,7 +46,7 @@ def settled(plan: TestPlan) -> TestPlan:
 
 def plan_of(name: str) -> TestPlan:
     """What a named cluster was started as. Raises BadInput when it is not up."""
-    return plans.load(client.folder(client.find(name).name) / client.PLAN)
+    return plan_file.load(client.folder(client.find(name).name) / client.PLAN)
 
 
 def _named(plan: TestPlan) -> TestPlan:
@@ -61,7 +60,7 @@ def _named(plan: TestPlan) -> TestPlan:
                 f"{option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
                 "out, or start another: harness cluster up NAME"
             )
-    return plans.settled(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
+    return make_plan.with_facts(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
 
 
 def _on_hosts(plan: TestPlan) -> TestPlan:
@@ -72,7 +71,7 @@ def _on_hosts(plan: TestPlan) -> TestPlan:
     count = len(hosts.load(path))
     if "nodes" in plan.model_fields_set and plan.nodes != count:
         raise BadInput(f"--nodes {plan.nodes}: {path} has {count} hosts; leave --nodes out")
-    return plans.settled(plan, {"nodes": count, "hosts": str(path)})
+    return make_plan.with_facts(plan, {"nodes": count, "hosts": str(path)})
 
 
 def _external(plan: TestPlan) -> TestPlan:
@@ -82,7 +81,7 @@ def _external(plan: TestPlan) -> TestPlan:
     if foreign:
         raise BadInput(f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set")
     found = external.find(plan.bootstrap, connecting(plan))
-    return plans.settled(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
+    return make_plan.with_facts(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
 
 
 def run_name(plan: TestPlan) -> str:
@@ -98,7 +97,7 @@ def run_name(plan: TestPlan) -> str:
 
 def topic_config(plan: TestPlan) -> Mapping[str, str]:
     """Settings of the run's topics: what a cluster of its own would have for all."""
-    return {"min.insync.replicas": str(plan.min_isr)} if plan.attached else {}
+    return {"min.insync.replicas": str(derived.min_isr(plan))} if derived.is_attached(plan) else {}
 
 
 def check_allowed(plan: TestPlan, call: Call) -> None:
@@ -120,7 +119,7 @@ def remove_left(cluster: Cluster, call: Call) -> None:
 
 def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[str], None]) -> None:
     """After the run: delete its topics and its group, unless it is to leave them."""
-    if not plan.attached:
+    if not derived.is_attached(plan):
         return
     if plan.keep_topics:
         say(f"the topics {plan.run}-* are left, with --keep-topics")

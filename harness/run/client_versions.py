@@ -11,25 +11,25 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from harness.clients.table import CLIENTS
 from harness.cluster.distribution import download_cache, jars, java, versions
 from harness.cluster.local import namespaces
 from harness.model.errors import BadInput, Missing
+from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 
 _TIMEOUT_S: Final = 300.0
-# Libraries that come from PyPI: by their names in a plan, those of their packages.
-PACKAGES: Final[Mapping[str, str]] = {"confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 
 def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
     """The folder with a library, by its name in the plan, of a version. Raises BadInput, Missing."""
-    package = PACKAGES[library]
+    package = CLIENTS[library].package
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -45,8 +45,19 @@ def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
 
 
 def _install(package: str, version: str, target: Path) -> None:
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-            "--only-binary=:all:", "--target", str(target), f"{package}=={version}"]  # fmt: skip
+    argv = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--target",
+        str(target),
+        f"{package}=={version}",
+    ]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -65,7 +76,7 @@ def _install(package: str, version: str, target: Path) -> None:
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
     """What the workers' environment needs for the versions that a plan names. Raises BadInput, Missing."""
-    named = {name: version for name, version in plan.client_versions.items() if name in PACKAGES}
+    named = {name: version for name, version in derived.client_versions(plan).items() if CLIENTS[name].package}
     if not named or plan.cluster == "sim":
         return {}
     folders = [wheel(name, version, progress) for name, version in named.items()]
@@ -74,15 +85,16 @@ def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str
 
 def used(plan: TestPlan) -> dict[str, str]:
     """The version of each library of a plan, by its name there; empty where that is not known."""
-    return {name: plan.client_versions.get(name) or _default(name) for name in plan.client}
+    chosen = derived.client_versions(plan)
+    return {name: chosen.get(name) or _default(name) for name in plan.client}
 
 
 def _default(name: str) -> str:
     if name == "java":
         return jars.DEFAULT_VERSION
     try:
-        return metadata.version(PACKAGES[name])
-    except (KeyError, metadata.PackageNotFoundError):
+        return metadata.version(CLIENTS[name].package) if CLIENTS[name].package else ""
+    except metadata.PackageNotFoundError:
         return ""
 
 
@@ -95,13 +107,14 @@ def java_client(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, st
 
 def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
     """Have what a plan's clients need, before anything is started. Raises BadInput, Missing."""
-    if "java" in plan.libraries:
+    libraries = derived.libraries(plan)
+    if "java" in libraries:
         java_client(plan, progress)
     worker_env(plan, progress)
-    for name in plan.libraries:
-        package = PACKAGES.get(name)
-        installed = package is None or importlib.util.find_spec(package.replace("-", "_")) is not None
-        if not installed and name not in plan.client_versions:
+    for name in libraries:
+        package = CLIENTS[name].package
+        installed = not package or importlib.util.find_spec(package.replace("-", "_")) is not None
+        if not installed and name not in derived.client_versions(plan):
             raise Missing(
                 f"--client {name}: the library {package} is not installed here: pip install {package}, or "
                 f"name a version, which is fetched once: --client-version {name}=X.Y.Z"

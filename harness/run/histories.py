@@ -53,7 +53,7 @@ def line(path: Path, result: Result) -> dict[str, Any]:
     """The JSON line of a judged history: Jepsen's fields, then ours."""
     from checker.verdict import jepsen_shape
 
-    ours = {name: held for name, held in to_data(result).items() if name != "valid"}
+    ours = {name: value for name, value in to_data(result).items() if name != "valid"}
     return {"history": title(path), **jepsen_shape.answer(result), **ours}
 
 

@@ -233,15 +233,15 @@ class Interpreter:
                 self._worker_ended(member)
                 continue
             done = codec.decode(line, f"worker {member.name}")
-            asked = self._open.get(done.process)
-            if asked is not None and asked.index == done.index:
+            invoked = self._open.get(done.process)
+            if invoked is not None and invoked.index == done.index:
                 self._complete(done)
         while (back := self._nemesis.completed()) is not None:
             if back.index < 0:
                 self._generator = self._generator.update(self._context(self._now()), back)
                 continue
-            asked = self._faults.get(fault_of(back))
-            if asked is not None and asked.index == back.index:
+            invoked = self._faults.get(fault_of(back))
+            if invoked is not None and invoked.index == back.index:
                 self._close_fault(back)
 
     def _complete(self, done: Op) -> None:

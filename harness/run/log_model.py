@@ -26,6 +26,7 @@ from harness.model import codec
 from harness.model.capabilities import Cluster, Hosts, Network, Processes
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
+from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 from harness.run import start_workers
 from harness.run.log_model_brokers import BrokerLog
@@ -59,7 +60,7 @@ def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.E
     stack.callback(requests.stop)
     stack.callback(admin.stop)
     version = "" if plan.cluster == "mock" else plan.kafka_version
-    return BrokerLog(cluster, requests.call, admin.call, plan.run, version, plan.replication_factor)
+    return BrokerLog(cluster, requests.call, admin.call, plan.run, version, derived.replication_factor(plan))
 
 
 def target(plan: TestPlan, cluster: Cluster) -> Target:
@@ -71,8 +72,8 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     if parse_version(plan.kafka_version) < (3, 6, 0):
         lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
     # What a lone broker had not flushed, nobody knows.
-    lacking |= {"elect", "hold", "power"} if plan.replication_factor == 1 else set()
-    alone = plan.replication_factor == 1
+    lacking |= {"elect", "hold", "power"} if derived.replication_factor(plan) == 1 else set()
+    alone = derived.replication_factor(plan) == 1
     kinds = TIERED_KINDS if plan.tiered else KINDS
     old = parse_version(plan.kafka_version) < (4, 0, 0)  # KIP-896
     return dataclasses.replace(BROKERS, actions=BROKERS.actions - lacking, kinds=kinds, alone=alone, old=old)
@@ -170,15 +171,15 @@ class Search:
     def _again(
         self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
     ) -> Divergence | None:
-        asked = dataclasses.replace(self._target, deadline_s=self._target.again_s)
-        return run_beside(settings, actions, self._brokers.open(settings), passed_over, asked)
+        patient = dataclasses.replace(self._target, deadline_s=self._target.again_s)
+        return run_beside(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _tell(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
         """Write down the divergence at the last action, and the shortest program that shows it."""
         self.found[divergence.what] = divergence
         self._say(f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; shrinking it")
         actions: Sequence[Action] = topic.actions
-        settings, deadline, said = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
+        settings, deadline, outcome = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
 
         def replay(settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
             if time.monotonic() > deadline:
@@ -192,17 +193,22 @@ class Search:
         shrunk = shrink(replay, settings, actions)
         if shrunk is not None and shrunk.found.what == divergence.what:
             settings, actions, divergence = shrunk.settings, shrunk.actions, shrunk.found
-            said = f"shrunk in {shrunk.replays} replays"
+            outcome = f"shrunk in {shrunk.replays} replays"
         lines = [f"# seed {self._plan.seed}, step {self.steps}: {divergence.what}", f"# {divergence.seen}"]
-        lines += [f"# {said}", *(f"# passed over: {what}" for what in sorted(passed_over))]
+        lines += [f"# {outcome}", *(f"# passed over: {what}" for what in sorted(passed_over))]
         text = "\n".join([*lines, program(settings, actions)])
         path = self._folder / PROGRAMS / f"{len(self.found)}.log"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         self._events.write(
-            "divergence", divergence.what, seen=divergence.seen, step=self.steps,
-            actions=len(actions), program=f"{PROGRAMS}/{path.name}", said=said,
-        )  # fmt: skip
+            "divergence",
+            divergence.what,
+            seen=divergence.seen,
+            step=self.steps,
+            actions=len(actions),
+            program=f"{PROGRAMS}/{path.name}",
+            said=outcome,
+        )
         self._say(f"\n{text}")
 
 
@@ -221,13 +227,13 @@ def record(
     live = Live(plan.time_limit_s, zero_ns, folder.name)
     events = store.Events(folder, zero_ns)
     events.write("phase", "load")
-    asked = target(plan, cluster)
-    search = Search(folder, plan, brokers, asked, events, say)
+    possible = target(plan, cluster)
+    search = Search(folder, plan, brokers, possible, events, say)
 
     def ended() -> bool:
         return interrupted() or time.monotonic_ns() - zero_ns > plan.time_limit_s * 1e9
 
-    drawn = topics(plan.seed, plan.steps, asked, parse_weights(plan.weights))
+    drawn = topics(plan.seed, plan.steps, possible, parse_weights(plan.weights))
     with store.HistoryLog(folder / "history", plan.run, zero_ns) as history, live.showing(quiet):
         recorder = Recorder(history.append, live, zero_ns)
         try:
@@ -263,5 +269,5 @@ def replay(
         stack.callback(cluster.down)
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
-        asked = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
-        return run_beside(settings, actions, brokers.open(settings), passed_over, asked)
+        as_written = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
+        return run_beside(settings, actions, brokers.open(settings), passed_over, as_written)

@@ -105,14 +105,14 @@ class BrokerLog:
         return Outcome(answer["error"], answer["value"]), answer["size"]
 
     def seen(self) -> list[Seen]:
-        asked = self._tiers() if self._tiered else []
-        offsets = self._log("seen", CALL_S, tiers=asked)
+        tiers = self._tiers() if self._tiered else []
+        offsets = self._log("seen", CALL_S, tiers=tiers)
         bases = self._bases() if isinstance(self._cluster, LoopbackCluster) else [None] * len(offsets)
         found = []
-        for partition, (told, held) in enumerate(zip(offsets, bases, strict=True)):
-            start, high, stable, end, *tiers = told
-            remote = self._remote(partition, dict(zip(asked, tiers, strict=True)))
-            found.append(Seen(start, high, stable, end, held, remote))
+        for partition, (row, segments) in enumerate(zip(offsets, bases, strict=True)):
+            start, high, stable, end, *tier_offsets = row
+            remote = self._remote(partition, dict(zip(tiers, tier_offsets, strict=True)))
+            found.append(Seen(start, high, stable, end, segments, remote))
         return found
 
     def _tiers(self) -> list[str]:
@@ -139,12 +139,12 @@ class BrokerLog:
         assert isinstance(self._cluster, LoopbackCluster)
         found: list[tuple[tuple[int, ...], ...] | None] = []
         for partition, (leader, _, replicas, _) in enumerate(self._where()):
-            held = []
+            segments = []
             for broker in sorted(replicas, key=lambda one: one != leader):
                 data = self._cluster.files.here(self._cluster.nodes[broker - 1])
                 files = (data / f"{self._topic}-{partition}").glob("*.log")
-                held.append(tuple(sorted(int(file.stem) for file in files)))
-            found.append(tuple(held) if leader > 0 else None)
+                segments.append(tuple(sorted(int(file.stem) for file in files)))
+            found.append(tuple(segments) if leader > 0 else None)
         return found
 
     def _ask(self, name: str, **arguments: Any) -> Any:
@@ -163,15 +163,15 @@ class BrokerLog:
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
         """Raises ClusterTrouble when it does not come about."""
-        deadline, said = time.monotonic() + HEALTHY_S, ""
+        deadline, reason = time.monotonic() + HEALTHY_S, ""
         while True:
             try:
                 if holds():
                     return
             except ClusterTrouble as error:  # no broker answers while the only one starts
-                said = f" ({error})"
+                reason = f" ({error})"
             if time.monotonic() > deadline:
-                raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}{said}")
+                raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}{reason}")
             time.sleep(LOOK_S)
 
     # --- what is not asked of one partition's leader ---

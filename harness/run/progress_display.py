@@ -113,9 +113,12 @@ class Live:
     def _panel(self, console: Console) -> None:
         drawing = Drawing(
             get_renderable=lambda: panel(self.figures(), console),
-            console=console, auto_refresh=False, transient=True, vertical_overflow="crop",
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            vertical_overflow="crop",
             redirect_stderr=sys.stderr.isatty(),
-        )  # fmt: skip
+        )
         with drawing:
             console.show_cursor(True)  # nothing to put right when the process is killed
             while not self._ended.wait(DRAW_S):
@@ -124,13 +127,13 @@ class Live:
         console.print(line(self.figures()), highlight=False, soft_wrap=True)
 
 
-def _coming(found: list[Coming], now_s: float) -> list[tuple[str, str]]:
-    said = []
-    for one in found[:COMING_SHOWN]:
+def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
+    coming = []
+    for one in faults[:COMING_SHOWN]:
         wait_s = max(0.0, one.at_s - now_s)
         when = f"in {wait_s:.0f} s" if not one.when else f"at {one.when}"
-        said.append((one.fault, when))
-    return said
+        coming.append((one.fault, when))
+    return coming
 
 
 def terminal() -> Console | None:

@@ -87,11 +87,11 @@ def panel(of: Figures, console: Console) -> RenderableType:
 def _rows(of: Figures, plain: bool, wide: int) -> list[tuple[str, RenderableType]]:
     phase: RenderableType = Text(f"{of.phase}, {of.now_s:.0f} s", "bold")
     if of.phase == "load":
-        said = Text(f"load, {of.now_s:.0f} s of {of.total_s:.0f}", "bold")
+        elapsed = Text(f"load, {of.now_s:.0f} s of {of.total_s:.0f}", "bold")
         done = min(of.now_s, of.total_s)
         bar = ProgressBar(max(of.total_s, 0.001), done, width=max(8, wide - 30), complete_style="cyan")
         phase = Table.grid(padding=(0, 2))
-        phase.add_row(said, bar)
+        phase.add_row(elapsed, bar)
     counts = Text(f"ok {of.counts.get(OK, 0):,}", "green")
     counts.append(f"   fail {of.counts.get(FAIL, 0):,}", "magenta" if of.counts.get(FAIL) else "dim")
     counts.append(f"   info {of.counts.get(INFO, 0):,}", "yellow" if of.counts.get(INFO) else "dim")
@@ -99,8 +99,11 @@ def _rows(of: Figures, plain: bool, wide: int) -> list[tuple[str, RenderableType
     if not plain:
         rate.append(_bars(of.rates[-max(0, wide - 24) :]), "cyan")
     rows: list[tuple[str, RenderableType]] = [
-        ("phase", phase), ("operations", counts), ("rate", rate), ("unseen", _unseen(of)),
-    ]  # fmt: skip
+        ("phase", phase),
+        ("operations", counts),
+        ("rate", rate),
+        ("unseen", _unseen(of)),
+    ]
     rows.append(("faults on", _faults(of)))
     if of.phase == "load":
         rows.append(("next", Text("; ".join(f"{name} {when}" for name, when in of.coming) or "none")))

@@ -8,6 +8,7 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from harness.clients.table import CLIENTS
 from harness.cluster.distribution import java
 from harness.plan.test_plan import TestPlan
 from harness.run import client_versions
@@ -24,15 +25,15 @@ def versions(plan: TestPlan) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     used = client_versions.used(plan).items()
-    found |= {JAVA_CLIENT if name == "java" else client_versions.PACKAGES[name]: at for name, at in used if at}
+    found |= {JAVA_CLIENT if name == "java" else CLIENTS[name].package: at for name, at in used if at}
     return {**found, "python": platform.python_version(), "java": java.find().full}
 
 
 def git_commit() -> str | None:
     """The commit of the checkout that this code runs from, if it is one."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
         if done.returncode == 0:
             return done.stdout.strip()
     return None

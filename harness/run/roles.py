@@ -88,24 +88,24 @@ class ViewRoles:
 
     def _now(self) -> View:
         now = self._everything()
-        ours = {at: said for at, said in now.partitions.items() if at[0].startswith(f"{self._run}-")}
+        ours = {at: partition for at, partition in now.partitions.items() if at[0].startswith(f"{self._run}-")}
         return View(now.brokers, ours)
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
-        return {at: _node(self._nodes, said.leader) for at, said in self._now().partitions.items()}
+        return {at: _node(self._nodes, partition.leader) for at, partition in self._now().partitions.items()}
 
     def topic_prefix(self) -> str:
         return f"{self._run}-"
 
     def holders(self, role: str) -> Sequence[str]:
         if role == "controller":
-            held: Sequence[int | None] = [self._cluster.controller()]
+            brokers: Sequence[int | None] = [self._cluster.controller()]
         else:
             ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
             named = ids if role == "txn-coordinator" else [self._group]
-            held = self._coordinators(role, named)
+            brokers = self._coordinators(role, named)
         beside = self._cluster.metadata_servers if isinstance(self._cluster, MetadataServers) else ()
-        found = [_node((*self._nodes, *beside), broker) for broker in held]
+        found = [_node((*self._nodes, *beside), broker) for broker in brokers]
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
@@ -127,7 +127,7 @@ class ViewRoles:
         if self._cluster.controller() is None:
             return "no broker knows who controls the cluster"
         now = self._now()
-        replicas = [(said.leader, len(said.isr)) for said in now.partitions.values()]
+        replicas = [(partition.leader, len(partition.isr)) for partition in now.partitions.values()]
         return _unhealthy(len(now.brokers), len(self._nodes), replicas, self._replication)
 
 

@@ -106,8 +106,11 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
     jars = ",".join(str(path) for path in connector.files)
     memory = os.environ.get("HARNESS_SPARK_MEMORY", "768m")
     return session.start(
-        master, "harness qos", warm=False, brief=True,
+        master,
+        "harness qos",
+        warm=False,
+        brief=True,
         extra={"spark.driver.memory": memory, "spark.jars": jars, **settings},
         # A heap that grows does so by steps for as long as it runs, and collects more often meanwhile.
         jvm_flags=(*cds_archive.of_spark(found), f"-Xms{memory}"),
-    )  # fmt: skip
+    )

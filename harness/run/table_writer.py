@@ -48,7 +48,7 @@ class Roller:
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
                 )
                 os.setpriority(os.PRIO_PROCESS, self._child.pid, LOWEST)
-                said = self._child.communicate(timeout=TIMEOUT_S)[1]
+                output = self._child.communicate(timeout=TIMEOUT_S)[1]
             except (OSError, subprocess.SubprocessError) as error:
                 log.warning("%s was not turned into tables: %s", segment, error)
                 self._end()
@@ -56,7 +56,7 @@ class Roller:
             if self._stopping:
                 return  # ended by us
             if self._child.returncode:
-                log.warning("%s was not turned into tables: %s", segment, said.decode(errors="replace")[-500:])
+                log.warning("%s was not turned into tables: %s", segment, output.decode(errors="replace")[-500:])
                 return
 
     def _end(self) -> None:

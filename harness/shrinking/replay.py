@@ -11,7 +11,7 @@ from typing import Any
 from harness.experiments.expect import wilson
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
 from harness.model.result import Result
-from harness.plan import test_plan
+from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
 from harness.run import test
 
@@ -49,7 +49,7 @@ def plan_of(run: Path) -> TestPlan:
     path = run / "plan.yaml"
     if not path.is_file():
         raise BadInput(f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)")
-    return test_plan.load(path)
+    return plan_file.load(path)
 
 
 def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.model.errors import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
 from harness.model.result import Result
-from harness.plan import schedule, test_plan
+from harness.plan import make_plan, plan_file, schedule
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup
 from harness.shrinking import plan_search, replay
@@ -69,7 +69,7 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
         "seed": plan.seed + n,
         "schedule": lines or schedule.dumped([plan.schedule[n] for n, _ in size.entries]),
     }
-    return test_plan.make({**values, **changed})
+    return make_plan.make({**values, **changed})
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def shrink(
     target = run / FOLDER / "schedule" / "plan.yaml"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(test_plan.dump(plan_for(plan, came.best, 0)))
+        target.write_text(plan_file.dump(plan_for(plan, came.best, 0)))
     except OSError as error:
         raise Missing(f"{target}: cannot be written ({error.strerror}); make room or allow it") from None
     hit, ran = trial.hits[came.best]

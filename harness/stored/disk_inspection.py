@@ -23,7 +23,7 @@ from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
 from harness.model.errors import BadInput
-from harness.plan import test_plan
+from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
 from harness.stored.broker_data import FOLDER
@@ -61,7 +61,7 @@ def inspect(place: Path, topic: str = "") -> Inspection:
     nodes = data_folder.nodes(place / FOLDER if run else place)
     if not nodes:
         raise BadInput(_nothing(place, run))
-    plan = test_plan.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
+    plan = plan_file.load(place / "plan.yaml") if run and (place / "plan.yaml").exists() else None
     named = sorted({partition for data in nodes.values() for partition in data_folder.partitions(data)})
     wanted = [partition for partition in named if partition[0] == topic or (not topic and _is_own(partition[0], plan))]
     if not wanted:

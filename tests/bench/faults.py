@@ -28,6 +28,7 @@ from harness.cluster.local import namespaces, servers, storage_format
 from harness.cluster.local.loopback import LoopbackCluster
 from harness.cluster.local.namespaced import LocalCluster
 from harness.cluster.local.servers import Servers
+from harness.cluster.spec import ClusterSpec
 from harness.protocol import metadata
 
 SETTINGS = {"min.insync.replicas": "2"}
@@ -64,7 +65,7 @@ class Bare:
         found = java.find()
         fetched = jars.ensure(versions.DEFAULT, found, print)
         # Only for its free ports: it is never started.
-        self.layout = LoopbackCluster(work_dir=folder / "never").layout
+        self.layout = LoopbackCluster(ClusterSpec(work_dir=folder / "never")).layout
         template = servers.kraft_template(self.layout, found, fetched, print)
         self.servers = Servers(
             self.layout,
@@ -143,7 +144,7 @@ def main() -> None:
                     finally:
                         kill[name] += bare.kill()
                     continue
-                cluster = kinds[name](broker_config=SETTINGS, work_dir=work)
+                cluster = kinds[name](ClusterSpec(broker_config=SETTINGS, work_dir=work))
                 try:
                     up[name].append(timed(partial(cluster.up, lambda text: None)))
                     if isinstance(cluster, LocalCluster):

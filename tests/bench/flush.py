@@ -30,6 +30,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster.distribution import versions
 from harness.cluster.local import namespaced
 from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.spec import ClusterSpec
+from harness.model.capabilities import Disks
 
 RECORD = 1000
 SEGMENT = 1 << 20
@@ -118,15 +120,15 @@ def main() -> None:
     parser.add_argument("--disks", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-flush-", dir=os.environ.get("BENCH_DIR")) as folder:
-        mode: namespaced.Mode = "namespaces" if options.disks else "loopback"
         cluster = namespaced.make(
-            1,
-            versions.resolve(options.kafka_version),
-            {},
-            Path(folder),
-            mode,
-            outside=True,
-            disks=options.disks,
+            ClusterSpec(
+                nodes=1,
+                kafka_version=versions.resolve(options.kafka_version),
+                work_dir=Path(folder),
+                network="namespaces" if options.disks else "loopback",
+                outside=True,
+                needed=frozenset({Disks} if options.disks else ()),
+            )
         )
         try:
             cluster.up(lambda text: None)

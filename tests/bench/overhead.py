@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness import store
 from harness.cluster.local import namespaced
+from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Fn, TimeLimit, op
 from harness.model.op import OK, Op
 from harness.model.protocols import Context
@@ -113,7 +114,7 @@ def main() -> None:
     parser.add_argument("--sends", type=int, default=1)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
-    cluster = namespaced.make(work_dir=folder / "cluster")
+    cluster = namespaced.make(ClusterSpec(work_dir=folder / "cluster"))
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))

@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 
 from harness.cluster.distribution import versions
 from harness.cluster.local import namespaced
+from harness.cluster.spec import ClusterSpec
 
 SAMPLE_S = 5.0
 LATER_S = 0.5
@@ -139,7 +140,14 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-qos-") as given:
         folder = Path(given)
-        cluster = namespaced.make(1, versions.resolve(options.kafka_version), {}, folder / "cluster", "loopback")
+        cluster = namespaced.make(
+            ClusterSpec(
+                nodes=1,
+                kafka_version=versions.resolve(options.kafka_version),
+                work_dir=folder / "cluster",
+                network="loopback",
+            )
+        )
         try:
             cluster.up(lambda text: None)
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

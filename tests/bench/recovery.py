@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from harness.cluster.distribution import versions
 from harness.cluster.local import namespaced
 from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.spec import ClusterSpec
 from nemesis.recovery.log_lines import STARTED, read
 
 SEGMENT_MIB = 16
@@ -67,7 +68,9 @@ def measure(size_mib: int, version: str) -> tuple[int, int, int, float]:
     """(MiB, segments recovered, ms of loading, s until the server had started)."""
     config = {"log.segment.bytes": str(SEGMENT_MIB * MIB), "log.flush.offset.checkpoint.interval.ms": "500"}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
-        cluster = namespaced.make(1, version, config, Path(folder), "loopback")
+        cluster = namespaced.make(
+            ClusterSpec(nodes=1, kafka_version=version, broker_config=config, work_dir=Path(folder), network="loopback")
+        )
         try:
             cluster.up(lambda text: None)
             topic = f"t{size_mib}"

@@ -28,6 +28,7 @@ from harness import store
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import namespaced, remote_process, wire_faults
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Rate, TimeLimit
 from harness.model.op import INVOKE, OK, Op
 from harness.run.interpreter import Interpreter, Limits
@@ -102,7 +103,7 @@ def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path,
 
 def cost(pairs: int, seconds: float) -> None:
     folder = Path(tempfile.mkdtemp())
-    cluster = namespaced.make(work_dir=folder / "cluster", proxy="clients")
+    cluster = namespaced.make(ClusterSpec(work_dir=folder / "cluster", proxy="clients"))
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.direct_bootstrap), folder, dict(os.environ))

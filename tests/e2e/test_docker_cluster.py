@@ -15,8 +15,9 @@ import pytest
 
 from harness.clients.table import admin_opener
 from harness.cluster.docker import cleanup
-from harness.cluster.docker import cluster as docker_cluster
 from harness.cluster.docker.cluster import DockerCluster
+from harness.cluster.docker.make import make as make_cluster
+from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes
 from harness.run.roles import ViewRoles
@@ -45,7 +46,7 @@ def where() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def place(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("docker")
-    cluster = docker_cluster.make("", "4.1.1", "r", folder / "cluster", {})
+    cluster = make_cluster(ClusterSpec(run="r", kafka_version="4.1.1", work_dir=folder / "cluster"))
     clients = Clients(cluster, folder)  # type: ignore[arg-type]
     roles = ViewRoles(cluster, "r", "r-group", 2, 3)
     try:

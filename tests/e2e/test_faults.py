@@ -19,7 +19,9 @@ from harness.clients.table import admin_opener
 from harness.cluster.local import clock_library, disks, namespaces
 from harness.cluster.local.namespaced import LocalCluster
 from harness.cluster.local.unsupported import reasons
+from harness.cluster.spec import ClusterSpec
 from harness.generator import op
+from harness.model.capabilities import Clocks, Disks
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
@@ -120,12 +122,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         absent(f"namespaces are refused: {reason}")
     before = footprint()
     folder = tmp_path_factory.mktemp("faults")
+    needed = {Disks: disks.why_not(), Clocks: clock_library.why_not()}
     cluster = LocalCluster(
-        work_dir=folder / "cluster",
-        disks=not disks.why_not(),
-        clocks=not clock_library.why_not(),
-        outside=True,
-        proxy="clients",
+        ClusterSpec(
+            work_dir=folder / "cluster",
+            needed=frozenset(need for need, refused in needed.items() if not refused),
+            outside=True,
+            proxy="clients",
+        )
     )
     clients = Clients(cluster, folder)
     roles = ViewRoles(cluster, "r", "r-group", 2, 3)

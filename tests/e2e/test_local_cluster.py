@@ -15,6 +15,7 @@ import pytest
 from harness.cluster.local import namespaced, namespaces
 from harness.cluster.local.loopback import LoopbackCluster
 from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
 from tests.conftest import absent
@@ -42,7 +43,7 @@ def need_namespaces() -> None:
 @pytest.fixture(scope="module")
 def cluster(need_namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers for every test in this file; each test leaves them healed and registered."""
-    started = LocalCluster(work_dir=tmp_path_factory.mktemp("cluster"), outside=True)
+    started = LocalCluster(ClusterSpec(work_dir=tmp_path_factory.mktemp("cluster"), outside=True))
     try:
         started.up(print)
         yield started
@@ -160,7 +161,7 @@ def test_logs_and_configuration_are_collected(cluster: LocalCluster, tmp_path: P
 
 
 def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
-    cluster = namespaced.make(nodes=1, work_dir=tmp_path, mode="loopback")
+    cluster = namespaced.make(ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback"))
     assert isinstance(cluster, LoopbackCluster) and not isinstance(cluster, Network)
     for capability in (Cluster, Hosts, Processes, Logs):
         assert isinstance(cluster, capability)
@@ -179,7 +180,9 @@ def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
-    cluster = namespaced.make(nodes=1, work_dir=tmp_path, mode="loopback", broker_config={"num.io.threads": "many"})
+    cluster = namespaced.make(
+        ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback", broker_config={"num.io.threads": "many"})
+    )
     try:
         with pytest.raises(ClusterTrouble, match=r"n1 ended with code 1.*num\.io\.threads"):
             cluster.up(print)
@@ -190,7 +193,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(namespaces, "available", lambda: (False, "user namespace: not today"))
     notices: list[str] = []
-    cluster = namespaced.make(work_dir=tmp_path, notice=notices.append)
+    cluster = namespaced.make(ClusterSpec(work_dir=tmp_path, say=notices.append))
     assert isinstance(cluster, LoopbackCluster)
     assert "user namespace: not today" in notices[0] and "no network faults" in notices[0]
 
@@ -199,18 +202,18 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
     ("wish", "message"),
     [
         ({"nodes": 0}, "--nodes 0"),
-        ({"version": "2.3.1"}, "give 2.4.0 or newer"),
-        ({"version": "4.0.2", "metadata": "zookeeper"}, "ZooKeeper was removed"),
-        ({"version": "2.8.2", "metadata": "kraft"}, "use --metadata zookeeper"),
-        ({"version": "2.8.2", "controllers": 3}, "--controllers goes with KRaft"),
+        ({"kafka_version": "2.3.1"}, "give 2.4.0 or newer"),
+        ({"kafka_version": "4.0.2", "metadata": "zookeeper"}, "ZooKeeper was removed"),
+        ({"kafka_version": "2.8.2", "metadata": "kraft"}, "use --metadata zookeeper"),
+        ({"kafka_version": "2.8.2", "controllers": 3}, "--controllers goes with KRaft"),
         ({"controllers": 6}, "--controllers 6"),
         ({"broker_config": {"node.id": "1"}}, "--broker-config node.id"),
-        ({"mode": "cloud"}, "cluster mode"),
+        ({"network": "cloud"}, "cluster mode"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=message):
-        namespaced.make(**{"mode": "loopback", "work_dir": tmp_path, **wish})  # type: ignore[arg-type]
+        namespaced.make(ClusterSpec(**{"network": "loopback", "work_dir": tmp_path, **wish}))  # type: ignore[arg-type]
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------
@@ -219,7 +222,8 @@ HARNESS = """
 import sys, time
 from pathlib import Path
 from harness.cluster.local import namespaced
-cluster = namespaced.make(work_dir=Path(sys.argv[1]), mode=sys.argv[2])
+from harness.cluster.spec import ClusterSpec
+cluster = namespaced.make(ClusterSpec(work_dir=Path(sys.argv[1]), network=sys.argv[2]))
 cluster.up(lambda text: None)
 stay = "while :; do sleep 1; done"
 worker = f"setsid nohup sh -c '{stay}' {sys.argv[1]}/left & {stay}"

@@ -16,10 +16,9 @@ from harness.cluster.mock import MockCluster
 from harness.model import codec
 from harness.model.op import Op
 from harness.pipeline_app.ports import Failed
-from harness.plan import pipeline
-from harness.plan.test_plan import make
+from harness.plan.make_plan import make
+from harness.plan.resolve import workload_of
 from harness.run.start_workers import client_config
-from workloads.pipeline import workload
 
 # The mock cluster may leave a join without an answer when members have timed out; this bounds the wait.
 JOIN_MS = "20000"
@@ -73,7 +72,7 @@ def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None
         {"workload": "pipeline", "cluster": "mock", "partitions": 4, "writers": 1, "instances": 2,
          "pipeline_mode": "at-least-once", "transform": "aggregate", "op_timeout_s": 60}
     ).model_copy(update={"run": "r"})  # fmt: skip
-    made = workload(pipeline.options(plan))
+    made = workload_of(plan)
     config = client_config(plan, bootstrap) | {
         "folder": str(tmp_path),
         "logic_options": {**made.client_options, "work_s": 0.3},

@@ -12,6 +12,7 @@ import pytest
 from harness.clients.table import admin_opener
 from harness.cluster.local import namespaces
 from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.draw import Draw
 from harness.model.errors import ClusterTrouble
@@ -41,7 +42,7 @@ def test_a_broker_is_forgotten_and_comes_back_empty(tmp_path: Path) -> None:
     allowed, reason = namespaces.available()
     if not allowed:
         absent(f"namespaces are refused: {reason}")
-    cluster = LocalCluster(4, work_dir=tmp_path / "cluster", outside=True)
+    cluster = LocalCluster(ClusterSpec(nodes=4, work_dir=tmp_path / "cluster", outside=True))
     try:
         cluster.up(print)
         config = {"bootstrap": cluster.outside_bootstrap, "run": "r", "partitions_per_topic": 8}

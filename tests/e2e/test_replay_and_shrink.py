@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.plan import test_plan
+from harness.plan import plan_file
 from harness.stored import listing
 from tests.e2e.harness_command import PLAIN, harness, run
 
@@ -41,7 +41,7 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     target = ran.folder / "shrunk" / "schedule" / "plan.yaml"
     assert "lost-write in 1 of 1 runs; 2 plans were tried; nothing smaller shows it" in small.stdout
     assert f"next: harness run --plan {target}" in small.stdout
-    plan, whole = test_plan.load(target), test_plan.load(ran.folder / "plan.yaml")
+    plan, whole = plan_file.load(target), plan_file.load(ran.folder / "plan.yaml")
     assert (whole.time_limit_s, plan.time_limit_s) == (2.8, 2.1)
     assert (plan.cluster, plan.sim_bugs, plan.seed) == ("sim", whole.sim_bugs, 7)
     # A run of just that plan is among those that were made, and shows it.

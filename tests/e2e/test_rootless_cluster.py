@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.spec import ClusterSpec
 from tests.conftest import absent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.rootless]
@@ -16,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.rootless]
 def test_an_ordinary_user_isolates_a_node(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         absent("this test is for an ordinary user, and this is root")
-    cluster = LocalCluster(nodes=2, work_dir=tmp_path)
+    cluster = LocalCluster(ClusterSpec(nodes=2, work_dir=tmp_path))
     try:
         cluster.up(print)
         argv = ["sh", "-c", "exec 3<>/dev/tcp/10.64.1.1/9092"]

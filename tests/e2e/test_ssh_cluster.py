@@ -123,10 +123,12 @@ def test_an_isolated_leader_on_another_host(hosts: Hosts, tmp_path: Path) -> Non
 _HOLD = """
 import sys, time
 from pathlib import Path
+from harness.cluster.spec import ClusterSpec
 from harness.cluster.ssh import hosts
 from harness.cluster.ssh.cluster import SshCluster
-cluster = SshCluster("killed", hosts.load(Path(sys.argv[1])), work_dir=Path(sys.argv[2]), filters=True,
-                     silence_s=20)
+from harness.model.capabilities import Network
+spec = ClusterSpec(run="killed", work_dir=Path(sys.argv[2]), needed=frozenset({Network}))
+cluster = SshCluster(spec, hosts.load(Path(sys.argv[1])), silence_s=20)
 cluster.up(print)
 cluster.drop("n1", ["n2", "n3"])
 cluster.drop("n2", ["n1", "w0"])

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster.distribution import jars, java
 from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import ClusterTrouble
 from harness.model.wire_rules import BROKERS, Rule
 
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
     """Without a network of its own, so that what happens is the proxy's doing; brokers pass it too."""
-    made = LoopbackCluster(work_dir=tmp_path_factory.mktemp("wire") / "cluster", proxy="everybody")
+    made = LoopbackCluster(ClusterSpec(work_dir=tmp_path_factory.mktemp("wire") / "cluster", proxy="everybody"))
     try:
         made.up(print)
         yield made
@@ -150,7 +151,7 @@ def _soon(what: Callable[[], bool]) -> bool:
 
 
 def test_a_proxy_that_is_gone_is_said(tmp_path: Path) -> None:
-    cluster = LoopbackCluster(nodes=1, work_dir=tmp_path / "cluster", proxy="clients")
+    cluster = LoopbackCluster(ClusterSpec(nodes=1, work_dir=tmp_path / "cluster", proxy="clients"))
     try:
         cluster.up(print)
         proxy = cluster._up().proxy

@@ -46,7 +46,7 @@ class Aiokafka:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or "": see `table.PROBLEMS`."""
+    """What it has against the settings, or "": see `table.Library`."""
     library, made = Aiokafka(), settings(config)
     try:
         library.producer(made).close()

@@ -252,7 +252,7 @@ class Confluent:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or "": see `table.PROBLEMS`."""
+    """What it has against the settings, or "": see `table.Library`."""
     library, made = Confluent(), settings(config)
     try:
         library.producer(made).close()

@@ -54,7 +54,7 @@ class Java:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or ""; starts a JVM for it. See `table.PROBLEMS`."""
+    """What it has against the settings, or ""; starts a JVM for it. See `table.Library`."""
     library, made = Java(config["java"]), settings(config)
     try:
         library.producer(made).close()

@@ -1,4 +1,4 @@
-"""What a library must offer for the pipeline. A new one is a module, and a row in `table.PIPELINES`."""
+"""What a library must offer for the pipeline. A new one is a module, and `pipeline` in a row of `table.CLIENTS`."""
 
 from __future__ import annotations
 

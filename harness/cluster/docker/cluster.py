@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.docker import cleanup, parts
-from harness.cluster.docker import engine as docker_engine
-from harness.cluster.docker.engine import trouble
+from harness.cluster.docker.engine import connect, trouble
 from harness.cluster.docker.network import Filters
-from harness.cluster.docker.parts import Spec
+from harness.cluster.docker.parts import Containers
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
@@ -48,27 +47,15 @@ class _Running:
     filters: list[Filters] = field(default_factory=list)
 
 
-def make(image: str, version: str, run: str, work_dir: Path, overrides: Mapping[str, str]) -> DockerCluster:
-    """Kafka's brokers in containers, for a run; nothing is started.
-
-    image  "" for that of a version which the engine has
-    Raises BadInput (settings), Missing (engine, image, memory, disk).
-    """
-    engine = docker_engine.connect()
-    chosen = docker_engine.image(engine, image, version)
-    docker_engine.check_room(engine, len(parts.NODES))
-    return DockerCluster(parts.kafka(run, work_dir, chosen, overrides))
-
-
 class DockerCluster:
     """Satisfies Cluster, Hosts, Processes, Network, Logs; `docker_net.why_not` says where Network is refused.
 
     All clients have one address, this machine's: they are cut off together, or not at all.
     """
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.nodes = tuple(service.name for service in spec.services)
+    def __init__(self, containers: Containers) -> None:
+        self.containers = containers
+        self.nodes = tuple(service.name for service in containers.services)
         self.bootstrap = ",".join(f"127.0.0.1:{self._port(node)}" for node in self.nodes)
         self._state: _Running | None = None
 
@@ -79,23 +66,23 @@ class DockerCluster:
 
         Raises Missing (engine), ClusterTrouble.
         """
-        engine = docker_engine.connect()
+        engine = connect()
         left = cleanup.leftovers(engine)
         if left:
             progress(
                 f"{len(left)} things of earlier runs are left with the Docker engine, first {left[0].name}; "
                 "to remove them: harness cluster clean --cluster docker"
             )
-        self.spec.work_dir.mkdir(parents=True, exist_ok=True)
+        self.containers.work_dir.mkdir(parents=True, exist_ok=True)
         guard = contextlib.ExitStack()
-        guard.enter_context(cleanup.guarded(self.spec.run, self.spec.work_dir / "guard.log"))
-        control = Control(isolated=False, log=self.spec.work_dir / "supervisor.log")
+        guard.enter_context(cleanup.guarded(self.containers.run, self.containers.work_dir / "guard.log"))
+        control = Control(isolated=False, log=self.containers.work_dir / "supervisor.log")
         state = self._state = _Running(engine, control, guard)
-        progress(f"{len(self.nodes)} containers of {self.spec.services[0].image}")
-        net = parts.make_network(engine, self.spec.run, self.nodes)
+        progress(f"{len(self.nodes)} containers of {self.containers.services[0].image}")
+        net = parts.make_network(engine, self.containers.run, self.nodes)
         state.filters.append(Filters(net.addresses, net.bridge, self._pid))
-        for service in self.spec.services:
-            made = parts.make_container(engine, self.spec.run, service, net)
+        for service in self.containers.services:
+            made = parts.make_container(engine, self.containers.run, service, net)
             state.containers[service.name] = made
         for node in self.nodes:
             self.start(node)
@@ -103,17 +90,17 @@ class DockerCluster:
 
     def down(self) -> None:
         """Remove containers and network, end the clients. Safe to repeat. Raises ClusterTrouble."""
-        self.spec.ports.give_back()
+        self.containers.ports.give_back()
         state, self._state = self._state, None
         if state is None:
             return
         try:
             state.control.close()
-            cleanup.remove_run(self.spec.run, state.engine)
+            cleanup.remove_run(self.containers.run, state.engine)
         finally:
             state.guard.close()
         for name in ("supervisor.log", "guard.log"):
-            (self.spec.work_dir / name).unlink(missing_ok=True)
+            (self.containers.work_dir / name).unlink(missing_ok=True)
 
     def _await_registered(self, progress: Callable[[str], None]) -> None:
         began = time.monotonic()
@@ -287,7 +274,7 @@ class DockerCluster:
                     file.write(chunk)
 
     def _port(self, node: str) -> int:
-        return self.spec.port(node, self.spec.client_port)
+        return self.containers.port(node, self.containers.client_port)
 
     def _container(self, node: str) -> str:
         if node not in self.nodes:

@@ -22,6 +22,7 @@ from harness.cluster.docker import engine
 from harness.cluster.local import namespaces
 from harness.cluster.local import network as netlink
 from harness.cluster.local.network import Host
+from harness.model.capabilities import Network
 from harness.model.errors import ClusterTrouble
 
 _TABLE: Final = "harness"  # the table of netlink, so that its heal and its count are for this chain too
@@ -38,6 +39,11 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "dropping packets in a container's network takes root: run as root"
     return ""
+
+
+def reasons(needed: frozenset[type]) -> dict[type, str]:
+    """What this machine does not let containers do, of some capabilities; empty texts for what it does."""
+    return {Network: why_not()} if Network in needed else {}
 
 
 @contextmanager

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.distribution import broker_config
-from harness.cluster.docker import cleanup, compose
+from harness.cluster.docker import cleanup, compose, redpanda
 from harness.cluster.docker.compose import Service
 from harness.cluster.docker.engine import trouble
 from harness.cluster.local import storage_format
 from harness.cluster.local.ports import Ports
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import BadInput
 
 NODES: Final = ("n1", "n2", "n3")
@@ -25,7 +26,7 @@ _NETWORK_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Containers:
     """What to run.
 
     run          id, in all names and labels
@@ -59,17 +60,25 @@ class Net:
     addresses: Mapping[str, str]
 
 
-def kafka(run: str, work_dir: Path, image: str, overrides: Mapping[str, str]) -> Spec:
+def kafka(spec: ClusterSpec, image: str) -> Containers:
     """docker-compose.yml with a run's own ports, and with broker settings. Raises BadInput, Missing."""
-    broker_config.check_overrides(overrides)
+    broker_config.check_overrides(spec.kafka_config)
     ports = Ports()
     variables = {f"{node.upper()}_PORT": str(ports.take()) for node in NODES}
     services = compose.load({**variables, "KAFKA_IMAGE": image, "CLUSTER_ID": storage_format.random_id()})
     if tuple(service.name for service in services) != NODES:
         raise BadInput(f"{compose.FILE}: the services must be {', '.join(NODES)}")
-    settings = {variable(key): value for key, value in overrides.items()}
+    settings = {variable(key): value for key, value in spec.kafka_config.items()}
     services = tuple(compose.with_environment(service, settings) for service in services)
-    return Spec(unique(run), services, work_dir, KAFKA_PORT, ports)
+    return Containers(_unique(spec.run), services, spec.work_dir, KAFKA_PORT, ports)
+
+
+def redpanda_brokers(spec: ClusterSpec, image: str) -> Containers:
+    """Redpanda's brokers at a run's own ports, with cluster properties. Raises BadInput."""
+    ports = Ports()
+    pairs = {node: (ports.take(), ports.take()) for node in NODES}
+    services = redpanda.services(NODES, image, pairs, spec.broker_config)
+    return Containers(_unique(spec.run), services, spec.work_dir, redpanda.KAFKA_PORT, ports)
 
 
 def variable(key: str) -> str:
@@ -127,6 +136,6 @@ def make_container(engine: Any, run: str, service: Service, net: Net) -> str:
         return str(made["Id"])
 
 
-def unique(run: str) -> str:
+def _unique(run: str) -> str:
     """An id for a run: two folders of runs may hold runs of one name."""
     return f"{run}-{os.getpid()}-{secrets.token_hex(2)}"

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-from harness.cluster.docker import engine as docker_engine
-from harness.cluster.docker import parts, redpanda
+from harness.cluster.docker import redpanda
 from harness.cluster.docker.cluster import DockerCluster, new_socket
-from harness.cluster.docker.parts import NODES, Spec
-from harness.cluster.local.ports import Ports
 from harness.protocol.exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _ANSWER_BYTES: Final = 1 << 20
-
-
-def make(image: str, run: str, work_dir: Path, overrides: Mapping[str, str]) -> RedpandaCluster:
-    """Three brokers for a run; nothing is started. `overrides`: cluster properties.
-
-    Raises BadInput (properties), Missing (engine, image, memory, disk).
-    """
-    engine = docker_engine.connect()
-    chosen = docker_engine.fetched(engine, image or redpanda.IMAGE)
-    docker_engine.check_room(engine, len(NODES))
-    ports = Ports()
-    pairs = {node: (ports.take(), ports.take()) for node in NODES}
-    services = redpanda.services(NODES, chosen, pairs, overrides)
-    name = parts.unique(run)
-    return RedpandaCluster(Spec(name, services, work_dir, redpanda.KAFKA_PORT, ports))
 
 
 class RedpandaCluster(DockerCluster):
@@ -40,7 +20,7 @@ class RedpandaCluster(DockerCluster):
     def controller(self) -> int | None:
         """The id of the node that leads the controller's group, by the admin port; None when nobody says."""
         for node in self.nodes:
-            port = self.spec.port(node, redpanda.ADMIN_PORT)
+            port = self.containers.port(node, redpanda.ADMIN_PORT)
             url = f"http://127.0.0.1:{port}{redpanda.CONTROLLER_PATH}"
             with suppress(OSError), urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
                 said = redpanda.controller(answer.read(_ANSWER_BYTES))
@@ -52,7 +32,7 @@ class RedpandaCluster(DockerCluster):
         """The id of the broker that coordinates a group or a transactional id; None when nobody says."""
         request = redpanda.coordinator_request(role, name)
         for node in self.nodes:
-            port = self.spec.port(node, redpanda.KAFKA_PORT)
+            port = self.containers.port(node, redpanda.KAFKA_PORT)
             with suppress(OSError, ValueError):
                 answer = exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
                 said = redpanda.coordinator(answer)

@@ -10,6 +10,7 @@ from harness.cluster.distribution.broker_config import MAX_CONTROLLERS, MAX_NODE
 from harness.cluster.distribution.broker_config import controllers as some_of
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata
 from harness.cluster.distribution.zookeeper import Keeper
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import BadInput
 
 MAX_ZOOKEEPERS = 3
@@ -79,6 +80,12 @@ def _make(
 def beside(nodes: int, controllers: int, metadata: Metadata) -> list[str]:
     """Names of the servers of the metadata that are no brokers."""
     return [f"c{i + 1}" for i in range(controllers)] + [f"z{i + 1}" for i in range(_keepers(nodes, metadata))]
+
+
+def server_names(spec: ClusterSpec) -> list[str]:
+    """Every server of a cluster on this machine: brokers, then those of the metadata."""
+    brokers = [f"n{number}" for number in range(1, spec.nodes + 1)]
+    return brokers + beside(spec.nodes, spec.controllers, spec.metadata_kept)
 
 
 def _keepers(nodes: int, metadata: Metadata) -> int:

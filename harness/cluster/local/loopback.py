@@ -19,9 +19,6 @@ from typing import Any, ClassVar
 
 from harness.cluster.distribution import broker_config as broker
 from harness.cluster.distribution import cds_archive, jars, java, versions
-from harness.cluster.distribution.jars import Jars
-from harness.cluster.distribution.java import Java
-from harness.cluster.distribution.versions import Metadata
 from harness.cluster.local import (
     layout,
     log_tail,
@@ -40,7 +37,9 @@ from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.supervisor_client import Control
-from harness.cluster.local.wire_faults import NOBODY, Proxied, WireProxy
+from harness.cluster.local.wire_faults import WireProxy
+from harness.cluster.spec import NOBODY, ClusterSpec
+from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
@@ -78,55 +77,36 @@ class LoopbackCluster:
 
     Thread-safe once up.
 
-    metadata     None: what suits the version
-    controllers  nodes that only control; 0: the first brokers do
-    work_dir     must not hold a cluster yet; takes data, logs and configuration until `down`
-    java, jars   found, and fetched, by `up` when None
-    proxy        whose requests pass through a wire proxy: NOBODY's, CLIENTS' or EVERYBODY's
-    clocks       every server has a clock of its own (harness.cluster.local.clocks)
-    log_dirs     folders of each broker for its logs: data, data2, ... (files are damaged in the first)
-    jvm_flags    of brokers; None: those that let them start faster (harness.cluster.distribution.cds_archive)
+    With Clocks among what is needed, every server has a clock of its own (harness.cluster.local.clocks).
+
+    jvm_flags  of brokers; None: those that let them start faster (harness.cluster.distribution.cds_archive)
     """
 
     isolated: ClassVar = False
 
-    def __init__(
-        self,
-        nodes: int = 3,
-        version: str = versions.DEFAULT,
-        broker_config: Mapping[str, str] | None = None,
-        work_dir: Path = Path("cluster"),
-        java: Java | None = None,
-        jars: Jars | None = None,
-        metadata: Metadata | None = None,
-        controllers: int = 0,
-        proxy: Proxied = NOBODY,
-        *,
-        clocks: bool = False,
-        log_dirs: int = 1,
-        jvm_flags: Sequence[str] | None = None,
-    ) -> None:
-        self._proxied, self._log_dirs, self._jvm_flags = proxy, log_dirs, jvm_flags
-        self.version, self.work_dir = versions.resolve(version), work_dir
-        metadata = metadata or versions.default_metadata(self.version)
-        versions.check(self.version, metadata)
-        self._overrides = dict(broker_config or {})
-        broker.check_overrides(self._overrides)
-        self._java, self._jars, self._ports = java, jars, Ports()
-        self.layout = self._places(nodes, controllers, metadata)
+    def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
+        self.spec, self._jvm_flags = spec, jvm_flags
+        self.version, self.work_dir = versions.resolve(spec.kafka_version), spec.work_dir
+        versions.check(self.version, spec.metadata_kept)
+        broker.check_overrides(spec.kafka_config)
+        self._ports = Ports()
+        self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
         self.metadata_servers = tuple(place.name for place in self.layout.beside)
         self.bootstrap = ",".join(f"{place.address}:{place.port}" for place in self.layout.brokers)
         self.direct_bootstrap = self.bootstrap  # not by way of a proxy, as `bootstrap` is once up with one
         self.outside_bootstrap = self.bootstrap  # where this machine's own programs reach the brokers
         self._asking = Asking(self.layout, self._socket)
-        self._clocks = Clocks(lambda name: self._up().servers.home(name), self._asking.provoke) if clocks else None
+        self._clocks: Clocks | None = None
+        if capabilities.Clocks in spec.needed:
+            self._clocks = Clocks(lambda name: self._up().servers.home(name), self._asking.provoke)
         self._state: Running | None = None
         self._lock = threading.Lock()
         self._starting = threading.Lock()  # several faults may start a server
 
-    def _places(self, nodes: int, controllers: int, metadata: Metadata) -> Layout:
-        return layout.on_loopback(nodes, controllers, metadata, self._ports.take)
+    def _places(self) -> Layout:
+        spec = self.spec
+        return layout.on_loopback(spec.nodes, spec.controllers, spec.metadata_kept, self._ports.take)
 
     # --- start and stop -------------------------------------------------------------------------------
 
@@ -135,8 +115,8 @@ class LoopbackCluster:
 
         Raises ClusterTrouble; Missing, BadInput from finding Java and jars.
         """
-        found = self._java or java.find()
-        fetched = self._jars or jars.ensure(self.version, found, progress)
+        found = java.find()
+        fetched = jars.ensure(self.version, found, progress)
         template = servers.kraft_template(self.layout, found, fetched, progress)
         flags = self._jvm_flags
         flags = cds_archive.of_kafka(found, fetched, progress) if flags is None else flags
@@ -149,8 +129,8 @@ class LoopbackCluster:
         except control.Refused as error:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         laid_out = Servers(
-            self.layout, self.version, self._overrides, folder, found, fetched, template,
-            storage_format.random_id(), self._log_dirs, tuple(flags),
+            self.layout, self.version, self.spec.kafka_config, folder, found, fetched, template,
+            storage_format.random_id(), self.spec.log_dirs, tuple(flags),
         )  # fmt: skip
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)
@@ -165,11 +145,11 @@ class LoopbackCluster:
 
     def _with_proxy(self, reached: Layout) -> Layout:
         """Start the wire proxy where there is to be one; the layout, its brokers reached through it."""
-        if self._proxied == NOBODY:
+        if self.spec.proxy == NOBODY:
             return reached
         state, log = self._up(), str(self.work_dir / _WIRE_LOG)
         placed, state.proxy = wire_faults.start(
-            state.control, reached.brokers, self._listen, self._proxy_ports(), self._proxied, log
+            state.control, reached.brokers, self._listen, self._proxy_ports(), self.spec.proxy, log
         )
         self.bootstrap = ",".join(f"{place.address}:{place.proxy_port}" for place in placed)
         return replace(reached, brokers=placed)

@@ -11,105 +11,69 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, get_args
 
-from harness.cluster.distribution import versions
-from harness.cluster.distribution.jars import Jars
-from harness.cluster.distribution.java import Java
-from harness.cluster.distribution.versions import Metadata
-from harness.cluster.local import layout, namespaces, remote_process, wire_faults
+from harness.cluster.distribution import tiered_storage
+from harness.cluster.local import capacity, layout, namespaces, remote_process, wire_faults
 from harness.cluster.local.disk_stalls import Stalls
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.link_faults import LinkFaults, round_trip_ms
-from harness.cluster.local.loopback import LoopbackCluster, Progress
+from harness.cluster.local.loopback import LoopbackCluster
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.remote_process import RemoteChild
-from harness.cluster.local.wire_faults import NOBODY, Proxied
-from harness.model.capabilities import LinkCounts, LinkQuality
+from harness.cluster.spec import ClusterSpec, NetworkMode
+from harness.model.capabilities import Disks, LinkCounts, LinkQuality, SlowDisks
 from harness.model.errors import BadInput, ClusterTrouble, Missing
-
-Mode = Literal["auto", "namespaces", "loopback"]
 
 FORWARD_PORT = 9094
 
 
-def make(
-    nodes: int = 3,
-    version: str = versions.DEFAULT,
-    broker_config: Mapping[str, str] | None = None,
-    work_dir: Path = Path("cluster"),
-    mode: Mode = "auto",
-    java: Java | None = None,
-    jars: Jars | None = None,
-    outside: bool = False,
-    notice: Progress = print,
-    disks: bool = False,
-    clocks: bool = False,
-    metadata: Metadata | None = None,
-    controllers: int = 0,
-    proxy: Proxied = NOBODY,
-    log_dirs: int = 1,
-) -> LoopbackCluster:
-    """A cluster of the kind that this system allows; in mode "auto", `notice` hears why it is the lesser one.
+def make(spec: ClusterSpec) -> LoopbackCluster:
+    """A cluster of the kind that this system allows; with network "auto", `spec.say` hears why it is the lesser one.
 
-    Raises BadInput for what makes no sense, Missing when `mode` insists on namespaces and they are refused.
+    Raises BadInput for what makes no sense, Missing when there is no room for the servers, or when namespaces are
+    insisted on and refused.
     """
-    if mode not in ("auto", "namespaces", "loopback"):
-        raise BadInput(f"cluster mode {mode!r}: give auto, namespaces or loopback")
-    if mode != "loopback":
+    if spec.network not in get_args(NetworkMode):
+        raise BadInput(f"cluster mode {spec.network!r}: give auto, namespaces or loopback")
+    capacity.require(len(layout.server_names(spec)), spec.work_dir)
+    if spec.tiered:
+        spec = _with_tier(spec)
+    if spec.network != "loopback":
         allowed, reason = namespaces.available()
         if allowed:
-            return LocalCluster(
-                nodes, version, broker_config, work_dir, java, jars, metadata, controllers,
-                outside=outside, disks=disks, clocks=clocks, proxy=proxy, log_dirs=log_dirs,
-            )  # fmt: skip
-        if mode == "namespaces":
+            return LocalCluster(spec)
+        if spec.network == "namespaces":
             raise Missing(f"network namespaces are refused here: {reason}; use loopback, without network faults")
-        notice(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
-    return LoopbackCluster(
-        nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy,
-        clocks=clocks, log_dirs=log_dirs,
-    )  # fmt: skip
+        spec.say(f"network namespaces are refused here: {reason}. Brokers run on loopback ports; no network faults")
+    return LoopbackCluster(spec)
+
+
+def _with_tier(spec: ClusterSpec) -> ClusterSpec:
+    """The spec with what makes brokers keep a remote tier. Raises Missing."""
+    jar = tiered_storage.jar(spec.kafka_version, spec.say)
+    settings = tiered_storage.settings(jar, tiered_storage.folder(spec.work_dir), spec.nodes)
+    return replace(spec, broker_config={**spec.broker_config, **settings})
 
 
 class LocalCluster(LoopbackCluster):
     """As LoopbackCluster, and satisfies Network, Links, Disks and SlowDisks too.
 
-    outside  brokers get a second listener each, forwarded from a port of 127.0.0.1
-    disks    every server's data is on a disk of its own (harness.cluster.local.disks)
-    clocks   every server has a clock of its own (harness.cluster.local.clocks)
+    With Disks or SlowDisks among what is needed, every server's data is on a disk of its own
+    (harness.cluster.local.disks).
     """
 
     isolated: ClassVar = True
 
-    def __init__(
-        self,
-        nodes: int = 3,
-        version: str = versions.DEFAULT,
-        broker_config: Mapping[str, str] | None = None,
-        work_dir: Path = Path("cluster"),
-        java: Java | None = None,
-        jars: Jars | None = None,
-        metadata: Metadata | None = None,
-        controllers: int = 0,
-        *,
-        outside: bool = False,
-        disks: bool = False,
-        clocks: bool = False,
-        proxy: Proxied = NOBODY,
-        log_dirs: int = 1,
-    ) -> None:
-        super().__init__(
-            nodes, version, broker_config, work_dir, java, jars, metadata, controllers, proxy,
-            clocks=clocks, log_dirs=log_dirs,
-        )  # fmt: skip
-        self._outside, self._disks = outside, disks
+    def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
+        super().__init__(spec, jvm_flags)
+        self._disks = bool(spec.needed & {Disks, SlowDisks})
         self._links = LinkFaults(self._beside, self.ask)
         self._stalls = Stalls(self._beside)
         self.outside_bootstrap = ""  # until `up`
 
-    def _places(self, nodes: int, controllers: int, metadata: Metadata) -> Layout:
-        return layout.isolated(nodes, controllers, metadata)
+    def _places(self) -> Layout:
+        return layout.isolated(self.spec.nodes, self.spec.controllers, self.spec.metadata_kept)
 
     def _proxy_ports(self) -> wire_faults.TakePorts:
         return lambda: (wire_faults.CLIENT_PORT, wire_faults.PROXY_PORT, wire_faults.PEER_PORT)
@@ -126,7 +90,7 @@ class LocalCluster(LoopbackCluster):
 
     def _reached(self) -> Layout:
         """The layout, its brokers with a second listener each, to which a port of 127.0.0.1 leads."""
-        if not self._outside:
+        if not self.spec.outside:
             return self.layout
         brokers = self.layout.brokers
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in brokers]

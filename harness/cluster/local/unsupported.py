@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from harness.cluster.local import clock_library, disks, link_faults
-from harness.model.capabilities import Clocks, Disks, Links, SlowDisks
+from harness.cluster.local import clock_library, disks, link_faults, namespaces
+from harness.model.capabilities import Clocks, Disks, Links, Network, SlowDisks
 
 WHY_NOT: Final[Mapping[type, Callable[[], str]]] = {
+    Network: lambda: _network(),
     Disks: lambda: disks.why_not(),
     SlowDisks: lambda: disks.why_not(),
     Links: lambda: link_faults.why_not(),
     Clocks: lambda: clock_library.why_not(),
 }
+
+
+def _network() -> str:
+    allowed, reason = namespaces.available()
+    return "" if allowed else f"namespaces are refused: {reason}"
 
 
 def reasons(needed: Iterable[type] = tuple(WHY_NOT)) -> dict[type, str]:

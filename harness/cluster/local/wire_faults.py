@@ -15,19 +15,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import namespaces, remote_process
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import EVERYBODY, Proxied
 from harness.model.errors import ClusterTrouble
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
 
-Proxied = Literal["nobody", "clients", "everybody"]
-NOBODY: Final = "nobody"
-EVERYBODY: Final = "everybody"
 # A port for a broker's listener for clients, and the proxy's at the broker's address, for clients and for
 # other brokers; 0: any.
 TakePorts = Callable[[], tuple[int, int, int]]

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from harness.cluster.distribution.cds_archive import TIMEOUT_S, TO, writing
 from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import HarnessError
 
 
 def main(version: str) -> int:
     """Start a broker of its own, and stop it; exit code of the error that prevents it."""
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
-        cluster = LoopbackCluster(1, version, {}, Path(folder) / "cluster", jvm_flags=writing(os.environ[TO]))
+        spec = ClusterSpec(nodes=1, kafka_version=version, work_dir=Path(folder) / "cluster")
+        cluster = LoopbackCluster(spec, writing(os.environ[TO]))
         try:
             cluster.up(print)
             cluster.stop("n1", TIMEOUT_S / 2)

@@ -27,13 +27,14 @@ from harness.cluster.local.layout import Layout
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.supervisor_client import Control
+from harness.cluster.spec import ClusterSpec
 from harness.cluster.ssh import cleanup, install, logs, preflight
 from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.filters import Filters
-from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.hosts import Host, load
 from harness.cluster.ssh.package import Pack
 from harness.cluster.ssh.preflight import Ready, ask
-from harness.model.capabilities import STOP_S, CommandResult
+from harness.model.capabilities import STOP_S, CommandResult, Network
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 from harness.protocol.metadata import View
 
@@ -63,31 +64,27 @@ class _Running:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
+def make(spec: ClusterSpec) -> SshCluster:
+    """A cluster on the hosts of a file; nothing is started. Raises BadInput."""
+    return SshCluster(spec, load(Path(spec.hosts)))
+
+
 class SshCluster:
     """Satisfies Cluster, Hosts, Processes, Network, Logs. Thread-safe once up; before, `bootstrap` is empty.
 
-    filters    whether faults need packet filters: then `up` refuses hosts where none can be had
+    With Network among what is needed, `up` refuses hosts where no packet filters can be had.
+
     silence_s  without a sign of life for so long, the hosts take the harness for gone
     """
 
-    def __init__(
-        self,
-        run: str,
-        hosts: Sequence[Host],
-        version: str = versions.DEFAULT,
-        broker_config: Mapping[str, str] | None = None,
-        work_dir: Path = Path("cluster"),
-        filters: bool = False,
-        silence_s: int = SILENCE_S,
-    ) -> None:
+    def __init__(self, spec: ClusterSpec, hosts: Sequence[Host], silence_s: int = SILENCE_S) -> None:
         self.nodes = tuple(host.name for host in hosts)
         self.bootstrap = ""
-        self._version = versions.resolve(version)
+        self._version = versions.resolve(spec.kafka_version)
         versions.check(self._version, versions.KRAFT)
-        self._overrides = dict(broker_config or {})
-        broker.check_overrides(self._overrides)
+        broker.check_overrides(spec.kafka_config)
         self._token = secrets.token_hex(4)
-        self._run, self._work_dir, self._filters, self._silence_s = run, work_dir, filters, silence_s
+        self._spec, self._work_dir, self._silence_s = spec, spec.work_dir, silence_s
         self._links = {host.name: Link(host) for host in hosts}
         self._state: _Running | None = None
 
@@ -99,12 +96,12 @@ class SshCluster:
         Raises Missing or BadInput before anything is put on a host, then ClusterTrouble.
         """
         table = f"{cleanup.TABLE}{self._token}"
-        ready = preflight.ready(list(self._links.values()), table, self._filters)
+        ready = preflight.ready(list(self._links.values()), table, Network in self._spec.needed)
         hosts = {each.host.name: each for each in ready}
         found = java.find()
         fetched = jars.ensure(self._version, found, progress)
         template = storage_format.template(found, fetched, progress)
-        folders = {name: f"{each.look.folder}/{self._run}-{self._token}-{name}" for name, each in hosts.items()}
+        folders = {name: f"{each.look.folder}/{self._spec.run}-{self._token}-{name}" for name, each in hosts.items()}
         self._work_dir.mkdir(parents=True, exist_ok=True)
         control = Control(isolated=False, log=self._work_dir / _LOG)
         reached = Layout(tuple(install.reached(node) for node in install.nodes(ready)))
@@ -115,7 +112,7 @@ class SshCluster:
         layout, cluster_id = Layout(install.nodes(ready)), storage_format.random_id()
         packs = {
             node.name: Pack(
-                node, layout, self._version, self._overrides, folders[node.name], fetched, found,
+                node, layout, self._version, self._spec.kafka_config, folders[node.name], fetched, found,
                 hosts[node.name].look.java[0], template, cluster_id,
             )
             for node in layout.brokers

@@ -25,6 +25,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from harness import yaml_data
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import BadInput
 from harness.yaml_data import Loaded, Place
 
@@ -81,6 +82,11 @@ def load(path: Path) -> tuple[Host, ...]:
     hosts = tuple(_completed(host, number, path.parent) for number, host in enumerate(given, start=1))
     _check_apart(hosts, loaded)
     return hosts
+
+
+def server_names(spec: ClusterSpec) -> list[str]:
+    """The hosts' names. Raises BadInput."""
+    return [host.name for host in load(Path(spec.hosts))]
 
 
 def _keys(place: Place) -> Sequence[str]:

@@ -24,7 +24,7 @@ from harness import yaml_data
 from harness.experiments.expect import ANY, Expectation
 from harness.experiments.spec import Case, named, over
 from harness.model.errors import BadInput
-from harness.plan import test_plan
+from harness.plan import make_plan
 from harness.yaml_data import Place
 
 WHAT: Final = "a matrix"
@@ -75,7 +75,7 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         places: list[Place] = [("axes", axis, n) for axis, (n, _) in zip(written.axes, chosen, strict=True)]
         case = Case(_name([changes for _, changes in chosen]), "", plan, expected, written.runs)
         try:
-            test_plan.make({**plan, "seed": 0})
+            make_plan.make({**plan, "seed": 0})
         except BadInput as error:
             where = loaded.where(places[-1]) if places else loaded.where(("plan",))
             raise BadInput(f"{where}: {case.name}: {error}") from None

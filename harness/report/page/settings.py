@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.errors import BadInput
-from harness.plan import test_plan as plans
-from harness.plan.rules import option_name
+from harness.plan import make_plan
+from harness.plan.test_plan import option_name
 from harness.report.text.phrases import plain
 
 # What every run has of its own; the seed is no setting, but the command needs it.
@@ -27,7 +27,7 @@ class Setting:
 
 def defaults() -> dict[str, Any]:
     """The plan of a run without any option, as it stands in plan.yaml."""
-    return plans.make({"seed": 0}).model_dump(by_alias=True, mode="json")
+    return make_plan.make({"seed": 0}).model_dump(by_alias=True, mode="json")
 
 
 def changed(plan: Mapping[str, Any]) -> list[Setting]:
@@ -44,7 +44,7 @@ def changed(plan: Mapping[str, Any]) -> list[Setting]:
 def _settled(plan: Mapping[str, Any]) -> Mapping[str, Any]:
     """A plan as this version would write it; one that it does not take stays as it is."""
     try:
-        return plans.make(plan).model_dump(by_alias=True, mode="json")
+        return make_plan.make(plan).model_dump(by_alias=True, mode="json")
     except (BadInput, TypeError, AttributeError):
         return plan
 

@@ -16,9 +16,9 @@ from nemesis import table
 def test_every_cluster_and_every_fault_on_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.invoke(["doctor", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in rows if row["kind"] == "cluster"] == list(fault_support.CLUSTERS)
+    assert [row["name"] for row in rows if row["kind"] == "cluster"] == list(fault_support.place_names())
     on = {(row["name"], row["cluster"]) for row in rows if row["kind"] == "fault"}
-    assert on == {(verb, cluster) for verb in table.VERBS for cluster in fault_support.CLUSTERS}
+    assert on == {(verb, cluster) for verb in table.VERBS for cluster in fault_support.place_names()}
     assert all(row["why"] for row in rows)
     external = {row["name"]: row for row in rows if row["cluster"] == "external"}
     assert not external["restart"]["ok"] and not external["isolate"]["ok"]
@@ -27,7 +27,7 @@ def test_every_cluster_and_every_fault_on_each(capsys: pytest.CaptureFixture[str
 
 def test_a_refused_fault_names_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "why_not", lambda: "mounting a disk takes root: run as root")
-    kinds = {name: doctor.Finding("cluster", name, True, "") for name in fault_support.CLUSTERS}
+    kinds = {name: doctor.Finding("cluster", name, True, "") for name in fault_support.place_names()}
     found = doctor.faults(fault_support.rows(), kinds)
     (local,) = [one for one in found if one.name == "power-loss" and one.cluster == "local"]
     assert not local.ok and local.why == "mounting a disk takes root" and local.fix == "run as root"

@@ -14,7 +14,7 @@ from nemesis import table
 def test_every_verb_once() -> None:
     found = fault_support.rows()
     assert [row.verb for row in found] == list(table.VERBS)
-    assert all(set(row.refused) == set(fault_support.CLUSTERS) for row in found)
+    assert all(set(row.refused) == set(fault_support.place_names()) for row in found)
     by_verb = {row.verb: row for row in found}
     assert by_verb["isolate"].refused["local --network loopback"] == "it has no Network"
     assert by_verb["kill"].refused["mock"] == "it has no Processes; clients can be hit"

@@ -10,7 +10,7 @@ from harness.clients.confluent.config import consumer_config, producer_config
 from harness.clients.connection import hidden, load
 from harness.clients.settings import settings
 from harness.model.errors import BadInput
-from harness.plan.test_plan import make
+from harness.plan.make_plan import make
 
 
 def written(folder: Path, text: str) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 import docker
 import pytest
 
+from harness.cluster import table
 from harness.cluster.distribution import broker_config
 from harness.cluster.docker import (
     cleanup,
@@ -28,6 +29,7 @@ from harness.cluster.docker import (
     redpanda_cluster,
 )
 from harness.cluster.docker.compose import Port
+from harness.cluster.spec import ClusterSpec
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 from harness.run.roles import Coordinated, ViewRoles
 
@@ -102,9 +104,13 @@ def test_ours_runs_as_it_stands() -> None:
     assert len({port.outer for service in services for port in service.ports}) == 3
 
 
+def spec(work_dir: Path, config: dict[str, str]) -> ClusterSpec:
+    return ClusterSpec(run="r", work_dir=work_dir, broker_config=config)
+
+
 def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
     one, two = (
-        parts.kafka("r", tmp_path, "i:1", {"log.retention.ms": "5", "min.insync.replicas": "1"}) for _ in range(2)
+        parts.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
     )
     assert one.run != two.run
     for service in one.services:
@@ -112,15 +118,15 @@ def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
         assert service.environment["KAFKA_MIN_INSYNC_REPLICAS"] == "1"
         outer = one.port(service.name, parts.KAFKA_PORT)
         assert service.environment["KAFKA_ADVERTISED_LISTENERS"].endswith(f"OUTSIDE://127.0.0.1:{outer}")
-    ids = {service.environment["CLUSTER_ID"] for spec in (one, two) for service in spec.services}
+    ids = {service.environment["CLUSTER_ID"] for made in (one, two) for service in made.services}
     assert len(ids) == 2
 
 
 def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the harness sets this one itself"):
-        parts.kafka("r", tmp_path, "i:1", {"listeners": "x"})
+        parts.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
     with pytest.raises(BadInput, match="small letters"):
-        parts.kafka("r", tmp_path, "i:1", {"Retention": "x"})
+        parts.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
 
 
 # --- the image's entry --------------------------------------------------------------------------------
@@ -279,9 +285,9 @@ def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, star
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as told:
         if start == "kafka":
-            cluster.make("", "4.1.1", "r", tmp_path, {})
+            table.make("docker", ClusterSpec(run="r", work_dir=tmp_path))
         elif start == "redpanda":
-            redpanda_cluster.make("", "r", tmp_path, {})
+            table.make("docker", ClusterSpec(run="r", work_dir=tmp_path, system="redpanda"))
         else:
             cleanup.leftovers()
     assert "make system-deps" in str(told.value) and "\n" not in str(told.value)

@@ -10,7 +10,9 @@ import pytest
 from harness.experiments import recovery
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.model.result import AnomalyFound, Result, Verdict, to_data
-from harness.plan.test_plan import TestPlan, dump, make
+from harness.plan.make_plan import make
+from harness.plan.plan_file import dump
+from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
 
 

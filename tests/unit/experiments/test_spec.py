@@ -8,7 +8,7 @@ import pytest
 
 from harness.experiments import spec
 from harness.model.errors import BadInput
-from harness.plan import test_plan
+from harness.plan import make_plan
 from harness.run import attached
 
 HEAD = "title: t\nwhy: w\nsource: s\n"
@@ -80,10 +80,10 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
 
 
 def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "plan_of", lambda name: test_plan.make({"kafka_version": "3.9", "seed": 1}))
+    monkeypatch.setattr(attached, "plan_of", lambda name: make_plan.make({"kafka_version": "3.9", "seed": 1}))
     on = spec.named("acks-1", None).cases[0].on("local:warm").plan
     assert on["cluster"] == "local:warm"
-    assert on["kafka_version"] == test_plan.make({"kafka_version": "3.9", "seed": 1}).kafka_version
+    assert on["kafka_version"] == make_plan.make({"kafka_version": "3.9", "seed": 1}).kafka_version
     for name in ("no-fsync", "kafka-17754", "librdkafka-2.1.0", "bootstrap-unsynced", "replication-1"):
         assert all("cluster" not in case.on("local:warm").plan for case in spec.named(name, None).cases)
     with pytest.raises(BadInput, match="give local:NAME"):

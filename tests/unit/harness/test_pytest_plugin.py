@@ -41,23 +41,23 @@ class Outcome:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
-    held = Calls()
+    calls = Calls()
 
     def run(plan: Any, *rest: Any, **more: Any) -> Outcome:
-        held.plans.append(plan)
+        calls.plans.append(plan)
         return Outcome(tmp_path)
 
     def status(name: str, kind: str) -> list[dict[str, Any]]:
-        held.looked.append((name, kind))
+        calls.looked.append((name, kind))
         if name == "gone":
             raise BadInput("no local cluster gone is up (none is): start it: harness cluster up gone")
         return [{"outside_bootstrap": "127.0.0.1:9"}]
 
-    monkeypatch.setattr(lifecycle, "start", lambda name, plan, say: held.started.append((name, plan)))
-    monkeypatch.setattr(lifecycle, "stop", lambda name, force, say: held.stopped.append(name))
+    monkeypatch.setattr(lifecycle, "start", lambda name, plan, say: calls.started.append((name, plan)))
+    monkeypatch.setattr(lifecycle, "stop", lambda name, force, say: calls.stopped.append(name))
     monkeypatch.setattr(commands, "status", status)
     monkeypatch.setattr(test, "run", run)
-    return held
+    return calls
 
 
 def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -106,6 +106,6 @@ def test_a_cluster_that_is_not_up_is_said(pytester: pytest.Pytester, calls: Call
 @pytest.mark.parametrize("chosen", ["ssh", "ssh:lab", "mock:x", "local:"])
 def test_what_cannot_be_used_is_refused_with_what_can(pytester: pytest.Pytester, calls: Calls, chosen: str) -> None:
     ended = _run(pytester, "--harness-cluster", chosen)
-    said = ended.stdout.str() + ended.stderr.str()
-    assert f"--harness-cluster {chosen}: " in said and "or local:NAME or docker:NAME" in said
+    output = ended.stdout.str() + ended.stderr.str()
+    assert f"--harness-cluster {chosen}: " in output and "or local:NAME or docker:NAME" in output
     assert calls.plans == calls.started == []

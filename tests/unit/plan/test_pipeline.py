@@ -12,7 +12,10 @@ from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import Op
 from harness.plan import pipeline
-from harness.plan.test_plan import TestPlan, dump, load, load_data, make
+from harness.plan.make_plan import make
+from harness.plan.plan_file import dump, load, load_data
+from harness.plan.test_plan import TestPlan
+from harness.run import pipeline_files
 
 
 def plan(**options: object) -> TestPlan:
@@ -27,12 +30,12 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
     again = make({**load_data(tmp_path / "plan.yaml").data, "instances": 2})
     assert again.concurrency == 5
     assert "group.consumer.session.timeout.ms" in plan(assignor="consumer").broker_config
-    assert pipeline.options(plan(pipeline_mode="files")).instance.flush_s == 30.0
-    assert pipeline.options(plan(pipeline_mode="files", flush_s=2)).instance.flush_s == 2.0
+    assert pipeline.workload_options(plan(pipeline_mode="files"))["instance"].flush_s == 30.0
+    assert pipeline.workload_options(plan(pipeline_mode="files", flush_s=2))["instance"].flush_s == 2.0
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"concurrency": 7}, "--concurrency"),
         ({"partitions_per_topic": 5}, "--partitions-per-topic"),
@@ -48,39 +51,39 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
         ({"workload": "queue", "pipeline_mistake": "commit-buffered"}, "goes with --workload pipeline"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, object], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_what_does_not_go_together(given: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         plan(**given)
 
 
 def test_what_the_writers_said(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     (tmp_path / "pipeline").mkdir()
-    asked = [["send", 1, 10], ["send", 2, 11]]
+    sends = [["send", 1, 10], ["send", 2, 11]]
     extra = {"keys": 4}
     ops = [
-        Op(0, 1, 0, "invoke", "send", asked, None, extra),
+        Op(0, 1, 0, "invoke", "send", sends, None, extra),
         Op(1, 2, 0, "ok", "send", [["send", 1, [7, 10]], ["send", 2, [8, 11]]], None, extra),
-        Op(2, 3, 0, "invoke", "send", asked, None, extra),
-        Op(3, 4, 0, "info", "send", asked, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
-        Op(4, 5, 5, "invoke", "send", asked, None, extra),
+        Op(2, 3, 0, "invoke", "send", sends, None, extra),
+        Op(3, 4, 0, "info", "send", sends, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
+        Op(4, 5, 5, "invoke", "send", sends, None, extra),
     ]
     lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
-    pipeline.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
+    pipeline_files.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
 
-    def said(process: int) -> list[tuple[object, ...]]:
+    def written(process: int) -> list[tuple[object, ...]]:
         text = (tmp_path / "pipeline" / f"sent-{process}.jsonl").read_text()
         rows = [json.loads(line) for line in text.splitlines()]
         return [(row["id"], row["topic"], row["partition"], row["offset"], row["outcome"]) for row in rows]
 
-    assert said(0) == [
+    assert written(0) == [
         (10, "r-1", 0, 7, "ok"),
         (11, "r-0", 1, 8, "ok"),
         (10, "r-1", 0, None, "fail"),
         (11, "r-0", 1, None, "info"),
     ]
-    assert [row[-1] for row in said(5)] == ["info", "info"]
+    assert [row[-1] for row in written(5)] == ["info", "info"]
 
 
 def test_the_clock_is_the_history_s(tmp_path: Path) -> None:

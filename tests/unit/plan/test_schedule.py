@@ -9,8 +9,7 @@ import pytest
 
 from harness.cli.app import invoke
 from harness.model.errors import BadInput
-from harness.plan import load, schedule
-from harness.plan import test_plan as plans
+from harness.plan import derived, from_options, make_plan, plan_file, schedule, schedule_rules
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 
 NODES = ("n1", "n2", "n3")
@@ -28,8 +27,8 @@ WHOLE = """
 def gathered(tmp_path: Path, text: str, **options: object) -> tuple[Entry, ...]:
     path = tmp_path / "s.yaml"
     path.write_text(text)
-    plan, where = load.gather({"time_limit_s": 300.0, **options}, None, path)
-    return schedule.entries(schedule.checked(plan, NODES, plan.nemesis, where))
+    plan, where = from_options.gather({"time_limit_s": 300.0, **options}, None, path)
+    return schedule.entries(schedule_rules.checked(plan, NODES, plan.nemesis, where))
 
 
 def test_what_entries_mean(tmp_path: Path) -> None:
@@ -46,12 +45,12 @@ def test_what_entries_mean(tmp_path: Path) -> None:
 def test_in_a_plan_it_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(WHOLE)
-    plan, _ = load.gather({"txn": True}, None, path)
-    (tmp_path / "plan.yaml").write_text(plans.dump(plan))
-    again = plans.load(tmp_path / "plan.yaml")
+    plan, _ = from_options.gather({"txn": True}, None, path)
+    (tmp_path / "plan.yaml").write_text(plan_file.dump(plan))
+    again = plan_file.load(tmp_path / "plan.yaml")
     assert again == plan
-    assert again.scheduled[0] == "leader-kill"
-    assert set(again.check_options().expected_faults) >= {"pause:client", "pause:n2"}
+    assert derived.scheduled(again)[0] == "leader-kill"
+    assert set(derived.check_options(again).expected_faults) >= {"pause:client", "pause:n2"}
 
 
 @pytest.mark.parametrize(
@@ -117,18 +116,18 @@ def test_in_a_plan_file_the_place_is_that_file(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("acks: all\nschedule:\n  - fault: kill:leader\n    at: 5s\n    fro: 1s\nrate_hz: -2\n")
     with pytest.raises(BadInput) as caught:
-        load.gather({}, path, None)
+        from_options.gather({}, path, None)
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"{path}:6:10: rate_hz -2: ")
     assert second == f"{path}:5:5: fro: no such key; did you mean for?"
     with pytest.raises(BadInput, match=r"^--rate -1.0: .*\n.*p.yaml:5:5: fro"):
-        load.gather({"rate_hz": -1.0}, path, None)
+        from_options.gather({"rate_hz": -1.0}, path, None)
 
 
 def test_without_files_it_is_told_by_number() -> None:
-    plan = plans.make({"schedule": [{"fault": "kill:leader", "at": 1}, {"fault": "kill:leadr", "at": 1}]})
+    plan = make_plan.make({"schedule": [{"fault": "kill:leader", "at": 1}, {"fault": "kill:leadr", "at": 1}]})
     with pytest.raises(BadInput, match=r"^schedule, entry 2: kill:leadr: kill has no target 'leadr'; did you"):
-        schedule.checked(plan, NODES)
+        schedule_rules.checked(plan, NODES)
 
 
 @pytest.mark.parametrize(

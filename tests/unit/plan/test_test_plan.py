@@ -9,7 +9,8 @@ import pytest
 from harness.cli import options
 from harness.cli.app import invoke
 from harness.model.errors import BadInput
-from harness.plan import load, test_plan
+from harness.plan import derived, from_options, make_plan, plan_file
+from harness.plan.test_plan import TestPlan
 from harness.run import attached
 
 
@@ -52,33 +53,33 @@ from harness.run import attached
 )
 def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        test_plan.make(values)
+        make_plan.make(values)
 
 
 def test_defaults_adapt_to_fewer_nodes() -> None:
-    one = test_plan.make({"nodes": 1})
-    assert (one.replication_factor, one.min_isr) == (1, 1)
+    one = make_plan.make({"nodes": 1})
+    assert (derived.replication_factor(one), derived.min_isr(one)) == (1, 1)
 
 
 def test_a_series_is_written_as_its_last_patch_and_has_its_metadata() -> None:
-    old = test_plan.make({"kafka_version": "2.4"})
-    assert (old.kafka_version, old.metadata_kept) == ("2.4.1", "zookeeper")
-    assert test_plan.make({"kafka_version": "3.9.2"}).metadata_kept == "kraft"
-    assert test_plan.make({"kafka_version": "3.9.2", "metadata": "zookeeper"}).metadata_kept == "zookeeper"
+    old = make_plan.make({"kafka_version": "2.4"})
+    assert (old.kafka_version, derived.metadata_mode(old)) == ("2.4.1", "zookeeper")
+    assert derived.metadata_mode(make_plan.make({"kafka_version": "3.9.2"})) == "kraft"
+    assert derived.metadata_mode(make_plan.make({"kafka_version": "3.9.2", "metadata": "zookeeper"})) == "zookeeper"
 
 
 def test_idempotence_is_on_where_a_retry_would_make_duplicates() -> None:
-    assert test_plan.make({}).idempotent
-    assert not test_plan.make({"idempotence": False}).idempotent
-    assert not test_plan.make({"acks": "1"}).idempotent
-    assert not test_plan.make({"retries": 0}).idempotent
-    assert test_plan.make({"txn": True}).settings().idempotence
+    assert derived.idempotent(make_plan.make({}))
+    assert not derived.idempotent(make_plan.make({"idempotence": False}))
+    assert not derived.idempotent(make_plan.make({"acks": "1"}))
+    assert not derived.idempotent(make_plan.make({"retries": 0}))
+    assert derived.settings(make_plan.make({"txn": True})).idempotence
 
 
 def test_yaml_round_trip(tmp_path: Path) -> None:
-    first = test_plan.make({"txn": True, "nemesis": ("kill:leader",), "producer_config": {"linger.ms": "5"}})
-    (tmp_path / "plan.yaml").write_text(test_plan.dump(first))
-    assert test_plan.load(tmp_path / "plan.yaml") == first
+    first = make_plan.make({"txn": True, "nemesis": ("kill:leader",), "producer_config": {"linger.ms": "5"}})
+    (tmp_path / "plan.yaml").write_text(plan_file.dump(first))
+    assert plan_file.load(tmp_path / "plan.yaml") == first
 
 
 @pytest.mark.parametrize(
@@ -99,16 +100,16 @@ def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, says: str) -> Non
     path = tmp_path / "plan.yaml"
     path.write_text(text)
     with pytest.raises(BadInput, match=says):
-        test_plan.load(path)
+        plan_file.load(path)
 
 
 def test_every_option_is_a_field_of_the_plan() -> None:
-    assert {row[0] for row in options.OPTIONS} <= set(test_plan.TestPlan.model_fields)
+    assert {field for field, _, _ in options.options()} <= set(TestPlan.model_fields)
 
 
 def test_options_override_a_plan_file() -> None:
     base = {"acks": "1", "broker_config": {"a": "1"}}
-    values = load.plan_values(
+    values = from_options.plan_values(
         {"acks": "all", "broker_config": ["b=2"], "nemesis": "none", "sub_via": "assign,subscribe"}, base
     )
     assert values["acks"] == "all"
@@ -178,4 +179,4 @@ def test_help_exits_zero(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_run_is_named_as_topics_may_be(values: dict[str, object], name: str) -> None:
-    assert attached.run_name(test_plan.make(values)) == name
+    assert attached.run_name(make_plan.make(values)) == name

@@ -11,8 +11,8 @@ import yaml
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, jars
 from harness.model.errors import BadInput
-from harness.plan import load, test_plan
-from harness.report.text import client_names as said_clients
+from harness.plan import derived, from_options, make_plan, plan_file
+from harness.report.text import client_names
 from harness.run import client_versions, start_workers
 
 
@@ -34,27 +34,27 @@ from harness.run import client_versions, start_workers
 )
 def test_clients_that_make_no_sense_are_refused(values: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        test_plan.make(values)
+        make_plan.make(values)
 
 
 def test_a_plan_keeps_its_clients(tmp_path: Path) -> None:
-    values = load.plan_values({"client": "confluent,java,confluent", "concurrency": 4}, {})
-    made = test_plan.make(values)
-    assert made.libraries == ("confluent", "java", "confluent")
+    values = from_options.plan_values({"client": "confluent,java,confluent", "concurrency": 4}, {})
+    made = make_plan.make(values)
+    assert derived.libraries(made) == ("confluent", "java", "confluent")
     assert start_workers.libraries_of_slots(made) == ["confluent", "java", "confluent", "confluent"]
-    (tmp_path / "plan.yaml").write_text(test_plan.dump(made))
-    assert test_plan.load(tmp_path / "plan.yaml").client == made.client
+    (tmp_path / "plan.yaml").write_text(plan_file.dump(made))
+    assert plan_file.load(tmp_path / "plan.yaml").client == made.client
     # Plans of experiments, and those of earlier versions, name one.
-    assert test_plan.make({"client": "java"}).libraries == ("java",)
-    assert test_plan.make({"cluster": "sim"}).libraries == ("sim",)
+    assert derived.libraries(make_plan.make({"client": "java"})) == ("java",)
+    assert derived.libraries(make_plan.make({"cluster": "sim"})) == ("sim",)
 
 
 def test_versions_of_several() -> None:
-    made = test_plan.make({"client": "confluent,java,aiokafka", "client_version": "java=3.9.1, confluent=2.1.0"})
-    assert made.client_versions == {"java": "3.9.1", "confluent": "2.1.0"}
+    made = make_plan.make({"client": "confluent,java,aiokafka", "client_version": "java=3.9.1, confluent=2.1.0"})
+    assert derived.client_versions(made) == {"java": "3.9.1", "confluent": "2.1.0"}
     used = client_versions.used(made)
     assert (used["java"], used["confluent"]) == ("3.9.1", "2.1.0") and used["aiokafka"]
-    assert client_versions.used(test_plan.make({"client": "java"})) == {"java": jars.DEFAULT_VERSION}
+    assert client_versions.used(make_plan.make({"client": "java"})) == {"java": jars.DEFAULT_VERSION}
 
 
 def test_workers_find_the_versions_that_were_named_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -65,14 +65,15 @@ def test_workers_find_the_versions_that_were_named_first(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(download_cache, "root", lambda: tmp_path)
     monkeypatch.setattr(client_versions, "_install", install)
-    made = test_plan.make({"client": "confluent,aiokafka", "client_version": "confluent=2.1.0,aiokafka=0.12.0"})
+    made = make_plan.make({"client": "confluent,aiokafka", "client_version": "confluent=2.1.0,aiokafka=0.12.0"})
     for _ in range(2):  # the second time from the cache
         path = client_versions.worker_env(made, lambda line: None)["PYTHONPATH"].split(":")
     assert [Path(each).name.rpartition("-")[0] for each in path[:2]] == [
-        "confluent-kafka-2.1.0", "aiokafka-0.12.0",
-    ]  # fmt: skip
+        "confluent-kafka-2.1.0",
+        "aiokafka-0.12.0",
+    ]
     assert fetched == [("confluent-kafka", "2.1.0"), ("aiokafka", "0.12.0")]
-    assert client_versions.worker_env(test_plan.make({"client": "java"}), lambda line: None) == {}
+    assert client_versions.worker_env(make_plan.make({"client": "java"}), lambda line: None) == {}
 
 
 def test_a_library_that_is_not_installed_is_told_before_anything_starts(
@@ -102,4 +103,4 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
     ],
 )
 def test_runs_say_who_their_clients_were(given: dict[str, Any], says: str) -> None:
-    assert said_clients.said(yaml.safe_load(test_plan.dump(test_plan.make(given)))) == says
+    assert client_names.said(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says

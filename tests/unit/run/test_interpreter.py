@@ -73,9 +73,15 @@ class Run:
         try:
             with store.HistoryLog(self.folder, "test", zero_ns) as log:
                 self.interpreter = Interpreter(
-                    self.crew, nemesis, log.append, concurrency=CONCURRENCY, seed=1, zero_ns=zero_ns,
-                    limits=limits, listener=self.events.append,
-                )  # fmt: skip
+                    self.crew,
+                    nemesis,
+                    log.append,
+                    concurrency=CONCURRENCY,
+                    seed=1,
+                    zero_ns=zero_ns,
+                    limits=limits,
+                    listener=self.events.append,
+                )
                 self.interpreter.run(generator)
         finally:
             self.crew.stop()
@@ -208,10 +214,10 @@ def test_each_fault_has_its_own_thread_and_does_one_op_at_a_time(run: Run) -> No
         return ForNemesis(Then(tuple(ops)), frozenset({name}))
 
     events = run(Then((any_(of("a"), of("b")), ForNemesis(Once(op("heal"))))), invoke)
-    told = [(event.f, event.extra.get("fault"), event.extra["phase"]) for event in events]
-    assert told[:2] == [("begin", "a", "invoke"), ("begin", "b", "invoke")]
-    assert told[-2:] == [("heal", None, "invoke"), ("heal", None, "complete")]
-    assert len(told) == 10 and not any(event.error for event in events)
+    phases = [(event.f, event.extra.get("fault"), event.extra["phase"]) for event in events]
+    assert phases[:2] == [("begin", "a", "invoke"), ("begin", "b", "invoke")]
+    assert phases[-2:] == [("heal", None, "invoke"), ("heal", None, "complete")]
+    assert len(phases) == 10 and not any(event.error for event in events)
 
 
 def test_a_notice_reaches_the_generator_and_not_the_history(run: Run) -> None:

@@ -96,14 +96,14 @@ def test_plain_lines_elsewhere(tmp_path: Any, dumb: bool) -> None:
         with shown(tmp_path / "end", TERM="dumb") as terminal:
             terminal.press(b"\n")
             assert terminal.end() == 0
-            said = terminal.raw
+            output = terminal.raw
     else:
         done = subprocess.run(
             [sys.executable, "-c", SHOWN, str(tmp_path / "end")], input=b"\n", capture_output=True, check=True
         )
-        said = done.stderr
+        output = done.stderr
         assert done.stdout == b""
-    assert b"s of 60  load         ok 5  fail 0  info 0  faults on: none" in said and b"\x1b" not in said
+    assert b"s of 60  load         ok 5  fail 0  info 0  faults on: none" in output and b"\x1b" not in output
 
 
 def figures(**changed: Any) -> Figures:

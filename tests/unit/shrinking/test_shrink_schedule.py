@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.cli.app import invoke
-from harness.plan import test_plan
+from harness.plan import make_plan, plan_file
 from harness.plan.test_plan import TestPlan
 from harness.shrinking import plan_search, replay, shrink_schedule
 from harness.shrinking.plan_search import Injection, Size
@@ -69,7 +70,7 @@ def _trial(answers: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.
         now[0] += 10
         return Repeat("invalid", {"lost-write": 1} if answers[len(made) - 1] else {"duplicate": 2})
 
-    plan = test_plan.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
+    plan = make_plan.make({"seed": 4, "acks": "1", "nemesis": ("isolate:leader",)})
     return shrink_schedule.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
 
 
@@ -91,7 +92,7 @@ def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
 
 
 def test_a_plan_is_made_of_what_a_run_did() -> None:
-    plan = test_plan.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
+    plan = make_plan.make({"nemesis": ("kill:leader",), "time_limit_s": 30, "acks": "1", "seed": 1})
     on = [
         Span("kill:leader", ("n1",), 5 * S, 10 * S, True),
         Span("kill:leader", ("n2",), 15 * S, 20 * S, False),  # without effect
@@ -107,9 +108,9 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
         ("kill:leader", 5.0, 5.0),
         ("kill:leader", 25.0, 5.0),
     ]
-    assert test_plan.make(test_plan.yaml.safe_load(test_plan.dump(made))) == made
+    assert make_plan.make(yaml.safe_load(plan_file.dump(made))) == made
 
-    listed = test_plan.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
+    listed = make_plan.make({"schedule": [{"fault": "kill:n1", "at": 1}, {"fault": "pause:n1", "at": 2}], "seed": 1})
     assert shrink_schedule.written(listed, on) is None
     fewer = next(plan_search.smaller(shrink_schedule.size_of(listed)))
     assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]

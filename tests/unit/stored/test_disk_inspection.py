@@ -12,7 +12,7 @@ from harness.cli.app import invoke
 from harness.clients import payload
 from harness.model import codec
 from harness.model.op import Op
-from harness.plan import test_plan
+from harness.plan import make_plan, plan_file
 from tests.unit.checker.disk.real import VERSIONS, unpacked
 
 RUN = "r"
@@ -45,8 +45,8 @@ def run(tmp_path: Path) -> Path:
     """Key 3, in partition 1 of topic r-1: 1, 2 and 4 are there, n3 also holds 3, which was cut off."""
     folder = tmp_path / "runs" / RUN
     (folder / "history").mkdir(parents=True)
-    plan = test_plan.make({"run": RUN, "partitions_per_topic": 2, "seed": 1})
-    (folder / "plan.yaml").write_text(test_plan.dump(plan))
+    plan = make_plan.make({"run": RUN, "partitions_per_topic": 2, "seed": 1})
+    (folder / "plan.yaml").write_text(plan_file.dump(plan))
     ops = []
 
     def happened(f: str, invoked: object, completed: object) -> None:

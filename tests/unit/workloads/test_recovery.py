@@ -7,7 +7,8 @@ import pytest
 from harness.cluster.local import file_damage
 from harness.generator import Barrier, Then
 from harness.model.op import INVOKE, NEMESIS, Op
-from harness.plan.test_plan import make
+from harness.plan import derived
+from harness.plan.make_plan import make
 from tests.unit.harness.simulated_time import simulate
 from workloads.recovery.scenarios import SCENARIOS
 from workloads.recovery.steps import Act, Read, Scenario, Send
@@ -57,7 +58,7 @@ def test_acts_are_numbered_and_the_first_says_what_the_scenario_allows() -> None
 def test_every_row_is_a_plan_of_known_acts(name: str) -> None:
     row = SCENARIOS[name]
     plan = make({"workload": "recovery", "scenario": name})
-    assert plan.nodes >= row.nodes_min and plan.settings().damaged_copies == row.damaged
+    assert plan.nodes >= row.nodes_min and derived.settings(plan).damaged_copies == row.damaged
     assert acts(row) == sum(isinstance(step, Act) or getattr(step, "beside", None) is not None for step in row.steps)
     done = [step if isinstance(step, Act) else getattr(step, "beside", None) for step in row.steps]
     for act in filter(None, done):

@@ -13,9 +13,9 @@ from harness.clients.confluent import source
 from harness.clients.confluent.source import ConfluentSource, anonymous
 from harness.clients.pipeline.config import made
 from harness.pipeline_app.ports import Mark, Partition
-from harness.plan.test_plan import make
+from harness.plan.make_plan import make
+from harness.plan.resolve import workload_of
 from harness.run.start_workers import client_config
-from workloads.pipeline import workload
 
 
 def test_nobody_s_metadata_is_as_the_library_writes_it() -> None:
@@ -60,12 +60,11 @@ class Rebalanced:
 def rebalances(
     monkeypatch: pytest.MonkeyPatch, folder: Path, assignor: str, *script: tuple[str, int]
 ) -> list[tuple[str, list[int]]]:
-    from harness.plan import pipeline
 
     library, on = Library(*script), Rebalanced()
     monkeypatch.setattr(source, "made_with", lambda *_: library)
     plan = make({"workload": "pipeline", "assignor": assignor}).model_copy(update={"run": "r"})
-    options = workload(pipeline.options(plan)).client_options
+    options = workload_of(plan).client_options
     config = {**client_config(plan, "h:1"), "process": 8, "logic_options": options, "folder": str(folder)}
     opened = ConfluentSource(made(config))
     for _ in script:

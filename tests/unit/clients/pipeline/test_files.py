@@ -11,9 +11,9 @@ import orjson
 from harness.clients.pipeline import files
 from harness.clients.pipeline.config import Made, made
 from harness.pipeline_app.ports import Mark, Partition, Source
-from harness.plan.test_plan import make
+from harness.plan.make_plan import make
+from harness.plan.resolve import workload_of
 from harness.run.start_workers import client_config
-from workloads.pipeline import workload
 
 
 class Inner:
@@ -31,10 +31,9 @@ class Inner:
 
 
 def config(folder: Path, **options: Any) -> Made:
-    from harness.plan import pipeline
 
     plan = make({"workload": "pipeline", "run": "r", **options}).model_copy(update={"run": "r"})
-    logic_options = workload(pipeline.options(plan)).client_options
+    logic_options = workload_of(plan).client_options
     return made({**client_config(plan, "h:1"), "process": 8, "logic_options": logic_options, "folder": str(folder)})
 
 

@@ -9,7 +9,7 @@ from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.loopback import LoopbackCluster
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.plan import test_plan as plans
+from harness.plan import make_plan
 from harness.run.make_cluster import make as make_cluster
 from nemesis import table
 
@@ -46,10 +46,10 @@ def test_brokers_are_sent_to_the_proxy_too() -> None:
 def test_a_proxy_is_there_when_a_fault_needs_it_or_the_plan_says_so(
     proxy: str, needed: frozenset[type], placed: str, tmp_path: object
 ) -> None:
-    plan = plans.make({"proxy": proxy, "network": "loopback"})
+    plan = make_plan.make({"proxy": proxy, "network": "loopback"})
     cluster = make_cluster(plan, tmp_path, print, needed)  # type: ignore[arg-type]
     assert isinstance(cluster, LoopbackCluster)
-    assert cluster._proxied == placed
+    assert cluster.spec.proxy == placed
     with pytest.raises(ClusterTrouble, match="not up"):
         cluster.wire_traffic()
 

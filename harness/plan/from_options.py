@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.errors import BadInput
-from harness.plan import schedule as timetable
-from harness.plan import test_plan as plans
-from harness.plan.rules import option_name
-from harness.plan.test_plan import TestPlan
+from harness.plan.make_plan import make
+from harness.plan.plan_file import load_data
+from harness.plan.schedule import read
+from harness.plan.test_plan import TestPlan, option_name
 from harness.yaml_data import Place, Where
 
 
@@ -19,8 +19,8 @@ def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Pa
 
     Options win over the plan file, and so does the schedule file. Raises BadInput.
     """
-    base = plans.load_data(plan_file) if plan_file is not None else None
-    schedule = timetable.read(schedule_file) if schedule_file is not None else None
+    base = load_data(plan_file) if plan_file is not None else None
+    schedule = read(schedule_file) if schedule_file is not None else None
     options = {name: value for name, value in options.items() if name != "schedule"}  # that is the file
     values = plan_values(options, base.data if base is not None else {})
     if schedule is not None:
@@ -33,7 +33,7 @@ def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Pa
             return ""
         return base.where(place, value)
 
-    return plans.make(values, where), where
+    return make(values, where), where
 
 
 def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,10 +53,10 @@ def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
 
 def mapping(pairs: list[str], option: str) -> dict[str, str]:
     """key=value strings as a mapping. Raises BadInput."""
-    found = {}
+    by_key = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise BadInput(f"{option} {pair}: write it as key=value")
-        found[key.strip()] = value
-    return found
+        by_key[key.strip()] = value
+    return by_key

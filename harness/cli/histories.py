@@ -1,0 +1,98 @@
+"""`harness check`, `import` and `export`: stored histories, this project's and others'."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import RunsDir, SparkMaster, given
+from harness.cli.output import VERDICT_EXIT, say
+from harness.model.errors import EXIT_VALID, BadInput
+from harness.model.result import Verdict, worst
+
+
+def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:
+    """The names in a comma-separated option. Raises BadInput."""
+    names = frozenset(part.strip() for part in text.split(","))
+    if not names <= set(known):
+        raise BadInput(f"{option} {text}: any of {', '.join(known)}, with commas")
+    return names
+
+
+def check(
+    ctx: typer.Context,
+    histories: Annotated[
+        list[str], typer.Argument(help="Runs, Parquet folders, or files: .jsonl, .edn, plain or gzipped.")
+    ],
+    jepsen_compatible: Annotated[bool, typer.Option(help="Judge exactly as Jepsen.")] = False,
+    ww_deps: Annotated[bool, typer.Option(help="Offsets imply write order.")] = True,
+    sub_via: Annotated[str | None, typer.Option(help="assign, subscribe, or assign,subscribe.")] = None,
+    edges: Annotated[
+        str | None, typer.Option(help="What cycles are made of: of ww, wr, rw, process, realtime.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+    spark_master: SparkMaster = "local[*]",
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
+    from harness.model.options import EDGES
+    from harness.report.text import summary
+    from harness.run import spark, test
+    from harness.run.histories import bytes_of, find, judge, line
+    from harness.run.histories import options as options_of
+    from harness.store import is_run
+
+    options_given = given(ctx)
+    changed = {"jepsen_compatible", "ww_deps"} & options_given.keys()
+    changes: dict[str, Any] = {name: options_given[name] for name in changed}
+    if edges is not None:
+        changes["edges"] = _some_of("--edges", edges, EDGES)
+    if sub_via is not None:
+        changes["sub_via"] = _some_of("--sub-via", sub_via, ("assign", "subscribe"))
+    paths = [find(runs, name) for name in histories]
+    items = [(path, options_of(path, changes)) for path in paths]
+    session = spark.session_now(spark_master, sum(map(bytes_of, paths)))
+    verdicts: list[Verdict] = []
+    for path, result, wrong in judge(items, session, (lambda text: None) if as_json else say):
+        verdicts.append(result.valid)
+        if wrong:  # the others are judged all the same
+            print(f"harness: {wrong}", file=sys.stderr)
+        if as_json:
+            say(json.dumps(line(path, result), default=str))
+        elif not wrong:
+            say(summary.summary(path, result))
+            if is_run(path):
+                test.draw(path, say)
+    return VERDICT_EXIT[worst(*verdicts)]
+
+
+def import_(
+    history: Annotated[Path, typer.Argument(help="A history.edn or history.jsonl, plain or gzipped.")],
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Make a run folder of a history that this project did not produce, to check, show and list it."""
+    from harness.run import histories
+
+    folder = histories.import_(history, runs, say)
+    say(f"next: harness check {folder}")
+    return EXIT_VALID
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, latest; or a file.")],
+    form: Annotated[str, typer.Option("--format", help="edn, jsonl or parquet.")] = "edn",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to; with .gz at its end, gzipped. [default: NAME.FORMAT]")
+    ] = None,
+    runs: RunsDir = Path("runs"),
+) -> int:
+    """Write a history as Jepsen's EDN, as one log, or as a Parquet folder, which `harness check` takes."""
+    from harness.run import histories
+
+    histories.export(histories.find(runs, name), form, out, say)
+    return EXIT_VALID

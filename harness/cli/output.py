@@ -1,0 +1,18 @@
+"""What the commands have in common: a line of output, and the exit code of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+
+VERDICT_EXIT: Final[Mapping[str, int]] = {
+    "valid": EXIT_VALID,
+    "invalid": EXIT_INVALID,
+    "unknown": EXIT_UNKNOWN,
+}
+
+
+def say(text: str) -> None:
+    print(text, flush=True)

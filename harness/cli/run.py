@@ -1,0 +1,59 @@
+"""`harness run`: one test, from its options to its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli import recovery
+from harness.cli.options import FAULTS, RunsDir, SparkMaster, given, with_options
+from harness.cli.output import VERDICT_EXIT, say
+from harness.model.errors import EXIT_INTERRUPTED
+
+
+@with_options
+def run(
+    ctx: typer.Context,
+    *,
+    plan: Annotated[Path | None, typer.Option("--plan", help="A plan.yaml; options given here win.")] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            "--schedule",
+            rich_help_panel=FAULTS,
+            help="A YAML list of faults, each with its own rhythm or trigger.",
+        ),
+    ] = None,
+    spark_master: SparkMaster = "local[*]",
+    runs: RunsDir = Path("runs"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress line.")] = False,
+    **options: Any,
+) -> int:
+    """Run a test: start the cluster, apply load and faults, heal, read everything back, and judge.
+
+    [bold]Examples[/bold]
+
+      harness run --nemesis leader-kill --acks all
+
+      harness run --nemesis leader-isolate --acks 1 --time-limit 60
+
+      harness run --cluster mock --txn --time-limit 10
+
+      harness run --schedule faults.yaml --acks all --txn
+
+      harness run --plan runs/latest/plan.yaml
+    """
+    from harness.plan import from_options
+    from harness.report.text import next_steps
+    from harness.run import test
+
+    options_given = given(ctx)
+    if options_given.get("workload") == "recovery" and recovery.several(options_given.get("scenario"), plan):
+        return recovery.run_several(options_given, schedule, runs, spark_master, quiet)
+    chosen, where = from_options.gather(options_given, plan, schedule)
+    outcome = test.run(chosen, runs, say, spark_master, quiet, where)
+    say("")
+    say(next_steps.text(outcome.folder, outcome.result))
+    return EXIT_INTERRUPTED if outcome.interrupted else VERDICT_EXIT[outcome.result.valid]

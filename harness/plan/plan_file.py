@@ -1,0 +1,46 @@
+"""A plan as a YAML file: the plan.yaml of a run folder, or any such file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from harness import yaml_data
+from harness.model.errors import BadInput
+from harness.plan import schedule
+from harness.plan.derived import min_isr, replication_factor
+from harness.plan.fields import SCHEMA
+from harness.plan.make_plan import make
+from harness.plan.test_plan import TestPlan
+from harness.yaml_data import Loaded
+
+
+def dump(plan: TestPlan) -> str:
+    """The plan as YAML."""
+    data = plan.model_dump(by_alias=True, mode="json")
+    data |= {"replication": replication_factor(plan), "min_insync_replicas": min_isr(plan)}
+    data["schedule"] = schedule.dumped(plan.schedule)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+def load_data(path: Path) -> Loaded:
+    """The mapping of a plan file, not validated. Raises BadInput with file, line and column."""
+    loaded = yaml_data.load(path, "a plan")
+    if not isinstance(loaded.data, dict):
+        raise BadInput(f"{loaded.where((), True)}: a plan is a mapping of options")
+    newer = loaded.data.get("schema", SCHEMA)
+    if not isinstance(newer, int) or newer > SCHEMA:
+        at = loaded.where(("schema",), True)
+        raise BadInput(f"{at}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness")
+    return loaded
+
+
+def load(path: Path) -> TestPlan:
+    """The plan of a run folder's plan.yaml, or of any such file. Raises BadInput naming the file."""
+    loaded = load_data(path)
+    try:
+        return make(loaded.data, loaded.where)
+    except BadInput as error:
+        text = str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}"
+        raise BadInput(f"{text}; mend the file, or judge its history/*.jsonl alone") from None

@@ -1,0 +1,101 @@
+"""From a plan to what it stands for: its faults, schedule and workload, made once and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.model.options import CheckOptions
+from harness.model.protocols import Fault, Workload
+from harness.plan import derived, pipeline, schedule_rules
+from harness.plan.schedule import entries
+from harness.plan.test_plan import TestPlan
+from harness.yaml_data import Where
+from nemesis import table as nemeses
+from nemesis.recovery import steps
+from nemesis.schedule.entry import Entry
+from nemesis.schedule.timing import Timing
+from workloads.table import WORKLOADS
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPlan:
+    """A plan, and what was made of it.
+
+    plan           its faults by their canonical names, its schedule checked
+    timing         the rhythm of the faults that are not in the schedule
+    faults         of --nemesis, of the schedule, and those whose ops come from the workload
+    needed         the capabilities of a cluster that the faults need
+    check_options  what the checker is told
+    """
+
+    plan: TestPlan
+    timing: Timing
+    faults: tuple[Fault, ...]
+    schedule: tuple[Entry, ...]
+    workload: Workload
+    needed: frozenset[type]
+    check_options: CheckOptions
+
+    def update(self, **changes: Any) -> ResolvedPlan:
+        """With other values of fields from which nothing here follows: names, times, versions."""
+        return replace(self, plan=self.plan.model_copy(update=changes))
+
+
+def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) -> ResolvedPlan:
+    """What a plan stands for. Raises BadInput for faults and schedules that do not fit it.
+
+    plan     with what is known of a cluster that is there before: see `harness.run.attached.settled`
+    servers  names of the cluster's servers
+    where    see `schedule_rules.checked`
+    """
+    names = nemeses.canonical(",".join(plan.nemesis), servers)
+    lines = schedule_rules.checked(plan, servers, names, where)
+    plan = plan.model_copy(update={"nemesis": names, "schedule": lines})
+    row = WORKLOADS[plan.workload]
+    options = row.options_of(_by_name(plan))
+    workload = row.make(options)
+    timing = Timing(plan.nemesis_first_s, plan.nemesis_interval_s)
+    faults = nemeses.faults((*names, *derived.scheduled(plan)), timing)
+    if row.acts_on is not None:
+        acts_on = row.acts_on(options)
+        faults = (*faults, steps.fault("disks" in acts_on, "network" in acts_on))
+    return ResolvedPlan(
+        plan=plan,
+        timing=timing,
+        faults=faults,
+        schedule=entries(lines),
+        workload=workload,
+        needed=nemeses.needed(faults),
+        check_options=_judged_by(plan, workload),
+    )
+
+
+def judged_by(plan: TestPlan) -> CheckOptions:
+    """What the checker is told of a stored run's plan; the names of its faults need not be known any more."""
+    return _judged_by(plan, workload_of(plan))
+
+
+def workload_of(plan: TestPlan) -> Workload:
+    """The workload that a plan names."""
+    row = WORKLOADS[plan.workload]
+    return row.make(row.options_of(_by_name(plan)))
+
+
+def _judged_by(plan: TestPlan, workload: Workload) -> CheckOptions:
+    """The plan's settings, less what its faults make of them, and the checks of its workload."""
+    options = derived.check_options(plan)
+    settings = nemeses.weakened(options.settings, options.expected_faults, derived.scheduled(plan))
+    return replace(options, checks=workload.checks, settings=settings)
+
+
+def _by_name(plan: TestPlan) -> Mapping[str, Any]:
+    """What a workload's options may be called: fields of the plan, and what follows from them."""
+    values = {name: getattr(plan, name) for name in TestPlan.model_fields}
+    return {
+        **values,
+        "keys": plan.key_count,
+        "max_txn_length": derived.txn_length_max(plan),
+        **pipeline.workload_options(plan),
+    }

@@ -1,0 +1,83 @@
+"""What the run folder of a pipeline says of it: the pipeline's description, and what its writers sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from harness.model import codec
+from harness.model.op import FAIL, INFO, INVOKE, OK
+from harness.pipeline_app.partition_numbers import place_of
+from harness.plan.test_plan import TestPlan
+from harness.store import write_json
+
+
+def describe(folder: Path, plan: TestPlan) -> None:
+    """Write pipeline/pipeline.json, before the load: what the checks must know."""
+    (folder / "pipeline").mkdir(exist_ok=True)
+    names = [f"{plan.run}-{number}" for number in range(plan.input_topics + 1)]
+    description = {
+        "schema": 1,
+        "mode": plan.pipeline_mode,
+        "transform": plan.transform,
+        "input": names[:-1],
+        "output": names[-1:],
+        "group": f"{plan.run}-group",
+        "mistake": plan.pipeline_mistake or None,
+        "client": ",".join(plan.client),
+        "instances": plan.instances,
+        "readers": plan.concurrency,
+        "partitions": plan.partitions,
+    }
+    write_json(folder / "pipeline" / "pipeline.json", description)
+
+
+def write_sent(folder: Path, plan: TestPlan) -> None:
+    """Write pipeline/sent-<process>.jsonl: what the writers themselves said of each record. A send that never
+    completed is `info`."""
+    open_: dict[Any, Any] = {}
+    files: dict[Any, Any] = {}
+    run, inputs = plan.run, plan.input_topics
+
+    def write(op: Any, outcome: str) -> None:
+        outcomes = op.extra.get("outcomes") or [outcome] * len(op.value)
+        if op.process not in files:
+            files[op.process] = (folder / "pipeline" / f"sent-{op.process}.part").open("wb")
+        for (_, number, value), judged in zip(op.value, outcomes, strict=True):
+            offset, id = value if isinstance(value, list) else (None, value)
+            topic, partition = place_of(number, inputs)
+            line = {
+                "id": id,
+                "key": id % op.extra["keys"],
+                "topic": f"{run}-{topic}",
+                "partition": partition,
+                "offset": offset,
+                "outcome": judged,
+                "time_ns": op.time_ns,
+            }
+            files[op.process].write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+    try:
+        for path in sorted((folder / "history").glob("*.jsonl")):
+            with path.open("rb") as lines:
+                next(lines, None)
+                for line in lines:
+                    if b'"send"' not in line or not line.endswith(b"\n"):
+                        continue
+                    op = codec.decode(line, str(path))
+                    if op.f != "send":
+                        continue
+                    if op.type == INVOKE:
+                        open_[op.process] = op
+                    elif open_.pop(op.process, None) is not None:
+                        write(op, {OK: "ok", FAIL: "fail"}.get(op.type, INFO))
+        for op in open_.values():
+            write(op, INFO)
+    finally:
+        for file in files.values():
+            file.close()
+    for process in files:  # all or none, as far as a kill lets it
+        part = folder / "pipeline" / f"sent-{process}.part"
+        part.rename(part.with_suffix(".jsonl"))

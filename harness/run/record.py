@@ -1,0 +1,187 @@
+"""The load with its faults, healing, and the final polls: carried out, and written to the history."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from harness import store
+from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
+from harness.model.capabilities import Cluster
+from harness.model.draw import Draw
+from harness.model.errors import HarnessError
+from harness.model.op import NEMESIS, Op
+from harness.model.protocols import Env, Generator
+from harness.plan.resolve import ResolvedPlan
+from harness.run import log_model, pipeline_files, start_workers
+from harness.run.interpreter import Interpreter, Limits, fault_of
+from harness.run.progress_display import Live
+from harness.run.spark import WarmSpark
+from harness.run.start_workers import Staff
+from harness.run.table_writer import Roller
+from nemesis import table as nemeses
+from nemesis.schedule import triggers
+from nemesis.schedule.upcoming import Ahead
+from workloads.table import LOG_MODEL
+
+Say = Callable[[str], None]
+LATER_S: Final = 10.0  # beyond the load, for a fault that waits for health between two of its steps
+log = logging.getLogger("harness")
+
+
+def load_phase(resolved: ResolvedPlan) -> Generator:
+    """Ops at the plan's rate beside the faults, until the time limit."""
+    plan, ops = resolved.plan, resolved.workload.generator
+    time_limit_ns = int(plan.time_limit_s * 1e9)
+    if resolved.workload.drives_faults:
+        return TimeLimit(ops, time_limit_ns)
+    if plan.rate_hz > 0:
+        ops = Rate(ops, int(1e9 / plan.rate_hz))
+    under_load = nemeses.under_load(resolved.faults, resolved.schedule)
+    parts = [Clients(ops)] if under_load is None else [under_load, Clients(ops)]
+    return TimeLimit(any_(*parts), time_limit_ns)
+
+
+def whole_run(resolved: ResolvedPlan) -> Generator:
+    """Load with faults, heal, final polls."""
+    final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
+    parts = [load_phase(resolved), Barrier(nemeses.healing(resolved.faults, final_s))]
+    if final is not None:
+        finished = nemeses.mark(nemeses.FINAL_POLLS_COMPLETE)
+        polls = Then((Clients(final), finished))
+        parts.append(Barrier(TimeLimit(polls, int(final_s * 1e9))))
+    return Then(tuple(parts))
+
+
+@contextlib.contextmanager
+def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C once: `on_first`, and the run goes on to heal and check. Twice: KeyboardInterrupt."""
+    pressed = [0]
+
+    def handler(number: int, frame: Any) -> None:
+        pressed[0] += 1
+        if pressed[0] > 1:
+            raise KeyboardInterrupt
+        on_first()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: pressed[0] > 0
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)
+
+
+def record(
+    folder: Path,
+    resolved: ResolvedPlan,
+    cluster: Cluster,
+    spark: WarmSpark,
+    stack: contextlib.ExitStack,
+    say: Say,
+    quiet: bool,
+) -> bool:
+    """Run the load and the final polls, and write the history. Whether the user interrupted it."""
+    plan = resolved.plan
+    if plan.workload == LOG_MODEL:
+        with interruptible(lambda: None) as pressed:
+            log_model.record(folder, plan, cluster, stack, say, quiet, pressed)
+            return pressed()
+    spark.start()
+    if plan.workload == "pipeline":
+        pipeline_files.describe(folder, plan)
+    staff = start_workers.hire(folder, resolved, cluster, stack, say)
+    spark.get()
+    zero_ns = time.monotonic_ns()
+    live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(resolved))
+    events = store.Events(folder, zero_ns)
+    events.write("phase", "load")
+    events.write("clients", "library of each slot", libraries=start_workers.libraries_of_slots(plan))
+    env = _environments(resolved, cluster, staff, zero_ns)
+    with (
+        Roller(folder / "tables") as roller,
+        store.HistoryLog(folder / "history", plan.run, zero_ns, on_roll=roller.add) as history,
+    ):
+        interpreter = Interpreter(
+            staff.crew,
+            lambda op: nemeses.invoke(resolved.faults, env(fault_of(op)), op),
+            history.append,
+            concurrency=plan.concurrency,
+            seed=plan.seed,
+            zero_ns=zero_ns,
+            limits=Limits(plan.op_timeout_s + 2.0),
+            before=staff.topics.before,
+            listener=_listener(live, events, spark),
+        )
+        watch = triggers.Watch(resolved.schedule, cluster, staff.roles, interpreter.notice)
+
+        def divert() -> None:
+            events.write("interrupted", "by the user")
+            live.note("interrupted: it heals and judges what there is; Ctrl-C again ends it at once")
+            interpreter.divert(nemeses.healing(resolved.faults, plan.final_time_limit_s))
+
+        with live.showing(quiet), interruptible(divert) as pressed:
+            try:
+                watch.start()
+                interpreter.run(whole_run(resolved))
+            except HarnessError as error:
+                events.write("trouble", str(error))
+                log.error("the run was cut short: %s", error)
+            finally:
+                watch.stop()
+                nemeses.teardown(resolved.faults, env())
+            if plan.workload == "pipeline":
+                pipeline_files.write_sent(folder, plan)
+            return pressed()
+
+
+def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_ns: int) -> Callable[..., Env]:
+    """What makes the environment of a fault's op: see `Env`."""
+    plan = resolved.plan
+    counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+
+    def env(fault: str = "") -> Env:
+        # Counted by fault: which of two comes first must not move what they draw.
+        draw = Draw.of(plan.seed, f"nemesis {fault}", next(counts[fault]))
+        until_s = zero_ns / 1e9 + plan.time_limit_s + LATER_S
+        return Env(
+            cluster, staff.roles, staff.crew, draw, staff.admin.call, until_s=until_s, sends=staff.topics.sends()
+        )
+
+    return env
+
+
+def _listener(live: Live, events: store.Events, spark: WarmSpark) -> Callable[[Op], None]:
+    """Tells who watches of each op; starts Spark when the load is over."""
+
+    def listen(op: Op) -> None:
+        live.event(op)
+        if op.process != NEMESIS:
+            return
+        log.info("nemesis %s %s", op.f, json.dumps(op.value, default=str))
+        if op.f == "heal" and op.extra.get("phase") == "invoke":
+            spark.start()
+        elif op.f == "heal" and op.error:
+            events.write("trouble", f"the cluster did not heal: {op.error}")
+        elif op.f == nemeses.FINAL_POLLS_COMPLETE and op.extra.get("phase") == "complete":
+            events.write("phase", "final polls complete")
+
+    return listen
+
+
+def _ahead(resolved: ResolvedPlan) -> Ahead:
+    """When which fault will come, for whoever watches."""
+    in_turns = () if resolved.workload.drives_faults else nemeses.rotations(resolved.faults, resolved.schedule)
+    return Ahead(in_turns, resolved.schedule, resolved.timing, resolved.plan.time_limit_s)
