@@ -22,7 +22,7 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 # one process, in order.
 PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
-.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants docs lock clean
+.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -108,6 +108,16 @@ bench: setup-dev ## speed, as ratios within one run
 
 mutants: setup-dev ## 300 small wrong changes to the kernels, most of which tests must notice; an hour
 	$(BIN)/python -m tests.mutants.run
+
+# The libraries are kept in git, so that nobody needs a compiler. On Debian: gcc and gcc-aarch64-linux-gnu.
+CLOCK_LIBRARY := harness/cluster/local/clock_library
+CLOCK_FLAGS := -std=gnu11 -Wall -Wextra -Werror -Os -fPIC -fvisibility=hidden -ffreestanding -fno-stack-protector \
+  -fno-asynchronous-unwind-tables -fcf-protection=none -fno-ident -nostdlib -shared -s \
+  -Wl,--build-id=none,--hash-style=both,-z,noseparate-code,-z,norelro,-z,noexecstack
+
+clock-library: ## compile the library of the clock faults again, for x86-64 and arm64
+	gcc $(CLOCK_FLAGS) -o $(CLOCK_LIBRARY)-x86_64.so $(CLOCK_LIBRARY).c
+	aarch64-linux-gnu-gcc $(filter-out -fcf-protection=none,$(CLOCK_FLAGS)) -o $(CLOCK_LIBRARY)-aarch64.so $(CLOCK_LIBRARY).c
 
 docs: setup-dev ## make the generated catalogues in docs/ again
 	$(BIN)/python docs/generate.py

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from checker.anomalies import torn_transaction
-from checker.anomalies.table import ANOMALIES
+from checker.anomalies.bad_when import jepsen_allows_with_subscribe
+from checker.anomalies.guarantees import Condition, Guarantee
+from checker.anomalies.model import Anomaly
+from checker.anomalies.pipeline_modes import MODES
+from checker.anomalies.pipeline_offsets import OFFSETS
+from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.table import CATALOGUE
 from checker.cycles.edges import KINDS, RW
 from checker.cycles.types import EXISTS, LEVELS, SPECS
-from checker.kernels import jepsen_rules
-from checker.pipeline import anomalies as pipelines
-from checker.verdict import native
-from checker.verdict.guarantees import GUARANTEES, Condition
 from harness.cli import fault_support
 from harness.clients import errors as client_errors
 from harness.cluster.distribution import versions as kafka
@@ -34,7 +35,7 @@ from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 FOLDER: Final = Path(__file__).parent
 NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
 
-# How a reader would write each condition of checker.verdict.guarantees.
+# How a reader would write each condition of checker.anomalies.guarantees.
 CONDITIONS: Final[Mapping[str, str]] = {
     "acks_all": "`acks=all` (or `acks=1` of one replica)",
     "two_copies": "replication factor and `min.insync.replicas` of 2 or more (or `flush.messages=1`)",
@@ -65,15 +66,15 @@ def _opening(thing: object) -> str:
 # --- anomalies ----------------------------------------------------------------------------------------
 
 
-def _counted(name: str) -> str:
+def _counted(anomaly: Anomaly) -> str:
     """When an anomaly makes a run invalid: the rules themselves are asked."""
     uncommitted = CheckOptions(settings=Settings(isolation_level="read_uncommitted"))
     read, unread = [{"complete": True}], [{"complete": False}]
-    if not native.bad(name, read, CheckOptions()):
+    if not anomaly.bad(read, CheckOptions()):
         return "never"
-    if not native.bad(name, unread, CheckOptions()):
+    if not anomaly.bad(unread, CheckOptions()):
         return "where the final polls read the log to its end"
-    if not native.bad(name, read, uncommitted):
+    if not anomaly.bad(read, uncommitted):
         return "always, except with `--isolation-level read_uncommitted`"
     return "always"
 
@@ -82,29 +83,29 @@ def _condition(condition: Condition) -> str:
     return CONDITIONS[condition.__name__]
 
 
-def _forbidden(name: str) -> list[str]:
+def _forbidden(guarantee: Guarantee | None) -> list[str]:
     """What forbids an anomaly: settings, the guarantee in words, its source."""
-    for guarantee in GUARANTEES:
-        if name in guarantee.anomalies:
-            needed = "; ".join(_condition(each) for each in guarantee.conditions)
-            return [
-                f"- Forbidden by: {needed or 'all settings'}.",
-                f"- Because {guarantee.says} ({guarantee.source}).",
-            ]
-    return ["- Forbidden by: no setting."]
-
-
-def _anomaly(name: str, summary: str, source: str, module: str) -> list[str]:
-    lines = [
-        f"## {name}",
-        "",
-        summary,
-        "",
-        f"- Makes a run invalid: {_counted(name)}.",
-        *_forbidden(name),
-        f"- Rule: {source}; `{module.replace('.', '/')}.py`.",
+    if guarantee is None:
+        return ["- Forbidden by: no setting."]
+    needed = "; ".join(_condition(each) for each in guarantee.conditions)
+    return [
+        f"- Forbidden by: {needed or 'all settings'}.",
+        f"- Because {guarantee.says} ({guarantee.source}).",
     ]
-    if name in jepsen_rules.ALLOWED_WITH_SUBSCRIBE:
+
+
+def _anomaly(anomaly: Anomaly) -> list[str]:
+    module = anomaly.name.replace("-", "_").lower()
+    lines = [
+        f"## {anomaly.name}",
+        "",
+        anomaly.summary,
+        "",
+        f"- Makes a run invalid: {_counted(anomaly)}.",
+        *_forbidden(anomaly.guarantee),
+        f"- Rule: {anomaly.source}; `checker/anomalies/{module}.py`.",
+    ]
+    if anomaly.jepsen_allows is jepsen_allows_with_subscribe:
         lines.append("- With `--jepsen-compatible`: not counted where consumers subscribe.")
     return [*lines, ""]
 
@@ -133,7 +134,7 @@ def _cycles() -> list[str]:
         "",
         "Of those that are forbidden:",
         "",
-        *(f"{line} (`{name}`)" for name in ("G1c", "G1c-realtime") for line in _forbidden(name)),
+        *(f"{line} (`{name}`)" for name in ("G1c", "G1c-realtime") for line in _forbidden(CATALOGUE[name].guarantee)),
         "",
         "| type | edges | what it is |",
         "| --- | --- | --- |",
@@ -154,7 +155,7 @@ def _cycles() -> list[str]:
 
 
 def _modes(modes: frozenset[str]) -> str:
-    return "all" if modes == pipelines.MODES else ", ".join(f"`{mode}`" for mode in sorted(modes))
+    return "all" if modes == MODES else ", ".join(f"`{mode}`" for mode in sorted(modes))
 
 
 def _pipelines() -> list[str]:
@@ -167,12 +168,13 @@ def _pipelines() -> list[str]:
         "a run invalid in any mode, those marked * only where it is promised not to happen.",
         "",
     ]
-    for what, rows in (("outputs", pipelines.OUTPUTS), ("offsets", pipelines.OFFSETS)):
+    for what, rows in (("outputs", OUTPUTS), ("offsets", OFFSETS)):
         head = f"| {what} | what it is | promised not to happen | source |"
         lines += [head, "| --- | --- | --- | --- |"]
         for name, row in rows.items():
-            mark = "" if row.always else " *"
-            lines.append(f"| {name}{mark} | {row.summary} | {_modes(row.modes)} | {row.source} |")
+            assert row.modes is not None
+            mark = "" if row.modes.always_bad else " *"
+            lines.append(f"| {name}{mark} | {row.summary} | {_modes(row.modes.promising)} | {row.source} |")
         lines.append("")
     return lines
 
@@ -189,10 +191,9 @@ def anomalies() -> str:
         "[Reading results](reading-results.md) has the fields of the witnesses.",
         "",
     ]
-    for name, anomaly in ANOMALIES.items():
-        lines += _anomaly(name, anomaly.summary, anomaly.source, anomaly.find.__module__)
-    torn = torn_transaction
-    lines += _anomaly(torn.NAME, torn.SUMMARY, torn.SOURCE, torn.__name__)
+    for anomaly in CATALOGUE.values():
+        if anomaly.kind == "records":
+            lines += _anomaly(anomaly)
     lines += _cycles() + _pipelines()
     return "\n".join(lines).rstrip() + "\n"
 
@@ -210,12 +211,12 @@ def _places(needs: tuple[type, ...]) -> str:
 
 def _weaker(faults: Sequence[Fault]) -> list[str]:
     """What is said of faults that change a run's settings for the verdict, and of those of groups."""
-    said = []
+    changes = []
     for fault in faults:
         flat = {**fault.settings, **fault.settings.get("broker", {})}
         flat.pop("broker", None)
-        said += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
-    lines = [f"A run is judged otherwise: with {', '.join(said)}.", ""] if said else []
+        changes += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
+    lines = [f"A run is judged otherwise: with {', '.join(changes)}.", ""] if changes else []
     return [*lines, "Consumers must subscribe.", ""] if any(fault.subscribed for fault in faults) else lines
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.generator import ForNemesis, Once, Then, any_
-from harness.model.capabilities import Cluster, Links, Network
+from harness.model.capabilities import Cluster, Links, Network, offers
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.options import LARGER_IS_WEAKER, Settings
@@ -141,9 +141,9 @@ def refuse_unsupported(chosen: Sequence[Fault], cluster: Cluster, why: str, refu
     """
     for fault in chosen:
         for need in fault.needs:
-            if isinstance(cluster, need) and refused.get(need):
+            if offers(cluster, need) and refused.get(need):
                 raise BadInput(f"{fault.name} needs {need.__name__}: {refused[need]}")
-        missing = [need.__name__ for need in fault.needs if not isinstance(cluster, need)]
+        missing = [need.__name__ for need in fault.needs if not offers(cluster, need)]
         if missing:
             raise BadInput(f"{fault.name} needs {', '.join(missing)}, which {why}")
         verb = VERBS.get(fault.name.partition(":")[0])  # None: its ops come from the workload

@@ -8,10 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import DOCUMENTED, STUDY, Guarantee, exactly_once_log
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import begins, order
+from harness.model.wording import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -33,9 +36,26 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, offsets = witness["key"], witness["value"], witness.get("offsets") or []
+    parts = [
+        f"key {key}, value {value} stands at {witness['count']} offsets: {listed(offsets)}",
+        phrases.sent(key, value),
+    ]
+    parts += [phrases.read(key, value, offset) for offset in offsets[:3]]
+    return joined(*parts)
+
+
 ANOMALY = Anomaly(
-    "duplicate",
-    "A record that was sent once stands at more than one offset.",
-    "jepsen.tests.kafka, duplicate-cases",
-    find,
+    name="duplicate",
+    summary="A record that was sent once stands at more than one offset.",
+    source="jepsen.tests.kafka, duplicate-cases",
+    prose=prose,
+    guarantee=Guarantee(
+        (exactly_once_log,),
+        "a record is appended once",
+        f"{DOCUMENTED}: enable.idempotence; KIP-98; {STUDY}, tests 2, 3 and 5",
+    ),
+    find=find,
+    worst_first=("count", True),
 )

@@ -9,10 +9,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.bad_when import unless_uncommitted
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
 from checker.tables.schema import OK
+from harness.model.wording import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -30,9 +34,21 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, reader = witness["key"], witness["value"], witness["reader"]
+    place = phrases.place("polled", key, reader, value)
+    return joined(
+        f"key {key}, value {value}: {phrases.sent(key, value, witness['writer'])}",
+        f"all the same {phrases.who(reader)} read it{place}{phrases.faults(reader)}",
+    )
+
+
 ANOMALY = Anomaly(
-    "G1a",
-    "A record was read although the operation that sent it certainly failed or aborted.",
-    "Adya 1999, G1a; jepsen.tests.kafka, g1a-cases",
-    find,
+    name="G1a",
+    summary="A record was read although the operation that sent it certainly failed or aborted.",
+    source="Adya 1999, G1a; jepsen.tests.kafka, g1a-cases",
+    prose=prose,
+    guarantee=Guarantee((read_committed,), "what failed is not read", f"{DOCUMENTED}: isolation.level; KIP-98"),
+    bad=unless_uncommitted,
+    find=find,
 )

@@ -8,10 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import expand
+from harness.model.wording import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -31,9 +34,23 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, offset, values = witness["key"], witness["offset"], witness["values"]
+    parts = [f"key {key}: offset {offset} was seen to hold the values {listed(values)}"]
+    for value in values[:3]:
+        known = [phrases.sent(key, value), phrases.read(key, value, offset)]
+        known = [text for text in known if text]
+        if known:
+            parts.append(f"value {value}: {'; '.join(known)}")
+    return joined(*parts)
+
+
 ANOMALY = Anomaly(
-    "inconsistent-offsets",
-    "Different records were seen at one offset of a key.",
-    "jepsen.tests.kafka, version-orders",
-    find,
+    name="inconsistent-offsets",
+    summary="Different records were seen at one offset of a key.",
+    source="jepsen.tests.kafka, version-orders",
+    prose=prose,
+    guarantee=KEPT,
+    find=find,
+    worst_first=("values", True),
 )

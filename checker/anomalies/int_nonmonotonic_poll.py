@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.guarantees import READ_IN_ORDER
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_inside
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import within_op
 from checker.kernels.polls import inside_op
@@ -20,8 +22,11 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "int-nonmonotonic-poll",
-    "One operation polled records of a key against the order of the log, or one of them twice.",
-    "jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
-    find,
+    name="int-nonmonotonic-poll",
+    summary="One operation polled records of a key against the order of the log, or one of them twice.",
+    source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
+    prose=step_inside("polled"),
+    guarantee=READ_IN_ORDER,
+    find=find,
+    worst_first=("delta", False),
 )

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.guarantees import SENT_IN_ORDER
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_inside
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import inside_sends, within_op
 
@@ -18,8 +20,11 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "int-nonmonotonic-send",
-    "Records that one operation sent to a key in a row stand in the log in another order.",
-    "jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
-    find,
+    name="int-nonmonotonic-send",
+    summary="Records that one operation sent to a key in a row stand in the log in another order.",
+    source="jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
+    prose=step_inside("sent"),
+    guarantee=SENT_IN_ORDER,
+    find=find,
+    worst_first=("delta", False),
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_inside
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import within_op
 from checker.kernels.polls import inside_op
@@ -20,8 +22,11 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "int-poll-skip",
-    "One operation polled two records of a key in a row and passed over others between them.",
-    "jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
-    find,
+    name="int-poll-skip",
+    summary="One operation polled two records of a key in a row and passed over others between them.",
+    source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
+    prose=step_inside("polled"),
+    guarantee=READ_WHOLLY,
+    find=find,
+    worst_first=("delta", True),
 )

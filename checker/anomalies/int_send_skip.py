@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.bad_when import jepsen_always_allows, never
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_inside
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import inside_sends, within_op
 
@@ -19,8 +21,12 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "int-send-skip",
-    "Records that one operation sent to a key in a row have others between them in the log.",
-    "jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
-    find,
+    name="int-send-skip",
+    summary="Records that one operation sent to a key in a row have others between them in the log.",
+    source="jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
+    prose=step_inside("sent"),
+    bad=never,
+    jepsen_allows=jepsen_always_allows,
+    find=find,
+    worst_first=("delta", True),
 )

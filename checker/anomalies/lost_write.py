@@ -27,12 +27,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.ends import rereads_of
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK
+from harness.model.wording import joined
 
 
 def _bound(bucket: Bucket) -> Ints:
@@ -88,14 +91,14 @@ def _gone(bucket: Bucket) -> Bools:
     whole[place] = True
     _, _, complete = bucket.ends.of(data.keys)
     whole &= complete
-    there = np.zeros(len(data.pair_key), np.bool_)
+    reread = np.zeros(len(data.pair_key), np.bool_)
     for reader in np.unique(process):
         first = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
         mine = process == reader
         first[place[mine]] = since[mine]
         rows = polls.process == reader
-        there[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
-    return whole[data.pair_key] & ~there
+        reread[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
+    return whole[data.pair_key] & ~reread
 
 
 def _offsets_tell(bucket: Bucket) -> bool:
@@ -132,10 +135,10 @@ def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
     if bucket.options.jepsen_compatible:
-        there = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+        at_bound = (orders.last >= 0) & (orders.last == bound[data.pair_key])
     else:
-        there = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
-    at = np.flatnonzero(there)
+        at_bound = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
+    at = np.flatnonzero(at_bound)
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found
@@ -163,9 +166,27 @@ def find(bucket: Bucket) -> pa.Table:
     return table(columns)
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, offset = witness["key"], witness["value"], witness.get("offset")
+    end, reader = witness.get("end"), witness.get("max-read")
+    seen = phrases.read(key, value)
+    gone = f"{seen}, and no longer there when the log was read once more from its beginning"
+    parts = [f"key {key}, value {value}: {phrases.sent(key, value, witness.get('writer'))}"]
+    parts.append(gone if seen else "nobody read it")
+    index, most = witness.get("index"), witness.get("max-read-index")
+    if not seen and reader is not None and index is not None and most is not None and index <= most:
+        parts.append(f"{phrases.who(reader)} read beyond its place")
+    if end is not None:
+        shorter = ", before the place where the record was acknowledged" if offset is not None and end <= offset else ""
+        parts.append(f"in the end the log of the key ended at offset {end}{shorter}")
+    return joined(*parts)
+
+
 ANOMALY = Anomaly(
-    "lost-write",
-    "An acknowledged record is missing from a part of the log that was read.",
-    "jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
-    find,
+    name="lost-write",
+    summary="An acknowledged record is missing from a part of the log that was read.",
+    source="jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
+    prose=prose,
+    guarantee=KEPT,
+    find=find,
 )

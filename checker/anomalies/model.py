@@ -1,30 +1,59 @@
-"""What an anomaly is: a name, a sentence, a source, and a kernel over one bucket."""
+"""What an anomaly is: a row of the catalogue, `checker.anomalies.table`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
+from checker.anomalies import bad_when
+from checker.anomalies.bad_when import Rows
+from checker.anomalies.guarantees import Guarantee
+from checker.anomalies.pipeline_modes import Modes
+from checker.anomalies.prose import Prose, fields
 from checker.kernels.bucket import Bucket
+from harness.model.options import CheckOptions, Settings
+
+# What it is an anomaly of: records of a history, cycles of its ops, a pipeline's outputs or its instances'
+# offsets, servers' starts, data on disk, or the log beside its model.
+Kind: TypeAlias = Literal["records", "cycle", "output", "offset", "start", "disk", "log"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One row of the analyses.
+    """One row of the catalogue.
 
-    name     Jepsen's or Adya's
-    summary  one sentence on what it means
-    source   where the rule comes from
-    find     Bucket -> witnesses, int64 columns (see checker.kernels.witness)
-    per_op   Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
-    native   only under native rules
+    name           Jepsen's or Adya's, where it has one
+    summary        one sentence on what it means
+    source         where the rule comes from
+    kind           what it is an anomaly of
+    prose          how a witness is told
+    guarantee      the settings that promise otherwise; None: none do
+    modes          the modes of a pipeline that promise otherwise
+    bad            whether witnesses, as the kernel gives them, count against the verdict
+    jepsen_allows  whether Jepsen's list lets it pass
+    find           Bucket -> witnesses, int64 columns (see checker.kernels.witness); None: a check has its own way
+    worst_first    the column that says which witnesses are the worst, and whether large is worse
+    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
+    native         only under native rules
     """
 
     name: str
     summary: str
     source: str
-    find: Callable[[Bucket], pa.Table]
+    kind: Kind = "records"
+    prose: Prose = fields
+    guarantee: Guarantee | None = None
+    modes: Modes | None = None
+    bad: Callable[[Rows, CheckOptions], bool] = bad_when.always
+    jepsen_allows: Callable[[CheckOptions], bool] = bad_when.jepsen_never_allows
+    find: Callable[[Bucket], pa.Table] | None = None
+    worst_first: tuple[str, bool] | None = None
     per_op: bool = False
     native: bool = False
+
+    def promised(self, settings: Settings) -> bool | None:
+        """Whether the settings forbid it; None when that hangs on a setting that is not known."""
+        return False if self.guarantee is None else self.guarantee.holds(settings)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.bad_when import jepsen_allows_with_subscribe
+from checker.anomalies.guarantees import READ_IN_ORDER
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_between
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import across_ops
 from checker.kernels.polls import between_ops
@@ -20,8 +23,12 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "nonmonotonic-poll",
-    "A consumer read records of a key that it had already read, or that stand before them.",
-    "jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
-    find,
+    name="nonmonotonic-poll",
+    summary="A consumer read records of a key that it had already read, or that stand before them.",
+    source="jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
+    prose=step_between("polled"),
+    guarantee=READ_IN_ORDER,
+    jepsen_allows=jepsen_allows_with_subscribe,
+    find=find,
+    worst_first=("delta", False),
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.guarantees import SENT_IN_ORDER
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_between
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import across_ops, between, kept
 from checker.kernels.subscriptions import subscriptions
@@ -26,8 +28,11 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "nonmonotonic-send",
-    "One process sent to a key twice in a row, and the later record stands before the earlier one.",
-    "jepsen.tests.kafka, nonmonotonic-send-cases",
-    find,
+    name="nonmonotonic-send",
+    summary="One process sent to a key twice in a row, and the later record stands before the earlier one.",
+    source="jepsen.tests.kafka, nonmonotonic-send-cases",
+    prose=step_between("sent"),
+    guarantee=SENT_IN_ORDER,
+    find=find,
+    worst_first=("delta", False),
 )

@@ -24,11 +24,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, clean_election, one_reader, two_copies
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import nullable, pairs_of, table
 from checker.tables.packing import Bools, Ints, begins, empty, member, order, ranks
 from checker.tables.schema import FAIL, OK
+from harness.model.wording import joined
 
 BACK: Final = 0
 LOST: Final = 1
@@ -51,17 +54,17 @@ class Rows:
 
 def _rows(bucket: Bucket) -> tuple[Rows, Bools, Bools, Ints]:
     """(rows of this bucket's keys; of each: was it fetched, was it in a transaction, type of its op)."""
-    held = bucket.small.commits
+    commits = bucket.small.commits
 
     def column(name: str) -> Ints:
-        result: Ints = held.column(name).to_numpy().astype(np.int64, copy=False)
+        result: Ints = commits.column(name).to_numpy().astype(np.int64, copy=False)
         return result
 
     key = bucket.key_ranks(column("key"))
     mine = key >= 0
     rows = Rows(column("op"), column("invoke_index"), key, column("offset")).where(mine)
-    told = bucket.options.settings.txn
-    txn = column("txn")[mine] > 0 if told is None else np.full(len(rows.op), told, np.bool_)
+    all_txn = bucket.options.settings.txn
+    txn = column("txn")[mine] > 0 if all_txn is None else np.full(len(rows.op), all_txn, np.bool_)
     return rows, column("fetched")[mine] > 0, txn, column("type")[mine]
 
 
@@ -146,10 +149,35 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, kind, (a, b) = witness["key"], witness["kind"], witness["ops"]
+    committed, found = witness.get("committed"), witness.get("found")
+    head = f"key {key}: {phrases.who(a)} committed the offset {committed}{phrases.faults(a)}"
+    if kind == "back":
+        return joined(
+            head, f"{phrases.who(b)}, which began after that, committed the offset {found}{phrases.faults(b)}"
+        )
+    if kind == "lost":
+        offset = "no committed offset" if found is None else f"the committed offset {found}"
+        return joined(
+            head, f"an assignment in {phrases.who(b)}, which began after that, found {offset}{phrases.faults(b)}"
+        )
+    return joined(
+        f"key {key}: an assignment in {phrases.who(b)} found the committed offset {found}{phrases.faults(b)}",
+        f"only transactions that aborted had sent it, such as that of {phrases.who(a)}",
+    )
+
+
 ANOMALY = Anomaly(
-    "offset-regression",
-    "A consumer group's committed offset went back, or was that of a transaction which aborted.",
-    "Kafka documentation: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
-    find,
+    name="offset-regression",
+    summary="A consumer group's committed offset went back, or was that of a transaction which aborted.",
+    source="Kafka documentation: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
+    prose=prose,
+    guarantee=Guarantee(
+        (two_copies, clean_election, one_reader),
+        "a group keeps what it has committed, and refuses members of older generations",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
+    ),
+    find=find,
     native=True,
 )

@@ -7,13 +7,19 @@ jepsen.tests.kafka, which throws `no-writer-of-value` here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import begins, order
+from harness.model.wording import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -35,9 +41,33 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+PAYLOAD: Final[Mapping[str, str]] = {
+    "format": "what it holds is not a payload of this harness",
+    "run": "its payload is of another run",
+    "key": "its payload is of another key",
+    "checksum": "its payload is damaged",
+}
+
+
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, op, count = witness["key"], witness["value"], witness["op"], witness.get("count", 1)
+    if isinstance(value, str) and value.startswith("bad-payload:"):
+        reason, _, start = value.removeprefix("bad-payload:").partition(":")
+        what = f"a record that does not verify: {PAYLOAD.get(reason, reason)}"
+        what += f" (it begins with {start})" if start else ""
+    else:
+        what = f"value {value}, which nobody sent"
+    often = f", the first of {count:,} such records" if count and count > 1 else ""
+    return joined(
+        f"key {key}, offset {witness.get('offset')}: {phrases.who(op)} polled {what}{often}{phrases.faults(op)}"
+    )
+
+
 ANOMALY = Anomaly(
-    "phantom-read",
-    "A record was read that nobody sent, or whose content is not what was sent.",
-    "jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
-    find,
+    name="phantom-read",
+    summary="A record was read that nobody sent, or whose content is not what was sent.",
+    source="jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
+    prose=prose,
+    guarantee=Guarantee((), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+    find=find,
 )

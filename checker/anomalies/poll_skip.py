@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.bad_when import jepsen_allows_with_subscribe
+from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import step_between
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import across_ops
 from checker.kernels.polls import between_ops
@@ -20,8 +23,12 @@ def find(bucket: Bucket) -> pa.Table:
 
 
 ANOMALY = Anomaly(
-    "poll-skip",
-    "A consumer went on reading a key beyond records that it had not read.",
-    "jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
-    find,
+    name="poll-skip",
+    summary="A consumer went on reading a key beyond records that it had not read.",
+    source="jepsen.tests.kafka, poll-skip+nonmonotonic-cases",
+    prose=step_between("polled"),
+    guarantee=READ_WHOLLY,
+    jepsen_allows=jepsen_allows_with_subscribe,
+    find=find,
+    worst_first=("delta", True),
 )

@@ -9,10 +9,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.bad_when import Rows, unless_uncommitted
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed, transactions
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import begins, order
+from harness.model.options import CheckOptions
+from harness.model.wording import joined
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -38,10 +43,30 @@ def find(bucket: Bucket) -> pa.Table:
     return table({"op": op[both], "key": bucket.key_codes(pair[both]), "value": bucket.values(pair[both])})
 
 
+def bad(rows: Rows, options: CheckOptions) -> bool:
+    """Without transactions nothing is uncommitted, and what an op polls after it has sent it is there."""
+    return options.settings.txn is not False and unless_uncommitted(rows, options)
+
+
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, value, op = witness["key"], witness["value"], witness["op"]
+    return joined(
+        f"{phrases.who(op)} sent value {value} to key {key} and polled it{phrases.place('polled', key, op, value)} "
+        f"within the same transaction, before it could commit{phrases.faults(op)}"
+    )
+
+
 ANOMALY = Anomaly(
-    "precommitted-read",
-    "An operation polled a record that it was itself sending, before it committed.",
-    "jepsen.tests.kafka, precommitted-read-cases",
-    find,
+    name="precommitted-read",
+    summary="An operation polled a record that it was itself sending, before it committed.",
+    source="jepsen.tests.kafka, precommitted-read-cases",
+    prose=prose,
+    guarantee=Guarantee(
+        (transactions, read_committed),
+        "what is not yet committed is not read, not even by whom it is from",
+        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+    ),
+    bad=bad,
+    find=find,
     per_op=True,
 )

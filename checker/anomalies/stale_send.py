@@ -15,11 +15,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import pairs_of, table
 from checker.tables.packing import Ints, empty, pack, ranks
 from checker.tables.schema import OK
+from harness.model.wording import joined
 
 
 def _latest_before(key: Ints, begun: Ints) -> Ints:
@@ -41,9 +44,9 @@ def find(bucket: Bucket) -> pa.Table:
     slots = np.flatnonzero(alone & data.polled_ok[pick] & (data.writer_row[pick] >= 0))
     pair = pick[slots]
     row = data.writer_row[pair]
-    told = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
+    confirmed = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
     late = _latest_before(orders.slot_key[slots], sends.invoke_ns[row])
-    at = np.flatnonzero(told & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))
+    at = np.flatnonzero(confirmed & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))
     late = late[at]
     return table(
         {
@@ -55,10 +58,30 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def prose(witness: Witness, phrases: Phrases) -> str:
+    key, (first, second), (a, b) = witness["key"], witness["values"], witness["ops"]
+    first_op, second_op = phrases.op(a), phrases.op(b)
+    gap = ""
+    if first_op is not None and second_op is not None and first_op.complete_ns is not None:
+        gap = f" {(second_op.invoke_ns - first_op.complete_ns) / 1e6:,.1f} ms after that"
+    return joined(
+        f"key {key}, value {first}: {phrases.sent(key, first, a)}",
+        f"value {second} was sent only{gap or ' after that'}, by {phrases.who(b)}, and stands "
+        f"{-witness['delta']:,} before it in the log{phrases.place('sent', key, b, second)}{phrases.faults(b)}",
+    )
+
+
 ANOMALY = Anomaly(
-    "stale-send",
-    "A record stands before another one that was acknowledged before it was sent.",
-    "Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is only appended to",
-    find,
+    name="stale-send",
+    summary="A record stands before another one that was acknowledged before it was sent.",
+    source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is only appended to",
+    prose=prose,
+    guarantee=Guarantee(
+        DURABLE,
+        "a log is only appended to, so what is acknowledged stands before what is sent later",
+        f"{DOCUMENTED}: Design, 4.6 Message Delivery Semantics, 4.7 Replication",
+    ),
+    find=find,
     native=True,
+    worst_first=("delta", False),
 )

@@ -1,4 +1,8 @@
-"""The anomalies by name: one line each. A new one is one new file, its test, and its line here."""
+"""The one catalogue of anomalies, by name. A new one is one new file, its tests, and its line here.
+
+What the checks look for, what settings and modes promise, what counts against the verdict, the documents and the
+prose of reports all follow from it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from checker.anomalies import (
     int_nonmonotonic_send,
     int_poll_skip,
     int_send_skip,
+    log_divergence,
     lost_write,
     nonmonotonic_poll,
     nonmonotonic_send,
@@ -19,12 +24,18 @@ from checker.anomalies import (
     phantom_read,
     poll_skip,
     precommitted_read,
+    recovery_divergence,
+    replica_difference,
     stale_send,
+    torn_transaction,
     unseen,
 )
+from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
+from checker.anomalies.pipeline_offsets import OFFSETS
+from checker.anomalies.pipeline_outputs import OUTPUTS
 
-ANOMALIES: Final[dict[str, Anomaly]] = {
+CATALOGUE: Final[dict[str, Anomaly]] = {
     "lost-write": lost_write.ANOMALY,
     "G1a": g1a.ANOMALY,
     "precommitted-read": precommitted_read.ANOMALY,
@@ -41,4 +52,11 @@ ANOMALIES: Final[dict[str, Anomaly]] = {
     "stale-send": stale_send.ANOMALY,
     "int-nonmonotonic-send": int_nonmonotonic_send.ANOMALY,
     "int-send-skip": int_send_skip.ANOMALY,
+    "torn-transaction": torn_transaction.ANOMALY,
+    **CYCLES,
+    **OUTPUTS,
+    **OFFSETS,
+    "recovery-divergence": recovery_divergence.ANOMALY,
+    "replica-difference": replica_difference.ANOMALY,
+    "log-divergence": log_divergence.ANOMALY,
 }

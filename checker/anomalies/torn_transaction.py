@@ -13,15 +13,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.bad_when import Rows, uncommitted_is_read
+from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed
 from checker.anomalies.lost_write import lost_pairs
+from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import Ints, begins, member, order
 from checker.tables.schema import FAIL
-
-NAME = "torn-transaction"
-SUMMARY = "A part of one transaction's records is visible, and another part is not."
-SOURCE = "KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level"
+from harness.model.options import CheckOptions
+from harness.model.wording import joined, many
 
 
 def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -75,3 +77,33 @@ def reduce(tables: list[pa.Table]) -> pa.Table:
     visible, lost = summed.column("visible").to_numpy(), summed.column("lost").to_numpy()
     aborted = summed.column("aborted").to_numpy().astype(np.bool_)
     return summed.filter(pa.array((visible > 0) & ((lost > 0) | aborted)))
+
+
+def bad(rows: Rows, options: CheckOptions) -> bool:
+    """A part of a transaction that did commit may not be missing under read_uncommitted either."""
+    return not uncommitted_is_read(options) or any(not row.get("aborted", True) for row in rows)
+
+
+def prose(witness: Witness, phrases: Phrases) -> str:
+    op = witness["op"]
+    lost = witness.get("lost") or 0
+    rest = "although it was aborted" if witness.get("aborted") else f"{lost:,} lost"
+    return joined(
+        f"the transaction of {phrases.who(op)} sent {many(witness['sent'], 'record')}: "
+        f"{witness['visible']:,} can be read, {rest}{phrases.faults(op)}"
+    )
+
+
+ANOMALY = Anomaly(
+    name="torn-transaction",
+    summary="A part of one transaction's records is visible, and another part is not.",
+    source="KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level",
+    prose=prose,
+    guarantee=Guarantee(
+        (read_committed, *DURABLE),
+        "a transaction is visible as a whole or not at all",
+        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+    ),
+    bad=bad,
+    native=True,
+)

@@ -12,12 +12,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.bad_when import Rows
+from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excused
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
 from checker.tables.schema import OK
+from harness.model.options import CheckOptions
+from harness.model.wording import LISTED, first_of, joined, seconds
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:
@@ -62,9 +67,33 @@ def find(bucket: Bucket) -> pa.Table:
     )
 
 
+def bad(rows: Rows, options: CheckOptions) -> bool:
+    """Where the final polls read a key's log to its end."""
+    return any(row["complete"] for row in rows)
+
+
+def prose(witness: Witness, phrases: Phrases) -> str:
+    counts, messages = witness.get("unseen") or {}, witness.get("messages") or {}
+    top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    if not top:
+        return joined("nothing was left unread")
+    key = top[0][0]
+    left = sorted(messages.get(key) or [], key=lambda value: (isinstance(value, str), value))
+    per_key = ", ".join(f"key {key}: {count:,}" for key, count in top[:LISTED])
+    more = f" and {len(top) - LISTED} more keys" if len(top) > LISTED else ""
+    when = seconds(witness["time"]) if isinstance(witness.get("time"), int) else "the end"
+    return joined(
+        f"at {when} acknowledged records that nobody had read: {per_key}{more}",
+        f"among them, of key {key}, the values {first_of(left, top[0][1])}" if left else "",
+    )
+
+
 ANOMALY = Anomaly(
-    "unseen",
-    "Acknowledged records had not been read by anyone when the history ended.",
-    "jepsen.tests.kafka, unseen; Kafka documentation: acks",
-    find,
+    name="unseen",
+    summary="Acknowledged records had not been read by anyone when the history ended.",
+    source="jepsen.tests.kafka, unseen; Kafka documentation: acks",
+    prose=prose,
+    guarantee=KEPT,
+    bad=bad,
+    find=find,
 )

@@ -28,7 +28,7 @@ from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import Result
 
-TOLD: Final = ("acknowledged", "failed", "unknown")
+OUTCOMES: Final = ("acknowledged", "failed", "unknown")
 COPIES_MAX: Final = 100
 
 
@@ -38,11 +38,11 @@ def counts(part: Part) -> tuple[Counter[tuple[str, int]], int]:
     copies, first = _copies(data)
     sends = data.sends
     acknowledged = (sends.type == OK) | (sends.offset >= 0)
-    told = np.where(acknowledged, 0, np.where(sends.type == FAIL, 1, 2))
+    outcome = np.where(acknowledged, 0, np.where(sends.type == FAIL, 1, 2))
     found = np.minimum(copies[sends.pair], COPIES_MAX)
-    cells, number = np.unique(told * (COPIES_MAX + 1) + found, return_counts=True)
+    cells, number = np.unique(outcome * (COPIES_MAX + 1) + found, return_counts=True)
     counted = {
-        (TOLD[cell // (COPIES_MAX + 1)], cell % (COPIES_MAX + 1)): n
+        (OUTCOMES[cell // (COPIES_MAX + 1)], cell % (COPIES_MAX + 1)): n
         for cell, n in zip(cells.tolist(), number.tolist(), strict=True)
     }
     return Counter(counted), _out_of_order(data, first)
@@ -82,10 +82,11 @@ def check(source: Source, options: CheckOptions) -> Result:
         cells.update(counted)
         out_of_order += odd
     delivery: dict[str, Any] = {
-        told: {str(n): cells[told, n] for n in sorted(n for said, n in cells if said == told)} for told in TOLD
+        outcome: {str(n): cells[outcome, n] for n in sorted(n for reported, n in cells if reported == outcome)}
+        for outcome in OUTCOMES
     }
     delivery["lost"] = cells["acknowledged", 0]
-    delivery["phantoms"] = sum(n for (told, at), n in cells.items() if at and told != "acknowledged")
+    delivery["phantoms"] = sum(n for (outcome, at), n in cells.items() if at and outcome != "acknowledged")
     delivery["duplicates"] = sum(n for (_, at), n in cells.items() if at > 1)
     delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
     delivery["copies"] = sum(n * number for (_, n), number in cells.items())

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from checker.anomalies.log_divergence import ANOMALY
 from checker.tables.source import Source
 from checker.verdict import native, results
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
-NAME: Final = "log-divergence"
-SUMMARY: Final = "A broker's log does not do what the log model says."
 SHOWN: Final = 20
 _NEEDED: Final = ("log-append", "log-read")
 
@@ -31,20 +30,27 @@ def check(source: Source, options: CheckOptions) -> Result:
         reasons.append("what the steps found is in the run's events, which are not here")
     else:
         reasons += native.trouble(folder)
-    told = [event for event in events or () if event.get("event") == "divergence"]
+    divergences = [event for event in events or () if event.get("event") == "divergence"]
     steps = next((event for event in events or () if event.get("event") == "steps"), {})
-    if not told and steps.get("done") != steps.get("asked", -1):
+    if not divergences and steps.get("done") != steps.get("asked", -1):
         reasons.append(f"the steps were not all done: {steps.get('detail', 'it ended before')}")
     if steps.get("copied") == 0:
         reasons.append("no segment was ever copied to the remote tier")
     reasons += [f"no {f} ever succeeded" for f in _NEEDED if not _succeeded(counts, f)]
-    witnesses = [_witness(event) for event in told]
+    witnesses = [_witness(event) for event in divergences]
     if source.run is not None:
         results.clear(source.run)
         if witnesses:
-            results.write_part(source.run, NAME, 0, witnesses)
+            results.write_part(source.run, ANOMALY.name, 0, witnesses)
         results.finish(source.run)
-    found = AnomalyFound(NAME, SUMMARY, len(witnesses), True, True, tuple(witnesses[:SHOWN]))
+    found = AnomalyFound(
+        ANOMALY.name,
+        ANOMALY.summary,
+        len(witnesses),
+        ANOMALY.bad(witnesses, options),
+        ANOMALY.promised(options.settings),
+        tuple(witnesses[:SHOWN]),
+    )
     figures = {"ops": source.meta["ops"], "steps": steps.get("done", 0), "seconds": steps.get("seconds")}
     figures["left_out"] = steps.get("left_out", 0)
     figures |= {"copied": steps["copied"]} if "copied" in steps else {}

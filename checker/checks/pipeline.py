@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.table import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
-from checker.verdict import guarantees, native
+from checker.verdict import native
 from checker.version import VERSION
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -41,16 +42,17 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
     anomalies = tuple(replace(one, promised=_promised(one, options.settings, at_first)) for one in found.anomalies)
-    told = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
-    return replace(told, promised=witnesses.promise(anomalies))
+    judged = replace(found, valid=valid, reasons=why, anomalies=anomalies, statistics=figures)
+    return replace(judged, promised=witnesses.promise(anomalies))
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
     """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    if one.name == "lost-input":
-        return guarantees.promised("lost-write", settings)
+    anomaly = CATALOGUE[one.name]
+    if anomaly.guarantee is not None:
+        return anomaly.promised(settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
         return one.promised
     return one.promised and any(int(each.get("partition", 0)) < at_first for each in one.witnesses)
@@ -68,16 +70,16 @@ def _at_first(folder: Path) -> int:
 def faults_of(source: Source) -> Faults:
     """(time, what) of each fault that began or ended."""
     rows: Sequence[Mapping[str, Any]] = source.small("nemesis").to_pylist()
-    return sorted((row["time_ns"], _told(row)) for row in rows if row["fault"] and row["phase"] == "complete")
+    return sorted((row["time_ns"], _fault_text(row)) for row in rows if row["fault"] and row["phase"] == "complete")
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _fault_text(row: Mapping[str, Any]) -> str:
     try:
         value = orjson.loads(row["value"])
     except (orjson.JSONDecodeError, TypeError):
         value = None
-    held = value if isinstance(value, dict) else {}
-    hit = ", ".join(map(str, [*(held.get("nodes") or ()), *(held.get("clients") or ())]))
+    details = value if isinstance(value, dict) else {}
+    hit = ", ".join(map(str, [*(details.get("nodes") or ()), *(details.get("clients") or ())]))
     done = f"{row['fault']}: {row['f']}" if row["f"] != row["fault"].partition(":")[0] else row["fault"]
     return f"{done} {hit}".strip()
 

@@ -16,7 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
-from checker.anomalies.table import ANOMALIES
+from checker.anomalies.bad_when import Rows
+from checker.anomalies.cycles import CYCLES
+from checker.anomalies.model import Anomaly
+from checker.anomalies.table import CATALOGUE
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
@@ -29,15 +32,13 @@ from checker.checks.queue_tasks import (
     works_of,
 )
 from checker.cycles import edges, search
-from checker.cycles.types import SUMMARIES
-from checker.kernels import jepsen_rules, statistics
+from checker.kernels import statistics
 from checker.kernels.witness import decoded, plain, worst
 from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import MICRO
 from checker.tables.source import Source
 from checker.verdict import native, results
-from checker.verdict.guarantees import promised
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -87,9 +88,9 @@ def check(source: Source, options: CheckOptions) -> Result:
             tables = source.map(partial(torn_parts, options=options, committed=committed, ops=suspects))
             torn = torn_transaction.reduce(tables)
             if torn.num_rows:
-                found[torn_transaction.NAME] = Found(torn.num_rows, torn.slice(0, SHOWN))
+                found[torn_transaction.ANOMALY.name] = Found(torn.num_rows, torn.slice(0, SHOWN))
                 if source.run is not None:
-                    results.write_part(source.run, torn_transaction.NAME, 0, torn.to_pylist())
+                    results.write_part(source.run, torn_transaction.ANOMALY.name, 0, torn.to_pylist())
     result = _verdict(source, options, answers, found, circles)
     if source.run is not None:
         results.finish(source.run)
@@ -99,7 +100,7 @@ def check(source: Source, options: CheckOptions) -> Result:
 def _joined(answers: list[Answer]) -> dict[str, Found]:
     """Anomalies over all buckets, in the order of the table."""
     joined: dict[str, Found] = {}
-    for name in ANOMALIES:
+    for name in CATALOGUE:
         parts = [answer.judged.found[name] for answer in answers if name in answer.judged.found]
         if parts:
             joined[name] = Found(sum(part.count for part in parts), pa.concat_tables([part.rows for part in parts]))
@@ -120,7 +121,7 @@ def _in_order(value: Any) -> tuple[bool, int, str]:
 
 def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int, Any], full: bool) -> list[Any]:
     if name != "unseen":
-        return plain(worst(name, rows, None if full else SHOWN), original)
+        return plain(worst(rows, None if full else SHOWN, CATALOGUE[name].worst_first), original)
     listed = plain(rows, original)
     messages = {str(row["key"]): sorted(row["messages"], key=_in_order) for row in listed}
     witness: dict[str, Any] = {
@@ -129,25 +130,29 @@ def _witnesses(name: str, rows: pa.Table, source: Source, original: Mapping[int,
         "messages": messages,
     }
     if not full:
-        witness["messages"] = {key: held[:LISTED_UNSEEN] for key, held in messages.items()}
+        witness["messages"] = {key: unread[:LISTED_UNSEEN] for key, unread in messages.items()}
         witness["read_to_end"] = [str(row["key"]) for row in listed if row["complete"]]
         witness["messages_listed"] = f"at most {LISTED_UNSEEN} of each key; all are in results/witnesses"
     return [witness]
 
 
+def _is_bad(anomaly: Anomaly, rows: Rows, options: CheckOptions) -> bool:
+    """Whether an anomaly counts against the verdict. `rows`: witnesses as the kernel gives them."""
+    return not anomaly.jepsen_allows(options) if options.jepsen_compatible else anomaly.bad(rows, options)
+
+
 def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: CheckOptions) -> list[AnomalyFound]:
-    """The types of cycles that were found, in the order of cycle_types."""
-    allowed = jepsen_rules.allowed(options)
+    """The types of cycles that were found, in the order of the catalogue."""
     anomalies = []
-    for name, summary in SUMMARIES.items():
+    for name, anomaly in CYCLES.items():
         rows = circles.get(name)
         if rows:
             compatible = options.jepsen_compatible
-            is_bad = name not in allowed if compatible else native.bad_cycle(rows)
+            is_bad = _is_bad(anomaly, rows, options)
             shown = tuple(rows if compatible else rows[:SHOWN])
             # What is promised is that there is no cycle of the forbidden kind; of the others, nothing.
-            promise = promised(name, options.settings) if compatible or is_bad else False
-            anomalies.append(AnomalyFound(name, summary, len(rows), is_bad, promise, shown))
+            promise = anomaly.promised(options.settings) if compatible or is_bad else False
+            anomalies.append(AnomalyFound(name, anomaly.summary, len(rows), is_bad, promise, shown))
     return anomalies
 
 
@@ -160,25 +165,24 @@ def _verdict(
 ) -> Result:
     compatible = options.jepsen_compatible
     original = decoder(source.texts())
-    allowed = jepsen_rules.allowed(options) if compatible else frozenset()
     anomalies: list[AnomalyFound] = []
     unseen = 0
-    for name, held in found.items():
-        if compatible and name in ANOMALIES and ANOMALIES[name].per_op:
-            rows = _one_per_op(held.rows)
-            held = replace(held, count=rows.num_rows, rows=rows)
-        count = held.count
+    for name, bucketed in found.items():
+        anomaly = CATALOGUE[name]
+        if compatible and anomaly.per_op:
+            rows = _one_per_op(bucketed.rows)
+            bucketed = replace(bucketed, count=rows.num_rows, rows=rows)
+        count = bucketed.count
         if name == "unseen":
-            unseen = count = int(np.sum(held.rows.column("count").to_numpy()))
-        is_bad = name not in allowed if compatible else native.bad(name, held.rows.to_pylist(), options)
+            unseen = count = int(np.sum(bucketed.rows.column("count").to_numpy()))
         anomalies.append(
             AnomalyFound(
                 name,
-                ANOMALIES[name].summary if name in ANOMALIES else torn_transaction.SUMMARY,
+                anomaly.summary,
                 count,
-                is_bad,
-                promised(name, options.settings),
-                tuple(_witnesses(name, held.rows, source, original, full=compatible)),
+                _is_bad(anomaly, bucketed.rows.to_pylist(), options),
+                anomaly.promised(options.settings),
+                tuple(_witnesses(name, bucketed.rows, source, original, full=compatible)),
             )
         )
     anomalies.extend(_cycle_anomalies(circles, options))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
-from checker.anomalies.table import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from checker.cycles import edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
@@ -125,8 +125,8 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
     limit = None if options.jepsen_compatible else SHOWN
     found: dict[str, Found] = {}
     original: Mapping[int, Any] | None = None
-    for name, anomaly in ANOMALIES.items():
-        if anomaly.native and options.jepsen_compatible:
+    for name, anomaly in CATALOGUE.items():
+        if anomaly.find is None or (anomaly.native and options.jepsen_compatible):
             continue
         rows = anomaly.find(bucket)
         if rows.num_rows == 0:
@@ -136,7 +136,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
                 original = decoder(results.texts_of(part))
             results.write_part(Path(run), name, part.number, plain(rows, original))
         whole = limit if name != "unseen" else None
-        found[name] = Found(rows.num_rows, worst(name, rows, whole).combine_chunks())
+        found[name] = Found(rows.num_rows, worst(rows, whole, anomaly.worst_first).combine_chunks())
     suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
     drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
     return Judged(found, suspects, drawn)

@@ -16,14 +16,13 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.recovery_divergence import ANOMALY
 from checker.checks import replicas
 from checker.tables.source import Source
 from checker.version import VERSION
 from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
-NAME: Final = "recovery-divergence"
-SUMMARY: Final = "A server's start after a crash, or after damage, did not do what Kafka's recovery should do."
 SHOWN: Final = 8
 MET: Final = b"_BAD_MSG"  # librdkafka's name for a batch whose checksum is wrong
 DUPLICATE: Final = 46  # DUPLICATE_SEQUENCE_NUMBER
@@ -35,13 +34,13 @@ def acts(source: Source) -> list[dict[str, Any]]:
 
     The value of one that failed with an error says only that it had no effect.
     """
-    found, asked = [], dict[str, Any]()
+    found, requested = [], dict[str, Any]()
     for row in source.small("nemesis").to_pylist():
         value = orjson.loads(row["value"]) if row["f"] == "step" else None
         if isinstance(value, dict) and row["phase"] == "complete":
-            found.append({**asked, **value})
+            found.append({**requested, **value})
         elif isinstance(value, dict):
-            asked = value
+            requested = value
     return found
 
 
@@ -62,7 +61,7 @@ def differences(act: Act) -> list[dict[str, Any]]:
     expect = act.get("expect") or {}
     found: list[dict[str, Any]] = []
     for node in act.get("log", ()) if act.get("do") == "start" else ():
-        told, before = act["log"][node], act["before"][node]["logs"]
+        log_lines, before = act["log"][node], act["before"][node]["logs"]
         at = {"act": act.get("number"), "node": node}
         ended = node in act.get("ended", ())
         if not ended and node not in act.get("started_s", {}):
@@ -71,17 +70,17 @@ def differences(act: Act) -> list[dict[str, Any]]:
             what = ("refuses to start", "starts")
             found.append({**at, "expected": what[ended], "seen": what[not ended]})
         recovers = expect.get("recovers", "any")
-        cut_off = "corrupt" in told["said"]
+        cut_off = "corrupt" in log_lines["said"]
         for name, log in before.items() if recovers != "any" else ():
-            wanted, seen = due(log, recovers), told["segments"].get(name, [])
+            wanted, seen = due(log, recovers), log_lines["segments"].get(name, [])
             if seen != wanted and not (cut_off and seen and seen == wanted[: len(seen)]):
                 found.append({**at, "log": name, "expected": f"recovers {wanted}", "seen": f"recovers {seen}"})
-        for said in expect.get("says", ()):
-            if not told["said"].keys() & set(said.split("|")):
-                found.append({**at, "expected": f"says {said}", "seen": "nothing of it"})
-        for said in expect.get("never", ()):
-            if said in told["said"]:
-                found.append({**at, "expected": f"nothing of {said}", "seen": told["said"][said][0]})
+        for phrase in expect.get("says", ()):
+            if not log_lines["said"].keys() & set(phrase.split("|")):
+                found.append({**at, "expected": f"says {phrase}", "seen": "nothing of it"})
+        for phrase in expect.get("never", ()):
+            if phrase in log_lines["said"]:
+                found.append({**at, "expected": f"nothing of {phrase}", "seen": log_lines["said"][phrase][0]})
     return found
 
 
@@ -90,16 +89,16 @@ def accepted(done: Sequence[Act]) -> list[dict[str, Any]]:
     found, offsets = [], list[int]()
     for act in done:
         offsets = act.get("offsets", offsets)
-        told = act.get("sequences")
-        if told is None or not offsets:
+        sequences = act.get("sequences")
+        if sequences is None or not offsets:
             continue
-        error, base = told["retry"]
+        error, base = sequences["retry"]
         at = {"act": act.get("number")}
         if not (error == DUPLICATE or (error == 0 and base == offsets[-1])):
             seen = f"error {error}, offset {base}"
             found.append({**at, "expected": f"a batch sent again is the one at {offsets[-1]}", "seen": seen})
-        if not told["gap"] or told["end"] != offsets[-1] + 1:
-            seen = f"error {told['gap']}, and the log ends at {told['end']}"
+        if not sequences["gap"] or sequences["end"] != offsets[-1] + 1:
+            seen = f"error {sequences['gap']}, and the log ends at {sequences['end']}"
             found.append({**at, "expected": "a batch behind a gap is refused", "seen": seen})
     return found
 
@@ -108,19 +107,19 @@ def starts(done: Sequence[Act]) -> Iterator[dict[str, Any]]:
     """A row for each server that was started: how many of its segments it recovered, and how long it took."""
     for act in done:
         for node in act.get("log", ()) if act.get("do") == "start" else ():
-            logs, told = act["before"][node]["logs"], act["log"][node]
+            logs, log_lines = act["before"][node]["logs"], act["log"][node]
             sizes = {name: dict(map(tuple, log["segments"])) for name, log in logs.items()}
-            recovered = [(name, base) for name, bases in told["segments"].items() for base in bases]
+            recovered = [(name, base) for name, bases in log_lines["segments"].items() for base in bases]
             yield {
                 "act": act.get("number"),
                 "node": node,
                 "segments": sum(map(len, sizes.values())),
                 "recovered": len(recovered),
                 "recovered_bytes": sum(sizes.get(name, {}).get(base, 0) for name, base in recovered),
-                "load_ms": told["all_ms"],
+                "load_ms": log_lines["all_ms"],
                 "started_s": act.get("started_s", {}).get(node),
                 "ended": node in act.get("ended", ()),
-                "said": sorted(told["said"]),
+                "said": sorted(log_lines["said"]),
             }
 
 
@@ -155,7 +154,14 @@ def check(source: Source, options: CheckOptions) -> Result:
     done, run = acts(source), source.run or source.noted
     found = [*(row for act in done for row in differences(act)), *accepted(done)]
     disk = replicas.look(run, options.settings)
-    own = AnomalyFound(NAME, SUMMARY, len(found), True, True, tuple(found[:SHOWN]))
+    own = AnomalyFound(
+        ANOMALY.name,
+        ANOMALY.summary,
+        len(found),
+        ANOMALY.bad(found, options),
+        ANOMALY.promised(options.settings),
+        tuple(found[:SHOWN]),
+    )
     anomalies = (*([own] if found else []), *disk.anomalies)
     undone = _reasons(done, run)
     reasons = (*undone, *disk.reasons)

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies.replica_difference import ANOMALY
 from checker.disk import data_folder
 from checker.disk.comparison import Comparison, compare
-from checker.verdict.guarantees import promised
 from harness.model.options import Settings
 from harness.model.result import AnomalyFound
 
-NAME: Final = "replica-difference"
-SUMMARY: Final = "Replicas of a partition hold different bytes below its high watermark."
 SHOWN: Final = 8
 
 
@@ -41,7 +39,7 @@ def look(run: Path | None, settings: Settings) -> Compared:
 
 
 def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
-    """What comparisons say. Kafka promises equal replicas where it promises to keep records."""
+    """What comparisons say."""
     found = [
         {
             "log": f"{one.topic}-{one.partition}",
@@ -55,8 +53,8 @@ def judged(compared: Sequence[Comparison], settings: Settings) -> Compared:
         for each in one.differences
         if each.committed is not False
     ]
-    promise = promised("lost-write", settings)
-    anomaly = AnomalyFound(NAME, SUMMARY, len(found), True, promise, tuple(found[:SHOWN]))
+    promise = ANOMALY.promised(settings)
+    anomaly = AnomalyFound(ANOMALY.name, ANOMALY.summary, len(found), True, promise, tuple(found[:SHOWN]))
     behind = [
         f"the replica of {one.topic}-{one.partition} on {node} ends at {end}, below the high watermark "
         f"{one.high_watermark}"

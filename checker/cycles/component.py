@@ -127,11 +127,11 @@ def smallest(labels: Iterable[int]) -> list[int]:
 
 def adjacent(edges: Iterable[tuple[int, int, int]]) -> Adjacent:
     """target -> kinds, as bits, per source, from (source, target, kind); both ascending."""
-    held: dict[int, dict[int, int]] = {}
+    neighbours: dict[int, dict[int, int]] = {}
     for a, b, kind in edges:
-        out = held.setdefault(a, {})
+        out = neighbours.setdefault(a, {})
         out[b] = out.get(b, 0) | 1 << kind
-    return {a: dict(sorted(held[a].items())) for a in sorted(held)}
+    return {a: dict(sorted(neighbours[a].items())) for a in sorted(neighbours)}
 
 
 def split(tangle: Tangle, labels: dict[int, Ints], circles: Ints) -> Iterator[Component]:

@@ -107,7 +107,7 @@ def details(bucket: Bucket, kinds: frozenset[str], ops: Ints) -> pa.Table:
     if not found:
         return DETAILS.empty_table()
     rows = Edges(*(np.concatenate([getattr(edges, name) for edges in found]) for name in Edges.__slots__))
-    sent, polled = (_mops(held, ops) for held in (bucket.sends, bucket.polls))
+    sent, polled = (_mops(records, ops) for records in (bucket.sends, bucket.polls))
 
     def mops(kinds_polled: Bools, op: Ints, pair: Ints) -> Ints:
         chosen = zip(kinds_polled.tolist(), op.tolist(), pair.tolist(), strict=True)

@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.cycles import edges as reasons
-from checker.cycles import impossible as native_cycles
+from checker.cycles import edges
 from checker.cycles.component import Component, Cycle, Tangle, split
 from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
 from checker.cycles.graph import components, ops_of, places
+from checker.cycles.impossible import circles, impossible
 from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
 from checker.cycles.types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
 from checker.cycles.windows import Stored, Windows, windows, within
@@ -68,8 +68,8 @@ def _types(component: Component, kinds: int) -> Iterator[Cycle]:
         cycle = find(graph, spec.kinds & kinds, spec.rw, starts, partial(_is, graph, spec.name))
         if cycle is not None:
             implied |= IMPLIED[spec.name]
-            told = steps(graph, cycle)
-            yield component.cycle(name_of(told), cycle, told, range(len(component.ops)))
+            step_kinds = steps(graph, cycle)
+            yield component.cycle(name_of(step_kinds), cycle, step_kinds, range(len(component.ops)))
 
 
 def _subgraph(spec: Spec, kinds: int) -> int:
@@ -86,9 +86,9 @@ def classify(component: Component, options: CheckOptions) -> list[Cycle]:
     """Every type that a component shows, each once."""
     kinds = kinds_of(drawn(options))
     found: dict[str, Cycle] = {}
-    impossible = native_cycles.impossible(component, options, EXPLAINED_MAX)
-    if impossible is not None:
-        found[impossible.name] = impossible
+    forbidden = impossible(component, options, EXPLAINED_MAX)
+    if forbidden is not None:
+        found[forbidden.name] = forbidden
     for cycle in (*_levels(component, kinds), *_types(component, kinds)):
         found.setdefault(cycle.name, cycle)
     return list(found.values())
@@ -110,9 +110,9 @@ def _search(part: Part, options: CheckOptions, found: Sequence[Stored], group: W
         return []
     subgraphs = {level.kinds & kinds for level in LEVELS} | {_subgraph(spec, kinds) for spec in SPECS}
     labels = {some: tangle.labels(some) for some in subgraphs}
-    circles = native_cycles.circles(tangle, options)
+    event_circles = circles(tangle, options)
     tangle = tangle.ordered(kinds, EXPLAINED_MAX)
-    return [cycle for one in split(tangle, labels, circles) for cycle in classify(one, options)]
+    return [cycle for one in split(tangle, labels, event_circles) for cycle in classify(one, options)]
 
 
 def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> Tangle:
@@ -130,21 +130,21 @@ def _tangle(part: Part, kinds: int, found: Sequence[Stored], group: Windows) -> 
 
 def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]) -> list[Cycle]:
     """Every cycle of a history, from the edges that its buckets stored; in the order of their ops."""
-    there = [one for one in found if one is not None]
-    if not there:
+    stored_edges = [one for one in found if one is not None]
+    if not stored_edges:
         return []
-    spans = windows(there)
+    spans = windows(stored_edges)
     if len(spans) == 0:
         return []
     groups = spans.slices(source.cores * GROUPS_PER_CORE)
-    task = partial(_search, source.parts[0], options, there)
+    task = partial(_search, source.parts[0], options, stored_edges)
     answers = [cycle for some in source.spread(task, groups) for cycle in some]
     return sorted(answers, key=lambda cycle: (cycle.members, cycle.name))
 
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
     """What one bucket knows of the edges between some ops."""
-    return reasons.details(bucket, drawn(options), ops)
+    return edges.details(bucket, drawn(options), ops)
 
 
 def wanted(cycles: Sequence[Cycle]) -> Ints:

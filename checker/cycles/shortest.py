@@ -33,17 +33,17 @@ def _path(adjacent: Adjacent, kinds: int, start: int, goal: int) -> list[int] | 
     queue = deque([start])
     while queue:
         here = queue.popleft()
-        for there, held in adjacent.get(here, {}).items():
-            if not held & kinds:
+        for neighbour, edge_kinds in adjacent.get(here, {}).items():
+            if not edge_kinds & kinds:
                 continue
-            if there == goal:
+            if neighbour == goal:
                 path = [goal, here]
                 while path[-1] != start:
                     path.append(came[path[-1]])
                 return path[::-1]
-            if there not in came and there != start:
-                came[there] = here
-                queue.append(there)
+            if neighbour not in came and neighbour != start:
+                came[neighbour] = here
+                queue.append(neighbour)
     return None
 
 
@@ -66,8 +66,8 @@ def _plain(
 def _closing(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[list[int]]:
     """Cycles of one rw edge and otherwise these kinds."""
     for a in starts:
-        for b, held in adjacent.get(a, {}).items():
-            if held & _RW_BIT:
+        for b, edge_kinds in adjacent.get(a, {}).items():
+            if edge_kinds & _RW_BIT:
                 path = _path(adjacent, kinds, b, a)
                 if path is not None:
                     yield [a, *path]
@@ -76,8 +76,8 @@ def _closing(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[
 def _apart(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[list[int]]:
     """Cycles in which no rw edge follows another; breadth-first over (op, came by rw)."""
     for a in starts:
-        for b, held in adjacent.get(a, {}).items():
-            if not held & _RW_BIT:
+        for b, edge_kinds in adjacent.get(a, {}).items():
+            if not edge_kinds & _RW_BIT:
                 continue
             first = (b, True)
             came: dict[tuple[int, bool], tuple[int, bool]] = {first: first}
@@ -92,13 +92,13 @@ def _apart(adjacent: Adjacent, kinds: int, starts: Sequence[int]) -> Iterator[li
                     if len(set(ops)) == len(ops) - 1:
                         yield ops
                     break
-                for there, kinds_there in adjacent.get(here, {}).items():
-                    for state_there in [(there, False)] * bool(kinds_there & kinds) + [(there, True)] * bool(
-                        kinds_there & _RW_BIT and not by_rw
+                for neighbour, edge_kinds in adjacent.get(here, {}).items():
+                    for next_state in [(neighbour, False)] * bool(edge_kinds & kinds) + [(neighbour, True)] * bool(
+                        edge_kinds & _RW_BIT and not by_rw
                     ):
-                        if state_there not in came:
-                            came[state_there] = state
-                            queue.append(state_there)
+                        if next_state not in came:
+                            came[next_state] = state
+                            queue.append(next_state)
 
 
 def find(

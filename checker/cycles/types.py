@@ -145,10 +145,6 @@ def _closure(direct: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
 IMPLIED: Final = _closure({spec.name: spec.implies for spec in SPECS})
 WEAKER: Final = _closure({level.name: level.weaker for level in LEVELS})
 
-SUMMARIES: Final[dict[str, str]] = {spec.name: spec.summary for spec in SPECS} | {
-    level.name + EXISTS: f"some cycle is there that {level.friendly} forbids" for level in LEVELS
-}
-
 
 def name_of(kinds: Iterable[int]) -> str:
     """The type of a cycle whose steps are of these kinds, in order."""

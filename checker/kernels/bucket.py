@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from checker.kernels import version_order
+from checker.kernels.clojure_set_order import set_order
 from checker.kernels.ends import Ends, ends_of
-from checker.kernels.jepsen_rules import set_order
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import (
     Bools,

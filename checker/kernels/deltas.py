@@ -107,8 +107,8 @@ def _visits(rows: Columns, nothing: Columns) -> _Visits:
     process, key, op, kind, pair, hollow = (c[by] for c in (process, key, op, kind, pair, hollow))
     heads = np.flatnonzero(begins(process, key, op))
     ends = tails(heads, len(op))
-    held = np.add.reduceat(1 - hollow, heads) if len(heads) else heads
-    last = np.where(held > 0, heads + held - 1, ends - 1)
+    record_count = np.add.reduceat(1 - hollow, heads) if len(heads) else heads
+    last = np.where(record_count > 0, heads + record_count - 1, ends - 1)
     return _Visits(process[heads], key[heads], op[heads], kind[heads], pair[heads], pair[last])
 
 
@@ -144,9 +144,9 @@ def joined(first: Steps, second: Steps) -> Steps:
     return Steps(*(column[by] for column in columns))
 
 
-def kept(steps: Steps, held: Subscriptions) -> Steps:
+def kept(steps: Steps, subscribed: Subscriptions) -> Steps:
     """Only steps whose key was not dropped by an assign or subscribe in between."""
-    return steps.where(~held.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
+    return steps.where(~subscribed.dropped(steps.process, steps.key, steps.op_a, steps.op_b))
 
 
 def skipped(bucket: Bucket, steps: Steps) -> pa.Array:

@@ -119,7 +119,7 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
     last = _last_rows(ends)
     everywhere = ends_of(ends, _NO_DELETIONS)
     _, end, complete = everywhere.of(last["key"])
-    there = complete & (last["position"] >= end)
+    reached_end = complete & (last["position"] >= end)
     sought = (_column(assigns, "type") == OK) & (_column(assigns, "seek") > 0)
     key, process, op = (_column(assigns, name)[sought] for name in ("key", "process", "op"))
     by = order(key, process, op)
@@ -128,7 +128,7 @@ def rereads_of(ends: pa.Table, assigns: pa.Table) -> Rereads:
     since = {(k, p): o for k, p, o in zip(*(c[tails].tolist() for c in (key, process, op)), strict=True)}
     rows = [
         (k, p, since[k, p])
-        for k, p, o in zip(*(last[name][there].tolist() for name in ("key", "process", "op")), strict=True)
+        for k, p, o in zip(*(last[name][reached_end].tolist() for name in ("key", "process", "op")), strict=True)
         if since.get((k, p), o) < o
     ]
     columns = np.array(rows, np.int64).reshape(-1, 3)

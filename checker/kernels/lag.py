@@ -139,8 +139,8 @@ class _Holds:
         """How often the process had dropped the key by (and at) an op."""
         had = np.searchsorted(self.every, (place << self.bits) | op, side="right") - self.start[place]
         group = (key * len(self.processes) + place) << self.bits
-        held = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
-        result: Ints = had - held
+        listed_count = np.searchsorted(self.listed, group | op, side="right") - np.searchsorted(self.listed, group)
+        result: Ints = had - listed_count
         return result
 
     def dropped_at(self, place: Ints, key: Ints, op: Ints) -> Ints:
@@ -245,8 +245,8 @@ def _at_cell_ends(spans: _Stretches, reads: Reads, ends: Ints) -> tuple[Ints, In
     bits = max(reads.bits, (int(spans.op.max(initial=0)) + 1).bit_length())
     span = np.searchsorted((groups << bits) | spans.op, (group << bits) | op, side="right") - 1
     inside = np.maximum(span, 0)
-    there = (span >= heads[group]) & (op < spans.until[inside])
-    return span[there], read[there]
+    inside_span = (span >= heads[group]) & (op < spans.until[inside])
+    return span[inside_span], read[inside_span]
 
 
 def realtime_lag(bucket: Bucket, reads: Reads, points: int) -> pa.Table:

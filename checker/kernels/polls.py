@@ -36,8 +36,8 @@ def inside_op(bucket: Bucket) -> Steps:
     steps = _over_what_exists(bucket, inside(bucket, bucket.polls))
     if len(steps.delta) == 0 or bucket.small.rebalances.num_rows == 0:
         return steps
-    held = subscriptions(bucket)
-    return steps.where(~held.rebalanced(steps.process, steps.key, steps.op_b, steps.op_b))
+    subscribed = subscriptions(bucket)
+    return steps.where(~subscribed.rebalanced(steps.process, steps.key, steps.op_b, steps.op_b))
 
 
 def between_ops(bucket: Bucket) -> Steps:
@@ -47,11 +47,11 @@ def between_ops(bucket: Bucket) -> Steps:
     native = not bucket.options.jepsen_compatible
     if len(steps.delta) == 0 and not (native and bucket.small.commits.num_rows):
         return steps
-    held = subscriptions(bucket)
-    steps = kept(steps, held)
+    subscribed = subscriptions(bucket)
+    steps = kept(steps, subscribed)
     if not native:
         return steps
-    steps = steps.where(~held.reset(steps.process, steps.op_a, steps.op_b))
-    steps = steps.where(~held.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))
-    begun = starts.steps(bucket, held)
+    steps = steps.where(~subscribed.reset(steps.process, steps.op_a, steps.op_b))
+    steps = steps.where(~subscribed.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))
+    begun = starts.steps(bucket, subscribed)
     return joined(steps, _over_what_exists(bucket, begun)) if len(begun.delta) else steps

@@ -23,10 +23,10 @@ from checker.tables.packing import Bools, Ints, begins, order
 
 def _found(bucket: Bucket) -> tuple[Ints, Ints, Ints, Ints]:
     """(process, key rank, op, offset) of every assignment whose beginning is known."""
-    held = bucket.small.commits
+    commits = bucket.small.commits
 
     def column(name: str) -> Ints:
-        result: Ints = held.column(name).to_numpy().astype(np.int64, copy=False)
+        result: Ints = commits.column(name).to_numpy().astype(np.int64, copy=False)
         return result
 
     settings = bucket.options.settings
@@ -57,11 +57,11 @@ def _first_visits(polls: Columns, process: Ints, key: Ints, op: Ints) -> Ints:
     place = np.arange(len(by), dtype=np.int64)
     polled = by >= count
     nearest = np.minimum.accumulate(np.where(polled, place, len(by))[::-1])[::-1]
-    asked = np.empty(count, np.int64)
-    asked[by[~polled]] = nearest[~polled]
-    there = asked < len(by)
-    row = np.where(there, by[np.minimum(asked, len(by) - 1)] - count, -1)
-    same = there & (polls.process[row] == process) & (polls.key[row] == key)
+    next_place = np.empty(count, np.int64)
+    next_place[by[~polled]] = nearest[~polled]
+    exists = next_place < len(by)
+    row = np.where(exists, by[np.minimum(next_place, len(by) - 1)] - count, -1)
+    same = exists & (polls.process[row] == process) & (polls.key[row] == key)
     return np.where(same, row, -1)
 
 
@@ -88,7 +88,7 @@ def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) ->
     return result
 
 
-def steps(bucket: Bucket, held: Subscriptions) -> Steps:
+def steps(bucket: Bucket, subscribed: Subscriptions) -> Steps:
     """Beginnings that what the group had committed does not explain."""
     process, key, op, offset = _found(bucket)
     polls, orders = bucket.polls, bucket.versions
@@ -98,7 +98,7 @@ def steps(bucket: Bucket, held: Subscriptions) -> Steps:
     row = _first_visits(polls, process, key, op)
     until = polls.op[row]
     clear = (row >= 0) & (polls.offset[row] >= 0) & _certain(bucket, process, key, op, until)
-    clear &= ~held.rebalanced(process, key, op + 1, until) & ~held.reset(process, op, until)
+    clear &= ~subscribed.rebalanced(process, key, op + 1, until) & ~subscribed.reset(process, op, until)
     process, key, op, offset, row, until = (c[clear] for c in (process, key, op, offset, row, until))
     slot = _slots(bucket, key, polls.offset[row])
     log_start, _, _ = bucket.ends.of(bucket.data.keys)
@@ -121,8 +121,8 @@ def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:
         np.concatenate([orders.slot_offset, offset]),
         np.concatenate([np.ones(count, np.int64), np.zeros(len(key), np.int64)]),
     )
-    asked = by >= count
-    before = np.cumsum(~asked)
+    is_query = by >= count
+    before = np.cumsum(~is_query)
     found = np.empty(len(key), np.int64)
-    found[by[asked] - count] = before[asked]
+    found[by[is_query] - count] = before[is_query]
     return found

@@ -117,15 +117,15 @@ def latencies(ops: Iterable[pa.Table]) -> dict[str, dict[str, float]]:
 
     The table of ops may come in pieces.
     """
-    held: dict[str, list[Ints]] = {}
+    durations: dict[str, list[Ints]] = {}
     for table in ops:
         took = table.column("complete_ns").fill_null(-1).to_numpy() - table.column("invoke_ns").to_numpy()
         good = is_one(table, "type", ("ok",))
         for f in sorted(set(pc.unique(table.column("f")).to_pylist())):
-            held.setdefault(f, []).append(took[good & is_one(table, "f", (f,))])
+            durations.setdefault(f, []).append(took[good & is_one(table, "f", (f,))])
     result: dict[str, dict[str, float]] = {}
-    for f in sorted(held):
-        taken = np.concatenate(held[f])
+    for f in sorted(durations):
+        taken = np.concatenate(durations[f])
         if len(taken):
             p50, p95, p99 = np.percentile(taken, [50, 95, 99]) / 1e6
             result[f] = {

@@ -6,7 +6,7 @@ integers are: see the sets below. Field names are those of Jepsen's error maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -45,27 +45,15 @@ def nullable(column: Ints) -> pa.Array:
     return pa.array(column, mask=column < 0)
 
 
-# How the worst come first: the column that says so, and whether large is worse. Lists count by length.
-SEVERITY: Final[dict[str, tuple[str, bool]]] = {
-    "duplicate": ("count", True),
-    "inconsistent-offsets": ("values", True),
-    "int-poll-skip": ("delta", True),
-    "int-send-skip": ("delta", True),
-    "poll-skip": ("delta", True),
-    "int-nonmonotonic-poll": ("delta", False),
-    "int-nonmonotonic-send": ("delta", False),
-    "nonmonotonic-poll": ("delta", False),
-    "nonmonotonic-send": ("delta", False),
-    "stale-send": ("delta", False),
-}
+def worst(found: pa.Table, limit: int | None, worst_first: tuple[str, bool] | None) -> pa.Table:
+    """The most severe rows, worst first; all of them in their own order with limit None.
 
-
-def worst(name: str, found: pa.Table, limit: int | None) -> pa.Table:
-    """The most severe rows, worst first; all of them in their own order with limit None."""
+    worst_first  the column that says which are, and whether large is worse; lists count by length
+    """
     if limit is None:
         return found
-    if name in SEVERITY and found.num_rows > 1:
-        field, descending = SEVERITY[name]
+    if worst_first is not None and found.num_rows > 1:
+        field, descending = worst_first
         column = found.column(field)
         if pa.types.is_large_list(column.type):
             column = pc.list_value_length(column)
@@ -89,9 +77,6 @@ def decoded(rows: list[dict[str, Any]], original: Mapping[int, Any]) -> list[dic
 
     for row in rows:
         for name in CODED_FIELDS & row.keys():
-            held = row[name]
-            row[name] = [back(code) for code in held] if isinstance(held, list) else back(held)
+            coded = row[name]
+            row[name] = [back(code) for code in coded] if isinstance(coded, list) else back(coded)
     return rows
-
-
-Find = Callable[[Any], pa.Table]

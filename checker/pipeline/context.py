@@ -19,7 +19,7 @@ from checker.pipeline.offset_machine import COMMITTED, OF_PARTITIONS, OF_RANGE, 
 NEAR_NS: Final = 10_000_000_000  # how long before it a fault is told
 LISTED: Final = 8
 REBALANCES: Final = 3
-TOLD_MAX: Final = 20_000  # anomalies of one partition that are told with what happened around them
+WITH_EVENTS_MAX: Final = 20_000  # anomalies of one partition that are told with what happened around them
 FORM: Final = "run string, name string, place bigint, witness string"
 _SCHEMA: Final = pa.schema(
     [("run", pa.string()), ("name", pa.string()), ("place", pa.int64()), ("witness", pa.string())]
@@ -117,18 +117,18 @@ def _witness(row: Mapping[str, Any], trail: Trail | None, faults: Faults) -> dic
     for name in ("instance", "incarnation", "generation", "time_ns"):
         found[name] = who.get(name)
     unique = sorted(dict.fromkeys(around), key=lambda event: event.time_ns)
-    told = [data(event) for event in unique] + faults_near(faults, at)
+    events_around = [data(event) for event in unique] + faults_near(faults, at)
     found["outputs"] = outputs
-    found["around"] = sorted(told, key=lambda one: int(one["time_ns"]))
+    found["around"] = sorted(events_around, key=lambda one: int(one["time_ns"]))
     return found
 
 
-def told(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faults]) -> pa.Table:
+def with_events(anomalies: pa.Table, events: pa.Table, faults: Mapping[str, Faults]) -> pa.Table:
     """The witnesses of one partition, as rows of FORM."""
     trail = Trail.of(events) if events.num_rows else None
     rows = []
     for number, row in enumerate(anomalies.to_pylist()):
-        witness = _witness(row, trail if number < TOLD_MAX else None, faults.get(row["run"], ()))
+        witness = _witness(row, trail if number < WITH_EVENTS_MAX else None, faults.get(row["run"], ()))
         place = row["offset"] if row["offset"] is not None else -1
         rows.append((row["run"], row["name"], place, orjson.dumps(witness).decode()))
     columns = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -144,6 +144,6 @@ def witnesses(findings: Any, events: Any, faults: Mapping[str, Faults]) -> Any:
     hit = dict(faults)
 
     def task(anomalies: pa.Table, beside: pa.Table) -> pa.Table:
-        return told(anomalies, beside, hit)
+        return with_events(anomalies, beside, hit)
 
     return findings.groupBy(*by).cogroup(events.groupBy(*by)).applyInArrow(task, FORM)

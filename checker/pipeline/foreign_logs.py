@@ -102,14 +102,14 @@ def parsed(lines: Sequence[str], files: Sequence[str], pattern: LogPattern) -> l
                 given = {name: text for name, text in {**beside, **match}.items() if text}
                 found[place] = {"event": event.event, **given}
         left = [place for place in left if place not in found]
-    times = _times([held.get("time") for held in found.values()], pattern.time)
+    times = _times([groups.get("time") for groups in found.values()], pattern.time)
     rows, rejected = [], 0
-    for (place, held), time_ns in zip(found.items(), times, strict=True):
-        row = _row(held, time_ns, pattern)
+    for (place, groups), time_ns in zip(found.items(), times, strict=True):
+        row = _row(groups, time_ns, pattern)
         if row is None:
             rejected += 1
             continue
-        who = held.get("instance") or pattern.instance or Path(files[place]).name
+        who = groups.get("instance") or pattern.instance or Path(files[place]).name
         rows.append({"status": MATCHED, "n": 1, "file": files[place], "line": place, "instance": who, **row})
     counts = ((REJECTED, rejected), (UNMATCHED, len(left)), (CUT, cut))
     return rows + [{"status": status, "n": n} for status, n in counts if n]
@@ -140,19 +140,19 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() and len(text) <= 18 else None
 
 
-def _row(held: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict[str, Any] | None:
+def _row(groups: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict[str, Any] | None:
     """The fields of an event; None where one that it must have is missing."""
-    kind = held["event"].lower()
-    numbers = {name: _number(held.get(name)) for name in NUMBERS}
+    kind = groups["event"].lower()
+    numbers = {name: _number(groups.get(name)) for name in NUMBERS}
     if time_ns is None or kind not in KINDS:
         return None
-    if any(held.get(name) and numbers[name] is None for name in NUMBERS):
+    if any(groups.get(name) and numbers[name] is None for name in NUMBERS):
         return None
     if (numbers.get("partition") or 0) >= 1 << 31:
         return None
-    row: dict[str, Any] = {"time_ns": time_ns, "event": kind, "topic": held.get("topic"), **numbers}
+    row: dict[str, Any] = {"time_ns": time_ns, "event": kind, "topic": groups.get("topic"), **numbers}
     if kind in OF_PARTITIONS:
-        row["partitions"] = _partitions(held, pattern.each)
+        row["partitions"] = _partitions(groups, pattern.each)
         row["topic"] = row["partition"] = None
         return row if row["partitions"] is not None else None
     if kind in OF_OFFSET | OF_RANGE and (row["topic"] is None or row["partition"] is None):
@@ -166,12 +166,12 @@ def _row(held: dict[str, Any], time_ns: int | None, pattern: LogPattern) -> dict
     return row if kind != GENERATION or row["generation"] is not None else None
 
 
-def _partitions(held: dict[str, Any], each: str) -> list[list[str]] | None:
-    if held.get("topic") and held.get("partition"):
-        return [[held["topic"], held["partition"]]]
-    if "partitions" not in held:
+def _partitions(groups: dict[str, Any], each: str) -> list[list[str]] | None:
+    if groups.get("topic") and groups.get("partition"):
+        return [[groups["topic"], groups["partition"]]]
+    if "partitions" not in groups:
         return []  # an empty list is one, too
-    parts = [part for part in held["partitions"].strip("[]{}() ").split(",") if part.strip()]
+    parts = [part for part in groups["partitions"].strip("[]{}() ").split(",") if part.strip()]
     found = pc.extract_regex(pa.array(parts, pa.string()), _named(each)).to_pylist()
     return None if None in found else [[one["topic"], one["partition"]] for one in found]
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies.pipeline_offsets import OFFSETS
+from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.pipeline import (
     context,
     events,
@@ -15,7 +17,6 @@ from checker.pipeline import (
     tables,
     witnesses,
 )
-from checker.pipeline.anomalies import OFFSETS, OUTPUTS
 from checker.pipeline.context import Faults
 from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import Setting, Table
@@ -35,10 +36,10 @@ def batch(
     faults  run -> its faults
     store   write all witnesses below results/ of each run
     """
-    read, sent, told = (tables.read(spark, runs, kind) for kind in (tables.READ, tables.SENT, tables.EVENT))
+    read, sent, event_table = (tables.read(spark, runs, kind) for kind in (tables.READ, tables.SENT, tables.EVENT))
     settings = {str(run): tables.setting(run) for run in runs}
-    compared = outputs.compare(spark, read.rows, sent.rows, told.rows, settings)
-    placed = events.by_partition(told.rows)
+    compared = outputs.compare(spark, read.rows, sent.rows, event_table.rows, settings)
+    placed = events.by_partition(event_table.rows)
     rows = context.witnesses(compared.findings, placed, dict(faults or {})).persist()
     found = witnesses.first_few(rows)
     endings = _endings(read.rows)
@@ -51,7 +52,7 @@ def batch(
         )
         mute = NEED_ALL if unread else frozenset()
         mute |= frozenset() if settings[name].committed else NEED_OFFSETS
-        mine = {anomaly: held for anomaly, held in found.get(name, {}).items() if anomaly not in mute}
+        mine = {anomaly: few for anomaly, few in found.get(name, {}).items() if anomaly not in mute}
         why = [
             *settings[name].wrong,
             *unread,
@@ -63,7 +64,7 @@ def batch(
         answers[run] = witnesses.result(
             settings[name], mine, why, {"pipeline": _figures(settings[name], figures, mine)}
         )
-    tables.forget(rows, *compared.held, *(table.held for table in (read, sent, told)))
+    tables.forget(rows, *compared.cached, *(table.cached for table in (read, sent, event_table)))
     return answers
 
 
@@ -73,7 +74,7 @@ def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, wi
         "transform": setting.transform,
         "mistake": setting.mistake,
         **counts,
-        "anomalies": {name: held.count for name, held in found.items()},
+        "anomalies": {name: few.count for name, few in found.items()},
     }
 
 
@@ -105,8 +106,8 @@ def _unread(name: str, setting: Setting, read: Table, endings: Sequence[Any]) ->
         why.append(f"{files - len(endings)} of {files} pipeline/read-*.jsonl break off: the reading did not end")
     if any(not ending["caught_up"] for ending in endings):
         why.append("the reading did not come to the end of the topics")
-    there = {at for ending in endings for at in ending["ends"]}
-    if lacking := sorted(f"{topic}/{n}" for topic, n in setting.committed if f"{topic}/{n}" not in there):
+    read_partitions = {at for ending in endings for at in ending["ends"]}
+    if lacking := sorted(f"{topic}/{n}" for topic, n in setting.committed if f"{topic}/{n}" not in read_partitions):
         why.append(f"the reading left out partitions that the group has committed: {', '.join(lacking)}")
     return why
 
@@ -138,12 +139,12 @@ def offsets(
     spark: Any, runs: Sequence[Path], faults: Mapping[str, Faults] | None = None, store: bool = False
 ) -> dict[Path, Result]:
     """The offset state machine over the events of the instances; arguments as of `batch`."""
-    told, read = (tables.read(spark, runs, kind) for kind in (tables.EVENT, tables.READ))
+    event_table, read = (tables.read(spark, runs, kind) for kind in (tables.EVENT, tables.READ))
     settings = {str(run): tables.setting(run) for run in runs}
-    placed = events.by_partition(told.rows).persist()
-    counts = event_counts(told.rows)
-    kinds = {run: frozenset(held) for run, held in counts.items()}
-    ahead = [run for run, held in settings.items() if held.mode in AHEAD]
+    placed = events.by_partition(event_table.rows).persist()
+    counts = event_counts(event_table.rows)
+    kinds = {run: frozenset(counted) for run, counted in counts.items()}
+    ahead = [run for run, setting in settings.items() if setting.mode in AHEAD]
     records = read.rows.where("side = 'input' and coalesce(committed, true)")
     found = offset_tasks.states(placed, kinds, dict(faults or {}), 0, ahead)
     rows = offset_tasks.verified(found, records).select("run", "name", "place", "witness").persist()
@@ -152,18 +153,18 @@ def offsets(
     for run in runs:
         name = str(run)
         mine = few.get(name, {})
-        why = [*settings[name].wrong, *_rejected(name, told, "events/instance-*.jsonl")]
-        if not told.files.get(name, 0):
+        why = [*settings[name].wrong, *_rejected(name, event_table, "events/instance-*.jsonl")]
+        if not event_table.files.get(name, 0):
             why.append("there is no events/instance-*.jsonl: what the instances did is not known")
         why += unjudged(counts.get(name, {}))
         if store:
             witnesses.store(run, rows, mine, OFFSETS)
         figures = {
             "events": counts.get(name, {}),
-            "anomalies": {each: held.count for each, held in mine.items()},
+            "anomalies": {anomaly: shown.count for anomaly, shown in mine.items()},
         }
         answers[run] = witnesses.result(settings[name], mine, why, {"offsets": figures})
-    tables.forget(rows, placed, told.held, read.held)
+    tables.forget(rows, placed, event_table.cached, read.cached)
     return answers
 
 
@@ -200,14 +201,14 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
 
     lines = foreign_logs.read(spark, files, pattern).persist()
     counted = {row["status"]: row["n"] for row in lines.groupBy("status").agg(F.sum("n").alias("n")).collect()}
-    told = foreign_logs.events(lines).persist()
-    counts = event_counts(told).get("", {})
-    placed = events.by_partition(told)
+    event_rows = foreign_logs.events(lines).persist()
+    counts = event_counts(event_rows).get("", {})
+    placed = events.by_partition(event_rows)
     found = offset_tasks.states(placed, {"": frozenset(counts)}, {}, None)
     wide = found.where(~F.col("verify") | (F.col("until") - F.col("first") > markers))
     mine = witnesses.first_few(wide).get("", {})
-    instances = told.select("instance").distinct().count()
-    tables.forget(told, lines)
+    instances = event_rows.select("instance").distinct().count()
+    tables.forget(event_rows, lines)
     figures = {
         "files": len(files),
         "instances": instances,

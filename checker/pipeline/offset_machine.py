@@ -54,7 +54,7 @@ class Finding:
     event: Event
     first: int | None
     until: int | None
-    said: str
+    text: str
     verify: bool = False
 
 
@@ -134,16 +134,16 @@ class _Machine:
             return
         until = None if event.last is None else event.last + 1
         if member.owned is None:
-            said = f"{event.event} without ever having been assigned the partition"
-            yield Finding("work-unassigned", event, event.first, until, said)
+            text = f"{event.event} without ever having been assigned the partition"
+            yield Finding("work-unassigned", event, event.first, until, text)
         elif event.event != BUFFERED:
-            said = f"{event.event} after the partition was revoked"
-            yield Finding("work-unowned", event, event.first, until, said)
+            text = f"{event.event} after the partition was revoked"
+            yield Finding("work-unowned", event, event.first, until, text)
 
     def _stale(self, member: _Member, event: Event) -> Iterator[Finding]:
         if event.generation is not None and event.generation < member.generation:
-            said = f"committed in generation {event.generation} after generation {member.generation} was told"
-            yield Finding("stale-generation", event, event.first, None, said)
+            text = f"committed in generation {event.generation} after generation {member.generation} was told"
+            yield Finding("stale-generation", event, event.first, None, text)
 
     # --- where reading is ---------------------------------------------------------------------------
 
@@ -151,28 +151,28 @@ class _Machine:
         if member.fresh or member.read is None:
             yield from self._began(member, event, offset)
         elif offset > member.read:
-            said = f"the position went from {member.read} to {offset}"
-            yield Finding("offset-gap", event, member.read, offset, said, verify=True)
+            text = f"the position went from {member.read} to {offset}"
+            yield Finding("offset-gap", event, member.read, offset, text, verify=True)
         elif offset < member.read and not member.rewind:
-            said = f"the position went back from {member.read} to {offset}"
-            yield Finding("position-back", event, offset, member.read, said)
+            text = f"the position went back from {member.read} to {offset}"
+            yield Finding("position-back", event, offset, member.read, text)
         member.read = member.work = member.base = offset
         member.fresh = member.rewind = False
 
     def _began(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
         """Reading begins after an assignment."""
         member.begin = offset
-        told = self.start if self.committed is None else self.committed
-        if told is None or COMMITTED not in self.kinds:
+        expected = self.start if self.committed is None else self.committed
+        if expected is None or COMMITTED not in self.kinds:
             return
         untold = {other.open_to for other in self.members.values() if other.open_to is not None}
-        may = sorted({told} | {offset for offset in untold if offset > told})
-        what = "nothing was committed" if self.committed is None else f"{told} was committed"
-        said = f"reading began at {offset}, and {what}"
-        if offset < told:
-            yield Finding("offset-reset", event, offset, told, said)
-        elif offset > told:
-            gap = Finding("offset-gap", event, may[-1], offset, said, verify=True)
+        may = sorted({expected} | {offset for offset in untold if offset > expected})
+        what = "nothing was committed" if self.committed is None else f"{expected} was committed"
+        text = f"reading began at {offset}, and {what}"
+        if offset < expected:
+            yield Finding("offset-reset", event, offset, expected, text)
+        elif offset > expected:
+            gap = Finding("offset-gap", event, may[-1], offset, text, verify=True)
             member.began = _Began(offset, may, gap)
             if event.event == POLLED:  # nothing was said to be held
                 yield from self._settled(member, member.began, event)
@@ -180,11 +180,11 @@ class _Machine:
     def _settled(self, member: _Member, began: _Began, event: Event) -> Iterator[Finding]:
         """What the event behind it makes of a beginning beyond the last commit that was told."""
         member.began = None
-        held = event.event == BUFFERED and event.last is not None and event.last + 1 == began.at
-        begin = event.first if held and event.first is not None else began.at
+        from_buffer = event.event == BUFFERED and event.last is not None and event.last + 1 == began.at
+        begin = event.first if from_buffer and event.first is not None else began.at
         if begin > began.may[-1]:
             yield replace(began.finding, until=begin)
-        if not held:
+        if not from_buffer:
             self.committed = min(begin, began.may[-1])
         else:
             # A marker may stand between what is committed and what is held.
@@ -193,7 +193,7 @@ class _Machine:
         # Whoever asks for the committed offset waits for open transactions, and fences them.
         for other in self.members.values():
             other.open_to = None
-        if held and self.ahead:
+        if from_buffer and self.ahead:
             member.open_to = began.at  # what it holds still, it may commit before it works on it
 
     def _polled(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
@@ -201,17 +201,17 @@ class _Machine:
             yield from self._began(member, event, first)
             member.work = member.base = first
         elif first > member.read:
-            said = f"polled {first} after {member.read - 1}"
-            yield Finding("offset-gap", event, member.read, first, said, verify=True)
+            text = f"polled {first} after {member.read - 1}"
+            yield Finding("offset-gap", event, member.read, first, text, verify=True)
         elif first < member.read:
             if not member.rewind:
-                said = f"polled {first} again, where {member.read} was next"
-                yield Finding("position-back", event, first, member.read, said)
+                text = f"polled {first} again, where {member.read} was next"
+                yield Finding("position-back", event, first, member.read, text)
             member.work = member.base = first
         missed = until - first - event.gaps - event.count if event.count is not None else 0
         if missed > 0:
-            said = f"polled {event.count} of the {until - first} offsets from {first} to {until - 1}"
-            yield Finding("offset-gap", event, first, until, said)
+            text = f"polled {event.count} of the {until - first} offsets from {first} to {until - 1}"
+            yield Finding("offset-gap", event, first, until, text)
         member.read, member.fresh, member.rewind = until, False, False
         if self.ahead:
             member.open_to = until
@@ -220,11 +220,11 @@ class _Machine:
 
     def _produced(self, member: _Member, event: Event, first: int, until: int) -> Iterator[Finding]:
         if member.work is not None and first > member.work:
-            said = f"produced from {first} on, and {member.work} was next"
-            yield Finding("work-skipped", event, member.work, first, said, verify=True)
+            text = f"produced from {first} on, and {member.work} was next"
+            yield Finding("work-skipped", event, member.work, first, text, verify=True)
         elif member.work is not None and first < member.work:
-            said = f"produced {first} again, where {member.work} was next"
-            yield Finding("work-repeated", event, first, min(member.work, until), said)
+            text = f"produced {first} again, where {member.work} was next"
+            yield Finding("work-repeated", event, first, min(member.work, until), text)
         member.work = until if member.work is None else max(member.work, until)
         if not self.ahead:
             member.open_to = until
@@ -232,23 +232,23 @@ class _Machine:
     def _committed(self, member: _Member, event: Event, offset: int) -> Iterator[Finding]:
         if ASSIGNED in self.kinds and not member.owned:
             never = member.owned is None
-            told = "without ever having been assigned" if never else "after the revocation of"
-            said = f"committed {offset} {told} the partition"
-            yield Finding("work-unassigned" if never else "commit-unowned", event, offset, None, said)
+            circumstance = "without ever having been assigned" if never else "after the revocation of"
+            text = f"committed {offset} {circumstance} the partition"
+            yield Finding("work-unassigned" if never else "commit-unowned", event, offset, None, text)
         if not self.ahead and PRODUCED in self.kinds and member.work is not None and offset > member.work:
-            said = f"committed {offset}, and had produced up to {member.work}"
-            yield Finding("commit-unprocessed", event, member.work, offset, said, verify=True)
+            text = f"committed {offset}, and had produced up to {member.work}"
+            yield Finding("commit-unprocessed", event, member.work, offset, text, verify=True)
         if not self.ahead:
             member.open_to = None
         if (later := self._later(member)) is not None:
             name, process, begin = later
             if offset <= begin:  # told late, of a commit that the other had begun from
                 return
-            said = f"committed {offset} after instance {name} (process {process}) had begun at {begin}"
-            yield Finding("two-owners", event, begin, offset, said)
+            text = f"committed {offset} after instance {name} (process {process}) had begun at {begin}"
+            yield Finding("two-owners", event, begin, offset, text)
         if self.committed is not None and offset < self.committed:
-            said = f"committed {offset} after {self.committed} had been committed"
-            yield Finding("commit-back", event, offset, self.committed, said)
+            text = f"committed {offset} after {self.committed} had been committed"
+            yield Finding("commit-back", event, offset, self.committed, text)
         self.committed = member.base = offset
 
     def _later(self, member: _Member) -> tuple[str, int, int] | None:

@@ -18,11 +18,17 @@ FORM: Final = (
 )
 _SCHEMA: Final = pa.schema(
     [
-        ("run", pa.string()), ("name", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("place", pa.int64()), ("first", pa.int64()), ("until", pa.int64()), ("verify", pa.bool_()),
+        ("run", pa.string()),
+        ("name", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("place", pa.int64()),
+        ("first", pa.int64()),
+        ("until", pa.int64()),
+        ("verify", pa.bool_()),
         ("witness", pa.string()),
     ]
-)  # fmt: skip
+)
 FOUND_MAX: Final = 10_000  # of one anomaly in one partition: an instance out of step is so at every event
 
 
@@ -46,7 +52,7 @@ def _witness(one: Finding, topic: str, number: int, trail: Trail, faults: Faults
         "partition": number,
         "first": one.first,
         "until": one.until,
-        "said": one.said,
+        "said": one.text,
         "event": event.event,
         "instance": event.instance,
         "incarnation": event.incarnation,
@@ -104,19 +110,19 @@ def verified(found: Any, records: Any) -> Any:
     """
     from pyspark.sql import functions as F
 
-    asked = F.broadcast(found.where("verify").select("run", "topic", "partition", "first", "until").distinct()).alias(
-        "f"
-    )
-    held = records.alias("r")
-    there = held.join(
-        asked,
+    requested = F.broadcast(
+        found.where("verify").select("run", "topic", "partition", "first", "until").distinct()
+    ).alias("f")
+    present = records.alias("r")
+    seen = present.join(
+        requested,
         (F.col("f.run") == F.col("r.run"))
         & (F.col("f.topic") == F.col("r.topic"))
         & (F.col("f.partition") == F.col("r.partition"))
         & (F.col("r.offset") >= F.col("f.first"))
         & (F.col("r.offset") < F.col("f.until")),
     ).select("f.run", "f.topic", "f.partition", "f.first", "f.until")
-    real = F.broadcast(there.distinct().withColumn("real", F.lit(True)))
+    real = F.broadcast(seen.distinct().withColumn("real", F.lit(True)))
     read = F.broadcast(records.select("run").distinct().withColumn("read", F.lit(True)))
     beside = found.join(real, ["run", "topic", "partition", "first", "until"], "left").join(read, "run", "left")
     return beside.where("not verify or real or read is null").drop("real", "read")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checker.pipeline.anomalies import AGGREGATE, ONCE
+from checker.anomalies.pipeline_modes import AGGREGATE, ONCE
 from checker.pipeline.expected import with_expected
 from checker.pipeline.tables import Setting, joined
 
@@ -34,7 +34,7 @@ class Compared:
 
     findings: Any
     figures: Mapping[str, Mapping[str, int]]
-    held: tuple[Any, ...]
+    cached: tuple[Any, ...]
 
 
 def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str, Setting]) -> Compared:
@@ -44,13 +44,13 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
     """
     from pyspark.sql import functions as F
 
-    usable = {run: held for run, held in settings.items() if held.transform}
+    usable = {run: setting for run, setting in settings.items() if setting.transform}
     runs = _runs(spark, usable)
     shown = read.where(F.coalesce(F.col("committed"), F.lit(True)))
     records = shown.where("side = 'input'")
     inputs = _inputs(records, runs, usable).persist()
     made = _made(shown.where("side = 'output'"), runs)
-    transactional = [run for run, held in usable.items() if held.mode in ONCE]
+    transactional = [run for run, setting in usable.items() if setting.mode in ONCE]
     matched = _matched(made, inputs, _aborts(events.where(F.col("run").isin(transactional)))).persist()
     findings = joined(
         [_unmatched(matched), _flagged(matched), _missing(inputs, matched), *_writers(records, sent, runs)]
@@ -62,7 +62,7 @@ def compare(spark: Any, read: Any, sent: Any, events: Any, settings: Mapping[str
 def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
     from pyspark.sql import functions as F
 
-    rows = [(run, held.transform) for run, held in settings.items()]
+    rows = [(run, setting.transform) for run, setting in settings.items()]
     return F.broadcast(spark.createDataFrame(rows, "run string, transform string"))
 
 
@@ -79,8 +79,8 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
     spark = records.sparkSession
     ends = [
         (run, topic, partition, offset)
-        for run, held in settings.items()
-        for (topic, partition), offset in held.committed.items()
+        for run, setting in settings.items()
+        for (topic, partition), offset in setting.committed.items()
     ]
     committed = F.broadcast(spark.createDataFrame(ends, "run string, topic string, partition int, committed_to bigint"))
     one = (
@@ -95,7 +95,7 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
         .withColumn("done", F.col("offset") < F.coalesce("committed_to", F.lit(0)))
         .drop("committed_to")
     )
-    return with_expected(one, {run: held.transform for run, held in settings.items()})
+    return with_expected(one, {run: setting.transform for run, setting in settings.items()})
 
 
 def _made(outputs: Any, runs: Any) -> Any:
@@ -181,13 +181,13 @@ def _matched(made: Any, inputs: Any, aborts: Any) -> Any:
         (F.col("e_run") == F.col("a_run")) & (F.col("e_incarnation") == F.col("a_incarnation")),
         "left_semi",
     )
-    told = (
+    committed = (
         ordered.join(some, covers)
         .groupBy("run", "id", "number")
         .agg(F.min("e_aborted").alias("aborted"))
         .where("aborted")
     )
-    return ordered.join(told, ["run", "id", "number"], "left").withColumn(
+    return ordered.join(committed, ["run", "id", "number"], "left").withColumn(
         "aborted", F.coalesce("aborted", F.lit(False))
     )
 
@@ -245,11 +245,11 @@ def _flagged(matched: Any) -> Any:
 def _missing(inputs: Any, matched: Any) -> Any:
     from pyspark.sql import functions as F
 
-    there = matched.where("in_offset is not null").select("run", "id", "number")
+    present = matched.where("in_offset is not null").select("run", "id", "number")
     due = (
         inputs.where("done and want > 0")
         .withColumn("number", F.explode(F.sequence(F.lit(0).cast("bigint"), F.col("want") - 1)))
-        .join(there, ["run", "id", "number"], "left_anti")
+        .join(present, ["run", "id", "number"], "left_anti")
     )
     return due.select(
         "run",
@@ -270,27 +270,51 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
     """The writers' own record against the input as read."""
     from pyspark.sql import functions as F
 
-    told = sent.join(runs, "run").select(
-        "run", "id", F.col("key").alias("s_key"), F.col("topic").alias("s_topic"),
-        F.col("partition").alias("s_partition"), F.col("offset").alias("s_offset"), "outcome",
-    )  # fmt: skip
+    reported = sent.join(runs, "run").select(
+        "run",
+        "id",
+        F.col("key").alias("s_key"),
+        F.col("topic").alias("s_topic"),
+        F.col("partition").alias("s_partition"),
+        F.col("offset").alias("s_offset"),
+        "outcome",
+    )
     kept = records.join(runs, "run").where("id is not null").groupBy("run", "id")
-    there = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
+    present = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
     empty = F.array().cast(f"array<{_COPY}>").alias("outputs")
-    lost = told.where("outcome = 'ok'").join(there, ["run", "id"], "left_anti").select(
-        "run", F.lit("lost-input").alias("name"), F.col("s_topic").alias("topic"),
-        F.col("s_partition").alias("partition"), F.col("s_offset").alias("offset"), "id",
-        F.col("s_key").alias("key"), F.lit(None).cast("bigint").alias("n"),
-        F.lit(0).cast("bigint").alias("copies"), F.lit(1).cast("bigint").alias("expected"), empty,
-    )  # fmt: skip
-    unsent = there.join(told.where("outcome <> 'fail'"), ["run", "id"], "left_anti").join(
-        told.select("run").distinct(), "run", "left_semi"
+    lost = (
+        reported.where("outcome = 'ok'")
+        .join(present, ["run", "id"], "left_anti")
+        .select(
+            "run",
+            F.lit("lost-input").alias("name"),
+            F.col("s_topic").alias("topic"),
+            F.col("s_partition").alias("partition"),
+            F.col("s_offset").alias("offset"),
+            "id",
+            F.col("s_key").alias("key"),
+            F.lit(None).cast("bigint").alias("n"),
+            F.lit(0).cast("bigint").alias("copies"),
+            F.lit(1).cast("bigint").alias("expected"),
+            empty,
+        )
+    )
+    unsent = present.join(reported.where("outcome <> 'fail'"), ["run", "id"], "left_anti").join(
+        reported.select("run").distinct(), "run", "left_semi"
     )
     phantom = unsent.select(
-        "run", F.lit("phantom-input").alias("name"), "at.topic", "at.partition", "at.offset", "id", "at.key",
-        F.lit(None).cast("bigint").alias("n"), F.lit(1).cast("bigint").alias("copies"),
-        F.lit(0).cast("bigint").alias("expected"), empty,
-    )  # fmt: skip
+        "run",
+        F.lit("phantom-input").alias("name"),
+        "at.topic",
+        "at.partition",
+        "at.offset",
+        "id",
+        "at.key",
+        F.lit(None).cast("bigint").alias("n"),
+        F.lit(1).cast("bigint").alias("copies"),
+        F.lit(0).cast("bigint").alias("expected"),
+        empty,
+    )
     return [lost, phantom]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.pipeline.anomalies import MODES
+from checker.anomalies.pipeline_modes import MODES
 from harness.model.transforms import TRANSFORMS
 
 _CORRUPT: Final = "_corrupt"
@@ -93,7 +93,7 @@ class Table:
     """
 
     rows: Any
-    held: Any
+    cached: Any
     rejected: Mapping[str, int]
     files: Mapping[str, int]
 
@@ -175,7 +175,7 @@ def setting(run: Path) -> Setting:
     """From pipeline.json and committed.json. What is wrong with them is said, never raised."""
     wrong: list[str] = []
     about = _object(run / "pipeline" / "pipeline.json", wrong)
-    held = _object(run / "pipeline" / "committed.json", wrong)
+    committed = _object(run / "pipeline" / "committed.json", wrong)
     mode, transform = about.get("mode"), about.get("transform")
     if about and mode not in MODES:
         wrong.append(f"pipeline/pipeline.json: mode {str(mode)[:40]!r} is none of {', '.join(sorted(MODES))}")
@@ -191,7 +191,7 @@ def setting(run: Path) -> Setting:
         str(mode or ""),
         str(transform or ""),
         None if mistake is None else str(mistake),
-        _offsets(held.get("offsets"), wrong) if held else {},
+        _offsets(committed.get("offsets"), wrong) if committed else {},
         readers if isinstance(readers, int) else 0,
         tuple(wrong),
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.pipeline.anomalies import ANOMALIES, bad, promised
+from checker.anomalies.table import CATALOGUE
 from checker.pipeline.tables import Setting
 from checker.tables import ingest
 from checker.verdict import results
@@ -42,9 +42,9 @@ def first_few(rows: Any) -> dict[str, dict[str, Found]]:
     )
     found: dict[str, dict[str, Found]] = {}
     for row in few:
-        held = found.setdefault(row["run"], {}).get(row["name"], Found())
+        earlier = found.setdefault(row["run"], {}).get(row["name"], Found())
         witness = orjson.loads(row["witness"])
-        found[row["run"]][row["name"]] = Found(row["all"], (*held.witnesses, witness))
+        found[row["run"]][row["name"]] = Found(row["all"], (*earlier.witnesses, witness))
     return found
 
 
@@ -77,12 +77,12 @@ def result(
             name,
             anomaly.summary,
             found[name].count,
-            bad(name, setting.mode),
-            promised(name, setting.mode, setting.transform) if setting.mode else None,
+            anomaly.modes.bad(setting.mode),
+            anomaly.modes.promise(setting.mode, setting.transform) if setting.mode else None,
             found[name].witnesses,
         )
-        for name, anomaly in ANOMALIES.items()
-        if name in found
+        for name, anomaly in CATALOGUE.items()
+        if name in found and anomaly.modes is not None
     ]
     anomalies.sort(key=lambda one: not one.bad)
     why = tuple(dict.fromkeys(reasons))
@@ -92,5 +92,5 @@ def result(
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:
     """Whether any of what is wrong was promised not to happen; None where that is not known."""
-    told = {one.promised for one in anomalies if one.bad}
-    return True if True in told else None if None in told or not told else False
+    promises = {one.promised for one in anomalies if one.bad}
+    return True if True in promises else None if None in promises or not promises else False

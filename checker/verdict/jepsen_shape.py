@@ -27,21 +27,21 @@ def _op(index: Any) -> Any:
 def _step(step: Mapping[str, Any]) -> dict[str, Any]:
     if step.get("type") != "realtime":
         return dict(step)
-    return {name: _op(held) if name in _OPS_OF_REALTIME else held for name, held in step.items()}
+    return {name: _op(field) if name in _OPS_OF_REALTIME else field for name, field in step.items()}
 
 
 def witness(found: Mapping[str, Any]) -> dict[str, Any]:
     """A witness with its ops in Jepsen's shape; of a cycle, what Jepsen says of one."""
     shaped: dict[str, Any] = {}
-    for name, held in found.items():
+    for name, field in found.items():
         if "cycle" in found and name not in _OF_CYCLE:
             continue
         if name in _OPS:
-            shaped[name] = [_op(index) for index in held] if isinstance(held, list | tuple) else _op(held)
+            shaped[name] = [_op(index) for index in field] if isinstance(field, list | tuple) else _op(field)
         elif name == "steps":
-            shaped[name] = [_step(step) for step in held]
+            shaped[name] = [_step(step) for step in field]
         else:
-            shaped[name] = held
+            shaped[name] = field
     return shaped
 
 

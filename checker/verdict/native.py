@@ -1,9 +1,9 @@
-"""The native verdict: what is bad, and why a verdict is withheld.
+"""The native verdict: why it is withheld.
 
-Most of the native rules are in the kernels (tail loss, legal deletion, rebalances). Here is what remains:
-which of the anomalies count under the isolation level in force, and the reasons for `unknown`: where a
-history or its run cannot show that all is well, the verdict does not say so. Source: Kafka's documentation of
-isolation.level; jepsen.tests.kafka, whose verdict it widens.
+Most of the native rules are in the kernels (tail loss, legal deletion, rebalances) and the catalogue of
+anomalies (which count under the isolation level in force). Here is what remains: the reasons for `unknown`.
+Where a history or its run cannot show that all is well, the verdict does not say so. Source:
+jepsen.tests.kafka, whose verdict it widens.
 """
 
 from __future__ import annotations
@@ -16,37 +16,13 @@ import orjson
 import pyarrow as pa
 
 from checker.kernels.ends import not_caught_up, unexplained
-from checker.kernels.jepsen_rules import ALWAYS_ALLOWED
 from harness.model.options import CheckOptions, Settings
 
-# Legal under read_uncommitted: what is not committed may be read there. A part of a transaction that did
-# commit may not be missing there either, and without transactions nothing is uncommitted: what failed then
-# never was sent, and what an op polls after it has sent it is there.
-UNCOMMITTED: Final = frozenset({"G1a", "precommitted-read", "torn-transaction"})
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
 TROUBLE: Final = frozenset({"trouble", "interrupted"})
 # The event that a run writes once every client's final polls have reached the end of its logs.
 FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
-
-
-def bad(name: str, rows: Iterable[Mapping[str, Any]], options: CheckOptions) -> bool:
-    """Whether an anomaly counts against the verdict. `rows`: witnesses as the kernel gives them."""
-    if name in ALWAYS_ALLOWED:
-        return False
-    settings = options.settings
-    if name == "precommitted-read" and settings.txn is False:
-        return False
-    if name in UNCOMMITTED and settings.isolation_level == "read_uncommitted" and settings.txn is not False:
-        return name == "torn-transaction" and any(not row.get("aborted", True) for row in rows)
-    if name == "unseen":
-        return any(row["complete"] for row in rows)
-    return True
-
-
-def bad_cycle(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether cycles of one type count: where no order of events explains one (checker.cycles.impossible)."""
-    return any(row.get("forbidden") for row in rows)
 
 
 def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[str]:

@@ -39,8 +39,8 @@ def clear(run: Path) -> None:
 def _first_op(witness: Mapping[str, Any]) -> int | None:
     for name in ("op", "reader", "writer", "ops"):
         if name in OP_FIELDS and witness.get(name) is not None:
-            held = witness[name]
-            return int(held[0] if isinstance(held, list) else held)
+            ops = witness[name]
+            return int(ops[0] if isinstance(ops, list) else ops)
     return None
 
 

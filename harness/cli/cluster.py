@@ -144,7 +144,7 @@ def clean(
 
     found = cleanup.find(cluster, runs, hosts)
     if as_json:
-        _say(json.dumps([one.told() for one in found]))
+        _say(json.dumps([one.as_dict() for one in found]))
     else:
         for one in found:
             _say(f"{one.kind:10} {one.name}{f'   ({one.about})' if one.about else ''}")

@@ -66,18 +66,17 @@ def explain(
 
       harness explain latest G1a#3
     """
-    from harness.report.text import explain as explaining
-    from harness.report.text import explain_text, witness_lookup
+    from harness.report.text import explanation, explanation_text, witness_lookup
     from harness.stored import damaged, listing
 
     folder = listing.judged(runs, name)
     result = listing.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
-            output = _json(to_data(result)) if as_json else explain_text.overview(folder, result)
+            output = _json(to_data(result)) if as_json else explanation_text.overview(folder, result)
         else:
-            explanation = explaining.explain(folder, result, witness_lookup.asked(anomaly))
-            output = _json(explaining.data(explanation)) if as_json else explain_text.text(explanation)
+            explained = explanation.explain(folder, result, witness_lookup.named_witness(anomaly))
+            output = _json(explanation.data(explained)) if as_json else explanation_text.text(explained)
     print(output)
     return EXIT_VALID
 
@@ -137,10 +136,10 @@ def page(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
-    from harness.report.page import draw
+    from harness.report.page import run_page
     from harness.stored import listing
 
-    print(f"open: {draw.draw(listing.resolve(runs, name))}")
+    print(f"open: {run_page.draw(listing.resolve(runs, name))}")
     return EXIT_VALID
 
 

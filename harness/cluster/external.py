@@ -58,15 +58,17 @@ def find(bootstrap: str, connection: Mapping[str, str]) -> Found:
 
 
 def _refusal(bootstrap: str, error: ClientError, connection: Mapping[str, str]) -> BadInput | Missing:
-    said = hidden(error.text, connection)
+    reason = hidden(error.text, connection)
     if error.code in _CREDENTIALS:
-        return BadInput(f"--bootstrap {bootstrap} refuses the credentials of --client-config ({said})")
+        return BadInput(f"--bootstrap {bootstrap} refuses the credentials of --client-config ({reason})")
     if error.code == "_SSL":
-        return BadInput(f"--bootstrap {bootstrap}: no TLS connection ({said}); see ssl.ca.location in --client-config")
+        return BadInput(
+            f"--bootstrap {bootstrap}: no TLS connection ({reason}); see ssl.ca.location in --client-config"
+        )
     if error.code == "_INVALID_ARG":
-        return BadInput(f"--client-config: {said}")
+        return BadInput(f"--client-config: {reason}")
     hint = "" if connection else "; if it takes TLS or SASL, give --client-config"
-    return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({said}): check the address{hint}")
+    return Missing(f"--bootstrap {bootstrap}: no Kafka broker answers ({reason}): check the address{hint}")
 
 
 def make(spec: ClusterSpec) -> ExternalCluster:
@@ -98,20 +100,20 @@ class ExternalCluster:
         try:
             probe.try_topic(self.bootstrap, self._connection, topic, partitions, replication, config, LOOK_S)
         except ClientError as error:
-            said = hidden(error.text, self._connection)
+            reason = hidden(error.text, self._connection)
             if error.code in _NOT_ALLOWED:
                 raise BadInput(
-                    f"--bootstrap {self.bootstrap}: no permission to make topics ({said}): allow Create, "
+                    f"--bootstrap {self.bootstrap}: no permission to make topics ({reason}): allow Create, "
                     "Delete, Describe, Read and Write on topics, Read on groups"
                 ) from None
             if error.code.startswith("_"):
                 raise Missing(
-                    f"--bootstrap {self.bootstrap} answers, but the brokers that it names do not ({said}): "
+                    f"--bootstrap {self.bootstrap} answers, but the brokers that it names do not ({reason}): "
                     f"see its advertised.listeners; the brokers are {', '.join(self.nodes)}"
                 ) from None
             raise BadInput(
                 f"--bootstrap {self.bootstrap} refuses topics of {partitions} partitions, replication "
-                f"{replication} and {dict(config)} ({said}): see --replication and --min-insync-replicas"
+                f"{replication} and {dict(config)} ({reason}): see --replication and --min-insync-replicas"
             ) from None
 
     def up(self, progress: Callable[[str], None]) -> None:

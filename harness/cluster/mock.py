@@ -50,19 +50,19 @@ class MockCluster:
     def up(self, progress: Callable[[str], None]) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._control = Control(isolated=False, log=self._log)
-        here, there = os.pipe()
+        read_end, write_end = os.pipe()
         try:
             argv = [sys.executable, "-m", "harness.cluster.mock", str(len(self.nodes))]
             env = {"PYTHONPATH": namespaces.python_path()}
-            self.spawn("mock", argv, env, [there], str(self._log))
-            os.close(there)
-            there = -1
-            ready = select.select([here], [], [], _START_TIMEOUT_S)[0]
-            self.bootstrap = os.read(here, 1 << 16).decode() if ready else ""
+            self.spawn("mock", argv, env, [write_end], str(self._log))
+            os.close(write_end)
+            write_end = -1
+            ready = select.select([read_end], [], [], _START_TIMEOUT_S)[0]
+            self.bootstrap = os.read(read_end, 1 << 16).decode() if ready else ""
         finally:
-            os.close(here)
-            if there >= 0:
-                os.close(there)
+            os.close(read_end)
+            if write_end >= 0:
+                os.close(write_end)
         if not self.bootstrap:
             raise ClusterTrouble(f"the mock cluster did not start; {self._log} says why")
         progress(f"{len(self.nodes)} mock brokers at {self.bootstrap}")

@@ -55,7 +55,7 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
             "`harness doctor` says why and what to do"
         ),
         server_names="harness.cluster.local.layout:server_names",
-        reasons="harness.cluster.local.unsupported:reasons",
+        reasons="harness.cluster.local.unavailable:reasons",
         can_stay=True,
     ),
     "docker": ClusterKind(

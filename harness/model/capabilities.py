@@ -1,17 +1,21 @@
 """What a cluster is, and what it can do: the capabilities that faults ask for.
 
-Each is a narrow Protocol; nothing is inherited. A cluster declares what it can do by those that it satisfies,
-and a fault that needs another one is refused before anything starts.
+Each is a narrow Protocol; nothing is inherited. A cluster can do what it has the methods for, or, of those, what it
+declares as its `capabilities`; `offers` says so. A fault that needs another one is refused before anything starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+T = TypeVar("T")
 STOP_S: Final = 60.0  # for a server to end in order
 
 
@@ -102,7 +106,7 @@ class MetadataServers(Protocol):
 
 def servers(cluster: Cluster) -> tuple[str, ...]:
     """Every server: the nodes, then those of the metadata."""
-    return (*cluster.nodes, *(cluster.metadata_servers if isinstance(cluster, MetadataServers) else ()))
+    return (*cluster.nodes, *(cluster.metadata_servers if offers(cluster, MetadataServers) else ()))
 
 
 @runtime_checkable
@@ -304,3 +308,15 @@ class ServerLogs(Protocol):
 
         At most 1 MiB; nothing where there is no log yet. Raises ClusterTrouble.
         """
+
+
+ALL: Final[tuple[type, ...]] = (
+    Brokers, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network, OwnAddresses,
+    Processes, ServerLogs, SlowDisks, Wire,
+)  # fmt: skip
+
+
+def offers(cluster: object, capability: type[T]) -> TypeIs[T]:
+    """Whether a cluster can do that: it has the methods, and names the capability if it declares `capabilities`."""
+    declared: frozenset[str] | None = getattr(cluster, "capabilities", None)
+    return isinstance(cluster, capability) and (declared is None or capability.__name__ in declared)

@@ -39,7 +39,7 @@ class Leftover:
     about: str
     remove: Callable[[], None]
 
-    def told(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str]:
         """As plain data."""
         return {"kind": self.kind, "name": self.name, "about": self.about}
 
@@ -174,9 +174,9 @@ def _detach(device: str) -> None:
 
 def _docker() -> list[Leftover]:
     from harness.cluster.docker import cleanup
-    from harness.cluster.docker import engine as docker_engine
+    from harness.cluster.docker.engine import connect
 
-    engine = docker_engine.connect()
+    engine = connect()
     return [
         Leftover(one.kind, one.name, f"run {one.run}, {one.since}", partial(cleanup.remove, one, engine))
         for one in cleanup.leftovers(engine)
@@ -185,7 +185,7 @@ def _docker() -> list[Leftover]:
 
 def _ssh(hosts: str) -> list[Leftover]:
     from harness.cluster.ssh import cleanup
-    from harness.cluster.ssh import hosts as ssh_hosts
+    from harness.cluster.ssh.hosts import load
 
     if not hosts:
         raise BadInput("harness cluster clean --cluster ssh needs --hosts, the file of the hosts")
@@ -196,5 +196,5 @@ def _ssh(hosts: str) -> list[Leftover]:
             f"run {one.run}, {one.since}" if one.run else "",
             partial(cleanup.remove, one),
         )
-        for one in cleanup.leftovers(ssh_hosts.load(Path(hosts)))
+        for one in cleanup.leftovers(load(Path(hosts)))
     ]

@@ -13,6 +13,7 @@ from harness.cluster.distribution import command_line_tools, jars, java
 from harness.cluster.local import namespaces, terminal
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import KeptChild, State
+from harness.model.capabilities import CommandResult, ServerLogs
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.run import attached
 
@@ -34,10 +35,10 @@ def status(name: str, kind: str) -> list[dict[str, Any]]:
 
 def _status(state: State) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = client.call(state.name, "status", timeout_s=STATUS_S)
+        status: dict[str, Any] = client.call(state.name, "status", timeout_s=STATUS_S)
     except ClusterTrouble as error:
         return {"name": state.name, "kind": state.kind, "since": state.since, "error": str(error)}
-    return told | {"pid": state.pid}
+    return status | {"pid": state.pid}
 
 
 def text(clusters: Sequence[dict[str, Any]]) -> str:
@@ -47,22 +48,22 @@ def text(clusters: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join("\n".join(_lines(each)) for each in clusters)
 
 
-def _lines(told: dict[str, Any]) -> Iterator[str]:
-    yield f"{told['kind']}:{told['name']}   up since {told['since']}"
-    if "error" in told:
-        yield f"    {told['error']}; harness cluster down {told['name']} ends it"
+def _lines(status: dict[str, Any]) -> Iterator[str]:
+    yield f"{status['kind']}:{status['name']}   up since {status['since']}"
+    if "error" in status:
+        yield f"    {status['error']}; harness cluster down {status['name']} ends it"
         return
-    yield f"    {told['trouble'] or 'healthy'}; {'held by ' + told['held'] if told['held'] else 'free'}"
-    if told["outside_bootstrap"]:
-        yield f"    your own tools reach it at {told['outside_bootstrap']}"
-    for node in told["nodes"]:
+    yield f"    {status['trouble'] or 'healthy'}; {'held by ' + status['held'] if status['held'] else 'free'}"
+    if status["outside_bootstrap"]:
+        yield f"    your own tools reach it at {status['outside_bootstrap']}"
+    for node in status["nodes"]:
         runs = "runs" if node["running"] else "does not run"
         registered = "registered" if node["registered"] else "not registered"
         yield f"    {node['name']:4} {runs}, {registered}, leads {node['leads']} partitions"
-    if told["beside"]:
-        yield f"    beside them: {', '.join(told['beside'])}"
-    if told["left_topics_of"]:
-        yield f"    topics of {', '.join(told['left_topics_of'])} are still there"
+    if status["beside"]:
+        yield f"    beside them: {', '.join(status['beside'])}"
+    if status["left_topics_of"]:
+        yield f"    topics of {', '.join(status['left_topics_of'])} are still there"
 
 
 # --- logs ---------------------------------------------------------------------------------------------
@@ -73,12 +74,12 @@ class Logs:
 
     def __init__(self, name: str, kind: str, node: str) -> None:
         self._name = client.find(name, kind).name
-        told = client.call(self._name, "describe")
-        every = (*told["values"]["nodes"], *told["values"].get("metadata_servers", ()))
+        cluster = client.call(self._name, "describe")
+        every = (*cluster["nodes"], *cluster["metadata_servers"])
         if node and node not in every:
             raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
         self._nodes = [node] if node else list(every)
-        self._streams = "read_log" in told["methods"]
+        self._streams = ServerLogs.__name__ in cluster["capabilities"]
         self._at = dict.fromkeys(self._nodes, 0)
         self._rest = dict.fromkeys(self._nodes, b"")
 
@@ -109,10 +110,10 @@ class Logs:
 
     def _read(self, node: str, offset: int) -> tuple[bytes, int]:
         if self._streams:
-            chunk, after = client.call(self._name, "call", method="read_log", args=(node, offset), more={})
+            chunk, after = client.call_method(self._name, "read_log", node, offset)
             return chunk, after
         with tempfile.TemporaryDirectory(prefix="logs-") as folder:
-            client.call(self._name, "call", method="collect", args=(folder,), more={})
+            client.call_method(self._name, "collect", folder)
             paths = sorted((Path(folder) / node).glob("*.log"))
             content = b"".join(path.read_bytes() for path in paths)[offset:]
             return content, offset + len(content)
@@ -124,9 +125,8 @@ class Logs:
 def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:
     """A shell, or a command, where a node runs; its exit code. Raises BadInput."""
     state = client.find(name, kind)
-    told = client.call(state.name, "describe")
-    values = told["values"]
-    every = (*values["nodes"], *values.get("metadata_servers", ()))
+    cluster = client.call(state.name, "describe")
+    every = (*cluster["nodes"], *cluster["metadata_servers"])
     if node not in every:
         raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
     if state.kind != "local":
@@ -139,7 +139,7 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         **os.environ,
         "PATH": f"{scripts}:{os.environ.get('PATH', '')}",
         "PYTHONPATH": namespaces.python_path(),
-        "BOOTSTRAP": values.get("direct_bootstrap") or values["bootstrap"],
+        "BOOTSTRAP": cluster["direct_bootstrap"],
         "PS1": f"{state.name}/{node}$ ",
     }
     if not command:
@@ -157,9 +157,8 @@ def _elsewhere(state: State, node: str, command: Sequence[str], say: Callable[[s
     if not command:
         how = "docker exec -it" if state.kind == "docker" else "ssh"
         raise BadInput(f"a shell on {node}: use {how}; a command goes like this: harness cluster shell {node} -- CMD")
-    done = client.call(state.name, "call", method="run", args=(node, list(command), client.CALL_TIMEOUT_S / 2), more={})
-    for stream in (done.out, done.err):
+    result: CommandResult = client.call_method(state.name, "run", node, list(command), client.CALL_TIMEOUT_S / 2)
+    for stream in (result.out, result.err):
         if stream:
             say(stream.rstrip("\n"))
-    code: int = done.code
-    return code
+    return result.code

@@ -15,6 +15,7 @@ from harness.model.capabilities import (
     Network,
     Processes,
     SlowDisks,
+    offers,
     servers,
 )
 from harness.model.errors import ClusterTrouble, HarnessError
@@ -30,21 +31,21 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
 
     prepared  capabilities that the cluster has only when it was started with them, and was
     """
-    if isinstance(cluster, SlowDisks):
+    if offers(cluster, SlowDisks):
         cluster.unstall()
-    if isinstance(cluster, Processes):
+    if offers(cluster, Processes):
         for name in servers(cluster):
             cluster.resume(name)
-    if isinstance(cluster, Network):
+    if offers(cluster, Network):
         cluster.heal()
-    if isinstance(cluster, Links):
+    if offers(cluster, Links):
         cluster.restore()
-    if isinstance(cluster, Clocks) and Clocks in prepared:
+    if offers(cluster, Clocks) and Clocks in prepared:
         for name in cluster.nodes:
             cluster.set_clock(name, 0.0)
-    if isinstance(cluster, Disks) and Disks in prepared:
+    if offers(cluster, Disks) and Disks in prepared:
         cluster.free(cluster.nodes)
-    if not isinstance(cluster, Processes):
+    if not offers(cluster, Processes):
         return []
     stopped = [name for name in servers(cluster) if not cluster.running(name)]
     for name in stopped:
@@ -54,9 +55,9 @@ def mend(cluster: Cluster, prepared: frozenset[type]) -> list[str]:
 
 def trouble(cluster: Cluster) -> str:
     """Empty when every server answers and every partition has its leader and replicas; else what is not."""
-    if isinstance(cluster, MetadataServers) and (silent := cluster.silent()):
+    if offers(cluster, MetadataServers) and (silent := cluster.silent()):
         return f"{', '.join(silent)} do not answer"
-    if not isinstance(cluster, Viewed):
+    if not offers(cluster, Viewed):
         return ""
     views = cluster.views()
     if len(views) < len(cluster.nodes):
@@ -64,10 +65,10 @@ def trouble(cluster: Cluster) -> str:
     now = newest(views)
     if len(now.brokers) < len(cluster.nodes):
         return f"{len(now.brokers)} of {len(cluster.nodes)} brokers are registered"
-    leaderless = sum(1 for said in now.partitions.values() if said.leader is None)
+    leaderless = sum(1 for partition in now.partitions.values() if partition.leader is None)
     if leaderless:
         return f"{leaderless} of {len(now.partitions)} partitions have no leader"
-    behind = sum(1 for said in now.partitions.values() if len(said.isr) < said.replicas)
+    behind = sum(1 for partition in now.partitions.values() if len(partition.isr) < partition.replicas)
     return f"{behind} of {len(now.partitions)} partitions have replicas out of sync" if behind else ""
 
 
@@ -77,13 +78,13 @@ def make_healthy(cluster: Cluster, prepared: frozenset[type], say: Callable[[str
     if started:
         say(f"it was left broken: {', '.join(started)} did not run, and was started")
     deadline = time.monotonic() + HEALTHY_S
-    told = False
+    announced = False
     while wrong := _trouble(cluster):
         if time.monotonic() > deadline:
             raise ClusterTrouble(f"it does not heal in {HEALTHY_S:.0f} s: {wrong}")
-        if not told:
+        if not announced:
             say(f"healing: {wrong}")
-            told = True
+            announced = True
         time.sleep(PERIOD_S)
 
 

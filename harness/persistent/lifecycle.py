@@ -56,7 +56,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
 
 def _keep(name: str, folder: Path, say: Say) -> State:
     """Start the keeper and listen to it until the cluster is up."""
-    here, there = os.pipe()
+    read_end, write_end = os.pipe()
     environment = {
         **os.environ,
         "PYTHONPATH": namespaces.python_path(),
@@ -64,20 +64,25 @@ def _keep(name: str, folder: Path, say: Say) -> State:
     }
     with (folder / client.LOG).open("ab") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "harness.persistent.server", name, str(there)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[there], start_new_session=True,
-            cwd="/", env=environment,
-        )  # fmt: skip
-    os.close(there)
+            [sys.executable, "-m", "harness.persistent.server", name, str(write_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[write_end],
+            start_new_session=True,
+            cwd="/",
+            env=environment,
+        )
+    os.close(write_end)
     failed: dict[str, Any] = {}
     try:
-        with os.fdopen(here, "rb") as lines:
+        with os.fdopen(read_end, "rb") as lines:
             for line in lines:
-                told = json.loads(line)
-                if "say" in told:
-                    say(told["say"])
+                report = json.loads(line)
+                if "say" in report:
+                    say(report["say"])
                 else:
-                    failed = told
+                    failed = report
     except BaseException:
         keeper.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

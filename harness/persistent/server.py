@@ -9,8 +9,8 @@ FD takes what there is to say at the start, in JSON lines: {"say": ...}, {"error
 
 Requests, by `do`:
 
-    describe                       {"methods": [...], "values": {...}} of the cluster
-    call     method, args, more     what a method of the cluster gives
+    describe                       what `NamedCluster` has to know of the cluster: capabilities, nodes, addresses
+    call     method, arguments      what a method of the cluster gives
     spawn    host, argv, env, log + descriptors   the number of a process; a `guest` outlives the run
     signal   pid, number
     wait     pid, within_s         its exit code, or None
@@ -36,16 +36,19 @@ from typing import Any, Final
 
 import orjson
 
+from harness.cluster import json_messages
+from harness.cluster.json_messages import Closed
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client, rpc
 from harness.cluster.persistent.client import State
-from harness.model.capabilities import Child, Cluster, Hosts, Processes, Wire, servers
+from harness.model import capabilities
+from harness.model.capabilities import Child, Cluster, Hosts, MetadataServers, Processes, Wire, offers, servers
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 from harness.persistent import heal
 from harness.protocol.metadata import newest
-from harness.run.roles import Viewed
+from harness.run.roles import Coordinated, Viewed
 
-Answer = tuple[Any, Sequence[int]]
+CAPABILITIES: Final = (*capabilities.ALL, Viewed, Coordinated)
 _REQUEST_S: Final = 30.0
 _WAIT_MAX_S: Final = 3600.0
 _ENDED_S: Final = 5.0
@@ -97,9 +100,9 @@ class Keeper:
             end.settimeout(None)
             try:
                 if request["do"] == "hold":
-                    self._held(end, request)
+                    self._serve_run(end, request)
                 else:
-                    rpc.send(end, _answered(lambda: self._do(request, fds)))
+                    json_messages.send(end, rpc.answered(lambda: self._do(request, fds)))
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -109,7 +112,7 @@ class Keeper:
             case "describe":
                 return self._describe()
             case "call":
-                return self._call(request["method"], request["args"], request["more"])
+                return self._call(request["method"], request["arguments"])
             case "spawn":
                 return self._spawn(request, fds)
             case "signal":
@@ -131,21 +134,22 @@ class Keeper:
     # --- the cluster ----------------------------------------------------------------------------------
 
     def _describe(self) -> dict[str, Any]:
-        public = [name for name in dir(type(self._cluster)) if not name.startswith("_")]
-        methods = [name for name in public if callable(getattr(type(self._cluster), name))]
-        plain = {
-            name: value
-            for name, value in vars(self._cluster).items()
-            if not name.startswith("_") and isinstance(value, str | tuple)
+        cluster = self._cluster
+        return {
+            "capabilities": [kind.__name__ for kind in CAPABILITIES if isinstance(cluster, kind)],
+            "nodes": cluster.nodes,
+            "metadata_servers": cluster.metadata_servers if offers(cluster, MetadataServers) else (),
+            "bootstrap": cluster.bootstrap,
+            "direct_bootstrap": getattr(cluster, "direct_bootstrap", cluster.bootstrap),
+            "outside_bootstrap": getattr(cluster, "outside_bootstrap", cluster.bootstrap),
         }
-        return {"methods": methods, "values": plain}
 
-    def _call(self, name: str, args: Sequence[Any], more: Mapping[str, Any]) -> Any:
+    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
         if name.startswith("_"):
             raise BadInput(f"{name} is not a cluster's to call")
         if name == "apply_rules" and self._hold is not None:
-            self._hold.rules.add(args[0])
-        return getattr(self._cluster, name)(*args, **more)
+            self._hold.rules.add(arguments[0])
+        return getattr(self._cluster, name)(*arguments)
 
     def _spawn(self, request: Mapping[str, Any], fds: Sequence[int]) -> int:
         assert isinstance(self._cluster, Hosts)
@@ -166,9 +170,9 @@ class Keeper:
     def status(self) -> dict[str, Any]:
         """State, the nodes, who is registered, how many partitions each leads, who holds it."""
         cluster = self._cluster
-        views = cluster.views() if isinstance(cluster, Viewed) else []
+        views = cluster.views() if offers(cluster, Viewed) else []
         now = newest(views)
-        leaders = [said.leader for said in now.partitions.values()]
+        leaders = [partition.leader for partition in now.partitions.values()]
         return {
             **asdict(self._state),
             "bootstrap": cluster.bootstrap,
@@ -176,7 +180,7 @@ class Keeper:
             "nodes": [
                 {
                     "name": name,
-                    "running": cluster.running(name) if isinstance(cluster, Processes) else None,
+                    "running": cluster.running(name) if offers(cluster, Processes) else None,
                     "registered": number in now.brokers,
                     "leads": leaders.count(number),
                 }
@@ -190,37 +194,37 @@ class Keeper:
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    def _held(self, end: socket.socket, request: Mapping[str, Any]) -> None:
+    def _serve_run(self, end: socket.socket, request: Mapping[str, Any]) -> None:
         """From a run's first word to its last, or to its end."""
         hold = Hold(request["run"], request["owner"], request["cwd"], _now())
-        try:
-            self._take(hold)
-        except HarnessError as error:
-            rpc.send(end, ("raise", error))
+        taken = rpc.answered(lambda: self._take(hold))
+        if "raise" in taken:
+            json_messages.send(end, taken)
             return
         try:
-            rpc.send(end, _answered(lambda: self._begin(lambda text: rpc.send(end, ("say", text)))))
+            began = rpc.answered(lambda: self._begin(lambda text: json_messages.send(end, {"say": text})))
+            json_messages.send(end, began)
             self._left.append(hold.run)
-            with suppress(rpc.Closed):
+            with suppress(Closed):
                 rpc.receive(end)
         finally:
             hold.let_go = True
-            freed = _answered(lambda: self._end(hold))
+            freed = rpc.answered(lambda: self._end(hold))
             with self._free:
                 self._hold = None
                 self._free.notify_all()
             with suppress(OSError):
-                rpc.send(end, freed)
+                json_messages.send(end, freed)
 
     def _take(self, hold: Hold) -> None:
         """Raises BadInput while another run has it; waits for one that is gone and being cleared up after."""
         deadline = time.monotonic() + _LETTING_GO_S
         with self._free:
             while self._hold is not None:
-                held = self._hold
-                if not (held.let_go or not process_owner.in_use(held.owner)) or time.monotonic() > deadline:
+                holder = self._hold
+                if not (holder.let_go or not process_owner.in_use(holder.owner)) or time.monotonic() > deadline:
                     raise BadInput(
-                        f"the cluster {self._state.name} is held by {held}: wait for it, "
+                        f"the cluster {self._state.name} is held by {holder}: wait for it, "
                         "or start another: harness cluster up NAME"
                     )
                 self._free.wait(1.0)
@@ -236,20 +240,10 @@ class Keeper:
             child.signal(signal.SIGKILL)
         for child in hold.children.values():
             child.wait(_ENDED_S)
-        if isinstance(self._cluster, Wire):
+        if offers(self._cluster, Wire):
             for name in hold.rules:
                 self._cluster.clear_rules(name)
         heal.make_healthy(self._cluster, self._prepared, _print)
-
-
-def _answered(work: Callable[[], Any]) -> tuple[str, Any]:
-    """What to answer: a value, or the error that the other side is to raise."""
-    try:
-        return "value", work()
-    except HarnessError as error:
-        return "raise", type(error)(str(error))
-    except Exception as error:  # a fault's trouble is the run's to handle; the keeper goes on
-        return "raise", ClusterTrouble(f"{type(error).__name__}: {error}")
 
 
 def _now() -> str:
@@ -275,12 +269,12 @@ def main(argv: Sequence[str]) -> int:
     name, number = argv
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _interrupt)
-    told = os.fdopen(int(number), "wb", buffering=0)
+    starter = os.fdopen(int(number), "wb", buffering=0)
 
     def say(text: str) -> None:
         _print(text)
         with suppress(OSError):
-            told.write(orjson.dumps({"say": text}, option=orjson.OPT_APPEND_NEWLINE))
+            starter.write(orjson.dumps({"say": text}, option=orjson.OPT_APPEND_NEWLINE))
 
     folder = client.folder(name)
     cluster: Cluster | None = None
@@ -292,14 +286,14 @@ def main(argv: Sequence[str]) -> int:
         state = State(name, plan.cluster, process_owner.owner(os.getpid()), _now())
         with rpc.listen(folder / client.SOCKET) as listener:
             client.write(state)
-            told.close()
+            starter.close()
             keeper = Keeper(cluster, state, prepared)
             keeper.serve(listener)
     except HarnessError as error:
         _print(str(error))
         with suppress(OSError, ValueError):
             failure = {"error": str(error), "code": error.exit_code}
-            told.write(orjson.dumps(failure, option=orjson.OPT_APPEND_NEWLINE))
+            starter.write(orjson.dumps(failure, option=orjson.OPT_APPEND_NEWLINE))
         return error.exit_code
     except KeyboardInterrupt:
         _print("asked to end")

@@ -87,8 +87,8 @@ class Progress:
 
 
 def _hit(value: Any) -> list[str]:
-    held = [value.get(name) for name in ("nodes", "clients")] if isinstance(value, Mapping) else []
-    return [str(one) for names in held if isinstance(names, list) for one in names]
+    lists = [value.get(name) for name in ("nodes", "clients")] if isinstance(value, Mapping) else []
+    return [str(one) for names in lists if isinstance(names, list) for one in names]
 
 
 @dataclass(slots=True)

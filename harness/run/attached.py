@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from harness.clients import connection
 from harness.cluster.persistent import client
+from harness.cluster.persistent.named_cluster import NamedCluster
 from harness.model.capabilities import Cluster
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.plan import derived, make_plan, plan_file
@@ -54,10 +55,10 @@ def _named(plan: TestPlan) -> TestPlan:
     client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)
     for field in OF_CLUSTER:
-        asked, there = getattr(plan, field), getattr(kept, field)
-        if field in plan.model_fields_set and asked != there:
+        requested, kept_value = getattr(plan, field), getattr(kept, field)
+        if field in plan.model_fields_set and requested != kept_value:
             raise BadInput(
-                f"{option_name(field)} {asked}: the cluster {plan.cluster_name} has {there}; leave it "
+                f"{option_name(field)} {requested}: the cluster {plan.cluster_name} has {kept_value}; leave it "
                 "out, or start another: harness cluster up NAME"
             )
     return make_plan.with_facts(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
@@ -90,8 +91,8 @@ def run_name(plan: TestPlan) -> str:
     Told from everybody else's where others use the cluster too. A rule that is written out is no name.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
-    told = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
-    name = "-".join(told) or plan.scenario or plan.workload
+    parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
+    name = "-".join(parts) or plan.scenario or plan.workload
     return f"{name}-{secrets.token_hex(3)}" if plan.cluster == "external" else name
 
 
@@ -111,7 +112,7 @@ def check_allowed(plan: TestPlan, call: Call) -> None:
 
 def remove_left(cluster: Cluster, call: Call) -> None:
     """Before the load: delete the topics that killed runs have left on a named cluster."""
-    if isinstance(cluster, client.NamedCluster) and cluster.left_runs:
+    if isinstance(cluster, NamedCluster) and cluster.left_runs:
         gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
         log.info("deleted %d topics of earlier runs", len(gone))
         cluster.forget(cluster.left_runs)
@@ -136,5 +137,5 @@ def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[s
 
 def _forget(cluster: Cluster, run: str) -> None:
     """A named cluster need not remember the run's topics."""
-    if isinstance(cluster, client.NamedCluster):
+    if isinstance(cluster, NamedCluster):
         cluster.forget([run])

@@ -23,7 +23,7 @@ from typing import Any, Final
 from harness import store
 from harness.cluster.distribution.versions import parse_version
 from harness.model import codec
-from harness.model.capabilities import Cluster, Hosts, Network, Processes
+from harness.model.capabilities import Cluster, Hosts, Network, Processes, offers
 from harness.model.errors import HarnessError
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.plan import derived
@@ -67,8 +67,8 @@ def target(plan: TestPlan, cluster: Cluster) -> Target:
     """What the cluster can be asked to do."""
     if plan.cluster == "mock":
         return MOCK
-    lacking = set() if isinstance(cluster, Processes) else {"restart", "power"}
-    lacking |= set() if isinstance(cluster, Network) and plan.controllers else {"hold"}
+    lacking = set() if offers(cluster, Processes) else {"restart", "power"}
+    lacking |= set() if offers(cluster, Network) and plan.controllers else {"hold"}
     if parse_version(plan.kafka_version) < (3, 6, 0):
         lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
     # What a lone broker had not flushed, nobody knows.

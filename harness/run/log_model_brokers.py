@@ -17,7 +17,7 @@ from typing import Any, Final
 from harness.cluster.distribution import tiered_storage
 from harness.cluster.distribution.versions import parse_version
 from harness.cluster.local.loopback import LoopbackCluster
-from harness.model.capabilities import Cluster, Disks, Network, Processes
+from harness.model.capabilities import Cluster, Disks, Network, Processes, offers
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.protocol.segment_file import extent
 from harness.sim.log_model.actions import Action, Outcome
@@ -217,7 +217,7 @@ class BrokerLog:
 
     def _restart(self, action: Action) -> None:
         """End a broker, or cut its power, start it, and return when every replica is in sync again."""
-        if not isinstance(self._cluster, Processes):
+        if not offers(self._cluster, Processes):
             raise BadInput("restart: this cluster's brokers are not ours to restart; use --cluster local")
         leader, epoch, replicas, _ = self._where()[0]
         followers = [one for one in replicas if one != leader]
@@ -239,7 +239,7 @@ class BrokerLog:
         self.effect["took_effect"] = down
 
     def _cut(self, node: str) -> None:
-        if not isinstance(self._cluster, Disks):
+        if not offers(self._cluster, Disks):
             raise BadInput(
                 "restart how=power: this cluster's brokers have no disks of their own; as root, use "
                 "--cluster local with namespaces and --weights power=1"
@@ -251,7 +251,7 @@ class BrokerLog:
 
         They stay in sync meanwhile: BROKER has them lag as long as they like.
         """
-        if not isinstance(self._cluster, Network):
+        if not offers(self._cluster, Network):
             raise BadInput("hold: this cluster has no network to cut; use --cluster local with namespaces")
         leader, _, replicas, _ = self._where()[action.arg("partition")]
         node, cluster = self._cluster.nodes[leader - 1], self._cluster
@@ -265,7 +265,7 @@ class BrokerLog:
 
     def _advance(self, action: Action) -> None:
         """Let every leader hear its followers again."""
-        if self._held and isinstance(self._cluster, Network):
+        if self._held and offers(self._cluster, Network):
             self._cluster.heal()
             self._log("hold", CALL_S, held=False)
             self._held = False

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.cluster import table
-from harness.cluster.persistent import client
+from harness.cluster.persistent import named_cluster
 from harness.cluster.spec import NOBODY, ClusterSpec, Proxied
-from harness.model.capabilities import Clocks, Cluster, Disks, SlowDisks, Wire
+from harness.model.capabilities import Clocks, Cluster, Disks, SlowDisks, Wire, offers
 from harness.model.errors import BadInput
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan, resolve
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
     """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
     if plan.cluster_name:
-        return client.attach(plan.cluster_name, plan.cluster, plan.run)
+        return named_cluster.attach(plan.cluster_name, plan.cluster, plan.run)
     return table.make(plan.cluster, spec_of(plan, work, say, needed | by_load(plan)))
 
 
@@ -108,7 +108,7 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
 def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
     """Raises BadInput where the workload needs what the cluster, or this machine, does not offer."""
     for need, why in refusals(plan, by_load(plan)).items():
-        if why or not isinstance(cluster, need):
+        if why or not offers(cluster, need):
             reason = why or "the cluster has none; use --cluster local with network namespaces"
             raise BadInput(f"--weights {plan.weights}: power needs disks of the brokers' own: {reason}")
 

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from harness.model.capabilities import MetadataServers
+from harness.model.capabilities import MetadataServers, offers
 from harness.model.errors import ClusterTrouble
 from harness.model.op import Op
 from harness.pipeline_app.partition_numbers import place_of
@@ -104,13 +104,13 @@ class ViewRoles:
             ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
             named = ids if role == "txn-coordinator" else [self._group]
             brokers = self._coordinators(role, named)
-        beside = self._cluster.metadata_servers if isinstance(self._cluster, MetadataServers) else ()
+        beside = self._cluster.metadata_servers if offers(self._cluster, MetadataServers) else ()
         found = [_node((*self._nodes, *beside), broker) for broker in brokers]
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
         """The broker that coordinates each of some groups or transactional ids."""
-        if isinstance(self._cluster, Coordinated):
+        if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
         topic = TXN_TOPIC if role == "txn-coordinator" else GROUP_TOPIC
@@ -121,7 +121,7 @@ class ViewRoles:
         answered = len(self._cluster.views())
         if answered < len(self._nodes):  # it may be back before anybody has missed it
             return f"{answered} of {len(self._nodes)} brokers answer"
-        silent = self._cluster.silent() if isinstance(self._cluster, MetadataServers) else ()
+        silent = self._cluster.silent() if offers(self._cluster, MetadataServers) else ()
         if silent:
             return f"{', '.join(silent)} did not answer"
         if self._cluster.controller() is None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.clients.settings import Settings
 from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
-from harness.model.capabilities import Cluster, Hosts
+from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors import BadInput
 from harness.model.protocols import Roles
 from harness.plan import derived
@@ -117,7 +117,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:
     """Who answers what the cluster knows: its brokers one by one, or the admin worker."""
     replication = derived.replication_factor(plan)
-    if isinstance(cluster, Viewed):
+    if offers(cluster, Viewed):
         return ViewRoles(cluster, plan.run, group, plan.concurrency, replication)
     brokers = getattr(cluster, "brokers", None) or dict(enumerate(cluster.nodes, start=1))
     return AdminRoles(admin.call, plan.run, brokers, replication)

@@ -14,7 +14,7 @@ from typing import Any
 from harness import store
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
-from harness.model.capabilities import Cluster, Logs
+from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.errors import BadInput, Missing
 from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
@@ -133,7 +133,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
     """Collect the logs, then remove the cluster."""
-    if isinstance(cluster, Logs):
+    if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
         except OSError as error:
@@ -164,14 +164,14 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 def draw(folder: Path, say: Say) -> list[Path]:
     """Draw the plots, the pages of the keys in which something is wrong, and the run page; name the pages."""
-    from harness.report.order import draw as orders
-    from harness.report.page import draw as run_page
-    from harness.report.plots import plots
+    from harness.report.order import order_pages
+    from harness.report.page import run_page
+    from harness.report.plots import all_plots
     from harness.stored import listing
 
-    drawn = plots.draw(folder)
+    drawn = all_plots.draw(folder)
     result = listing.result_of(folder)
-    pages = orders.draw(folder, result) if result is not None else []
+    pages = order_pages.draw(folder, result) if result is not None else []
     if pages:
         say(f"who wrote and who polled, key by key: {pages[0]}")
     page = run_page.draw(folder)

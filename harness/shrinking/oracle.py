@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from checker import check
 from checker.anomalies import torn_transaction
-from checker.anomalies.table import ANOMALIES
-from checker.cycles.types import SUMMARIES
+from checker.anomalies.bad_when import never
+from checker.anomalies.cycles import CYCLES
+from checker.anomalies.table import CATALOGUE
 from checker.kernels.bucket import Bucket
 from checker.kernels.ends import ends_of
-from checker.kernels.jepsen_rules import ALWAYS_ALLOWED
 from checker.kernels.witness import plain
 from checker.tables import ingest
 from checker.tables.coding import decoder, text_of
@@ -73,7 +73,7 @@ def _grounds(witness: Witness) -> set[str]:
 
 
 def is_cycle(anomaly: str) -> bool:
-    return anomaly in SUMMARIES
+    return anomaly in CYCLES
 
 
 def identities(anomaly: str, witness: Witness) -> Iterator[str]:
@@ -100,8 +100,8 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
     bucket = Bucket(data, small, data.visible_info(), options)
     original = decoder(source.texts())
     found: dict[str, Sequence[Witness]] = {}
-    for anomaly, kernel in ANOMALIES.items():
-        if kernel.native and options.jepsen_compatible:
+    for anomaly, kernel in CATALOGUE.items():
+        if kernel.find is None or (kernel.native and options.jepsen_compatible):
             continue
         rows = kernel.find(bucket)
         if rows.num_rows:
@@ -110,7 +110,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
         suspects = torn_transaction.suspects(bucket)
         torn = torn_transaction.reduce([torn_transaction.parts(bucket, suspects)])
         if torn.num_rows:
-            found[torn_transaction.NAME] = plain(torn, original)
+            found[torn_transaction.ANOMALY.name] = plain(torn, original)
     return Findings(found, _complete(tables))
 
 
@@ -157,7 +157,7 @@ class Target:
         return [
             (anomaly, witness, claim)
             for anomaly, witnesses in found.witnesses.items()
-            if anomaly not in ALWAYS_ALLOWED
+            if CATALOGUE[anomaly].bad is not never
             for witness in witnesses
             for claim in identities(anomaly, witness)
             if claim not in self.known(anomaly)

@@ -22,8 +22,8 @@ from harness.model.errors import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
 from harness.model.options import CheckOptions
 from harness.model.result import Result
+from harness.model.wording import plain, seconds
 from harness.report.text import op_text, pipeline_moments
-from harness.report.text.phrases import plain, seconds
 from harness.shrinking import history_search, oracle, sub_history, target
 from harness.shrinking.history_search import Shrunk
 from harness.shrinking.target import Chosen

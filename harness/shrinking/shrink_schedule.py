@@ -164,7 +164,7 @@ def shrink(
 def _anomaly(run: Path, result: Result, requested: str | None) -> str:
     """Raises BadInput."""
     if requested is not None:
-        return witness_lookup.anomaly(result, witness_lookup.asked(requested).name).name
+        return witness_lookup.anomaly(result, witness_lookup.named_witness(requested).name).name
     bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
         raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")

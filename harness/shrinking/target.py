@@ -34,9 +34,9 @@ def choose(run: Path, result: Result, requested: str | None) -> Chosen:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
         if not bad:
             raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to make smaller")
-        wanted = witness_lookup.Asked(bad[0].name, 1)
+        wanted = witness_lookup.NamedWitness(bad[0].name, 1)
     else:
-        wanted = witness_lookup.asked(requested)
+        wanted = witness_lookup.named_witness(requested)
     anomaly = witness_lookup.anomaly(result, wanted.name)
     if anomaly.name == oracle.UNSEEN:
         return Chosen(anomaly, wanted.number, _unseen(run, anomaly, wanted.number))

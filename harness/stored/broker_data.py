@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from harness.model.capabilities import Cluster, Data
+from harness.model.capabilities import Cluster, Data, offers
 from harness.model.errors import ClusterTrouble
 
 FOLDER: Final = "data"
@@ -20,7 +20,7 @@ log = logging.getLogger("harness")
 
 def keep(run: Path, cluster: Cluster, prefix: str, say: Callable[[str], None]) -> None:
     """Copy the data into the run folder; say what was left out, or why there is nothing."""
-    if not isinstance(cluster, Data):
+    if not offers(cluster, Data):
         say("the data was not kept: this cluster does not offer it")
         return
     try:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from harness.model.wording import plain
 from harness.report.page import document
-from harness.report.text.phrases import plain
 from harness.web import paths
 
 PACKAGE: Final = "harness.web"

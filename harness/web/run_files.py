@@ -14,8 +14,8 @@ from typing import Final
 
 from harness.model.errors import BadInput
 from harness.report import order_paths
-from harness.report.order import page as order_page
-from harness.report.page import document, draw
+from harness.report.order import key_page
+from harness.report.page import document, run_page
 from harness.stored import damaged, listing
 from harness.web import paths
 
@@ -126,7 +126,7 @@ def kind(names: Sequence[str]) -> tuple[str, str]:
     """As what a browser is to take a file, and under which policy."""
     suffix = Path(names[-1]).suffix.lower()
     if is_order_page(names):
-        return HTML, f"{order_page.POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        return HTML, f"{key_page.POLICY}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     if suffix == ".svg":
         return SVG, f"{NOTHING}; style-src 'unsafe-inline'; sandbox"
     known = {".png": PNG, **dict.fromkeys(TEXTS, TEXT)}
@@ -144,7 +144,7 @@ def report(folder: Path) -> str:
     if text.startswith(document.beginning(TEMPLATE)):
         return text
     try:
-        return draw.page(folder)
+        return run_page.page(folder)
     except damaged.DAMAGED as error:
         raise BadInput(f"{folder}: its page cannot be made ({type(error).__name__}: {error})") from None
 
@@ -153,7 +153,7 @@ def _stored(folder: Path) -> str:
     """The page that stands in a run folder; empty where there is none to be read."""
     path = paths.inside(folder, REPORT)
     try:
-        if path is None or path.stat().st_size > 2 * draw.BYTES_MAX:
+        if path is None or path.stat().st_size > 2 * run_page.BYTES_MAX:
             return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -172,7 +172,7 @@ def exported(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 def _has_policy(path: Path) -> bool:
     """Whether a page carries the policy of order pages before anything else."""
-    head = order_page.document("").partition('<meta name="viewport"')[0].encode()
+    head = key_page.document("").partition('<meta name="viewport"')[0].encode()
     try:
         with path.open("rb") as file:
             return file.read(len(head)) == head

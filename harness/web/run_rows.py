@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 
 from harness.model.errors import BadInput
+from harness.model.wording import plain
 from harness.report.page import settings
 from harness.report.text import client_names
-from harness.report.text.phrases import plain
 from harness.stored import listing
 from harness.web import paths
 from harness.web.cache import Cache, stamp
@@ -92,7 +92,7 @@ def _versions(plan: Mapping[str, Any]) -> str:
     cluster = plan.get("cluster", "local")
     kafka = f"Kafka {plain(named['kafka'])}" if "kafka" in named else ""
     where = "" if cluster == "local" else plain(cluster)
-    return ", ".join(part for part in (kafka, where, plain(client_names.said(plan))) if part) if plan else ""
+    return ", ".join(part for part in (kafka, where, plain(client_names.client_text(plan))) if part) if plan else ""
 
 
 def last_segment(folder: Path) -> Path | None:

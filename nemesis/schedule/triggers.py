@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from harness.model.capabilities import Cluster, ServerLogs
+from harness.model.capabilities import Cluster, ServerLogs, offers
 from harness.model.errors import BadInput, HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Roles
@@ -28,7 +28,7 @@ Tell = Callable[[Op], None]
 def refuse_unsupported(schedule: Sequence[Entry], cluster: Cluster, why: str) -> None:
     """Raises BadInput for a trigger that needs what the cluster cannot do; `why` says what it is."""
     for entry in schedule:
-        if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not isinstance(cluster, ServerLogs):
+        if entry.when and entry.when.kind in (LOG, SEGMENT_ROLL) and not offers(cluster, ServerLogs):
             raise BadInput(
                 f"the schedule: {entry.fault} waits for {entry.when.kind}: that needs ServerLogs, which {why}"
             )
@@ -117,7 +117,7 @@ class Watch:
         cluster = self._cluster
         leaders = LeaderWatch(self._roles)
         changed = [trigger for trigger in self._triggers if trigger.kind == LEADER_CHANGE]
-        logs = LogWatch(cluster, cluster.nodes, self._roles.topic_prefix()) if isinstance(cluster, ServerLogs) else None
+        logs = LogWatch(cluster, cluster.nodes, self._roles.topic_prefix()) if offers(cluster, ServerLogs) else None
         patterns = logs.patterns(self._triggers) if logs is not None else {}
         last_query_s = 0.0
         while not self._ended.wait(POLL_S):

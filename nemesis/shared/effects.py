@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from harness.model.capabilities import STOP_S, Processes, servers
+from harness.model.capabilities import STOP_S, Processes, offers, servers
 from harness.model.errors import ClusterTrouble
 from harness.model.protocols import Env
 from nemesis.targets import ROLES, Facts, new_leaders
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def facts(env: Env, target: str = "") -> Facts:
     """Ask the cluster who leads what, and what a target needs. Raises ClusterTrouble when nobody answers."""
     cluster = env.cluster
-    running = [name for name in servers(cluster) if not isinstance(cluster, Processes) or cluster.running(name)]
+    running = [name for name in servers(cluster) if not offers(cluster, Processes) or cluster.running(name)]
     nodes = tuple(name for name in running if name in cluster.nodes)
     beside = tuple(name for name in running if name not in cluster.nodes)
     role = env.roles.holders(target) if target in ROLES else ()
@@ -120,7 +120,7 @@ def heal(env: Env) -> tuple[str, list[str]]:
     """
     started: list[str] = []
     last = ["nobody answered"]
-    startable = env.cluster if isinstance(env.cluster, Processes) else None
+    startable = env.cluster if offers(env.cluster, Processes) else None
     names = servers(env.cluster) if startable else ()
 
     def healthy() -> bool:

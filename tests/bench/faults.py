@@ -37,16 +37,16 @@ UP_S = 180
 # In namespaces of its own, as the supervisor is: three hosts, cuts and healing.
 BARE_CUTS = """
 import json, sys, time
-from harness.cluster.local import namespaces, network
+from harness.cluster.local import namespaces, netlink
 namespaces.enter()
-network.make_bridge()
-hosts = [network.make_host(f"n{i}", f"10.64.1.{i}", i) for i in (1, 2, 3)]
+netlink.make_bridge()
+hosts = [netlink.make_host(f"n{i}", f"10.64.1.{i}", i) for i in (1, 2, 3)]
 took = []
 for _ in range(int(sys.argv[1])):
     began = time.perf_counter()
-    network.drop(hosts[0], [host.address for host in hosts[1:]])
+    netlink.drop(hosts[0], [host.address for host in hosts[1:]])
     for host in hosts:
-        network.heal(host)
+        netlink.heal(host)
     took.append(time.perf_counter() - began)
 print(json.dumps(took))
 """

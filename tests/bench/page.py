@@ -26,8 +26,8 @@ from typing import Any
 import orjson
 
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import draw
-from harness.report.text import explain, witness_lookup
+from harness.report.page import run_page
+from harness.report.text import explanation, witness_lookup
 from harness.run.test import options_of
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
@@ -79,14 +79,14 @@ def of_one(work: Path, ops: int) -> None:
                 orjson.loads(line)
 
     floor_s = cpu_s(read)
-    page_s = cpu_s(lambda: draw.draw(run))
-    size = draw.path(run).stat().st_size
-    verdict = "met" if size <= draw.BYTES_MAX else "MISSED"
-    print(f"{'size':24} {size / 1e6:7.2f} MB   bar {draw.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
+    page_s = cpu_s(lambda: run_page.draw(run))
+    size = run_page.path(run).stat().st_size
+    verdict = "met" if size <= run_page.BYTES_MAX else "MISSED"
+    print(f"{'size':24} {size / 1e6:7.2f} MB   bar {run_page.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
     show("page", page_s, PAGE_BAR_S, floor_s)
     result = listing.require_result(run)
-    request = witness_lookup.asked("lost-write#2")
-    show("explain", cpu_s(lambda: explain.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
+    request = witness_lookup.named_witness("lost-write#2")
+    show("explain", cpu_s(lambda: explanation.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
     small_s = cpu_s(lambda: shrink_run.of_run(run, result, "lost-write", options))
     show("shrink", small_s, SHRINK_BAR_S, floor_s)

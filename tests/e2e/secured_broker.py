@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from harness.cluster.distribution import broker_config, jars, java
 from harness.cluster.external import find
 from harness.cluster.local import storage_format
-from harness.cluster.local.ports import free_ports
+from harness.cluster.local.ports import Ports
 from harness.model.errors import HarnessError
 
 PASSWORD = "Pa55-not-to-be-found"
@@ -105,7 +105,9 @@ def secured(folder: Path) -> Iterator[Secured]:
     found = java.find()
     fetched = jars.ensure(jars.DEFAULT_VERSION, found, print)
     ca, key, chain = certificates(folder)
-    inside, outside, control = free_ports(3)
+    ports = Ports()
+    inside, outside, control = (ports.take() for _ in range(3))
+    ports.give_back()  # to a server that cannot bind beside a holder
     (folder / "server.properties").write_text(_settings(folder, key, chain, inside, outside, control))
     name, text = broker_config.log_config(fetched.version, str(folder / "server.log"))
     (folder / name).write_text(text)

@@ -43,7 +43,7 @@ def started(runs: Path, name: str, *options: str) -> subprocess.Popen[str]:
 
 
 def topics(name: str) -> list[str]:
-    views = client.call(name, "call", method="views", args=(), more={})
+    views = client.call_method(name, "views")
     return sorted({topic for topic, _ in views[0].partitions if not topic.startswith("__")})
 
 

@@ -11,9 +11,10 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
+from checker.anomalies.pipeline_outputs import OUTPUTS
+from checker.anomalies.table import CATALOGUE
 from checker.check import check
 from checker.pipeline import judge
-from checker.pipeline.anomalies import OUTPUTS
 from checker.pipeline.foreign_logs import EventPattern, LogPattern
 from harness.model.op import INVOKE, OK, Op
 from harness.model.options import CheckOptions
@@ -254,7 +255,7 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
     assert all(counts(result)[each] == count for each, count in expected.items() if count)
     for found in result.anomalies:
         for witness in found.witnesses:
-            text = pipeline_text.FORMS[found.name](witness, None)  # type: ignore[arg-type]
+            text = CATALOGUE[found.name].prose(witness, None)  # type: ignore[arg-type]
             assert text.startswith("Input ") and text.endswith(".")
 
 

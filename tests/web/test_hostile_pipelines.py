@@ -10,8 +10,8 @@ import orjson
 import pytest
 import yaml
 
-from harness.report.page import draw
-from harness.report.text.phrases import plain
+from harness.model.wording import plain
+from harness.report.page import run_page
 from tests.unit.report.folders import S
 from tests.unit.report.piped_run import DONE, GAP, MISSING, piped
 from tests.web.hostile import STRINGS
@@ -70,7 +70,7 @@ def hostile_run(runs: Path, turn: int) -> Path:
 def test_hostile_names_of_pipelines_stay_text(browser: Any, tmp_path: Path, turn: int) -> None:
     assert len(NAMES) * EACH * len(FIELDS) >= len(STRINGS)
     folder = hostile_run(tmp_path, turn)
-    with opened(browser, draw.draw(folder)) as one:
+    with opened(browser, run_page.draw(folder)) as one:
         page = one.page
         assert page.locator("h1").inner_text() == plain(FOLDERS[turn])
         for details in page.locator("details.witness").all():

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.report.piped_run import piped
@@ -28,7 +28,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fault = killed(end_s * 0.1, end_s * 0.25, "n2")
     folder = recorded(tmp_path_factory.mktemp("runs"), "20260102T030405-lost", woven(ops, fault), acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
-    return draw.draw(folder)
+    return run_page.draw(folder)
 
 
 def test_every_range_that_witnesses_are_in_has_some_to_read(browser: Any, lost: Path, shots: Path) -> None:
@@ -59,7 +59,7 @@ def test_every_range_that_witnesses_are_in_has_some_to_read(browser: Any, lost: 
 
 
 def test_a_pipeline(browser: Any, tmp_path: Path, shots: Path) -> None:
-    path = draw.draw(piped(tmp_path))
+    path = run_page.draw(piped(tmp_path))
     with opened(browser, path, "missing-output-1") as one:
         page = one.page
         first = page.locator("#missing-output-1[open]")

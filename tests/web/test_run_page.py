@@ -11,7 +11,7 @@ import pytest
 
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from harness.stored import listing
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -32,7 +32,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     folder = recorded(tmp_path_factory.mktemp("runs"), "20260102T030405-lost", woven(ops, faults), acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
-    return draw.draw(folder)
+    return run_page.draw(folder)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def cyclic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ops = simulate(1, ops=400, bugs=frozenset({"dirty-read"}))
     folder = recorded(tmp_path_factory.mktemp("runs"), "20260102T030405-cycle", ops, txn=True)
     judged(folder, CheckOptions(settings=Settings(acks="all", txn=True, isolation_level="read_committed")))
-    return draw.draw(folder)
+    return run_page.draw(folder)
 
 
 def painted(page: Any) -> int:
@@ -287,7 +287,7 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
         for text in STRINGS[:40]
     ]
     (folder / "results.json").write_bytes(orjson.dumps(data))
-    path = draw.draw(folder)
+    path = run_page.draw(folder)
     with opened(browser, path) as one:
         page = one.page
         assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)>"

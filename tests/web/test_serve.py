@@ -13,7 +13,7 @@ import pytest
 from harness.model import codec
 from harness.model.op import OK, Op
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from harness.web import static_site
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -36,7 +36,7 @@ def lossy(runs: Path, name: str, acks: str, drawn: bool) -> None:
     folder = recorded(runs, name, woven(ops, faults), acks=acks, started=started)
     judged(folder, CheckOptions(settings=Settings(acks=acks)))
     if drawn:
-        draw.draw(folder)
+        run_page.draw(folder)
         (folder / "plots").mkdir()
         (folder / "plots" / "rate.png").write_bytes(PNG)
 

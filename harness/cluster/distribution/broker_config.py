@@ -156,7 +156,7 @@ def properties(
 
 def _kraft(node: Node, nodes: Sequence[Node], voters: Sequence[Node]) -> dict[str, str]:
     """Who the node is and where the quorum is; sessions that end soon."""
-    roles = [role for role, held in (("broker", nodes), ("controller", voters)) if _is_one(node, held)]
+    roles = [role for role, members in (("broker", nodes), ("controller", voters)) if _is_one(node, members)]
     return {
         "process.roles": ",".join(roles),
         "node.id": str(node.id),

@@ -108,9 +108,9 @@ def _made(stem: Path, argv: Sequence[str], what: str, progress: Progress) -> Pat
         progress(f"preparing {what} to start faster (once; some seconds)")
         part = Path(f"{stem}.part")
         part.unlink(missing_ok=True)
-        said, ended = _run(argv, {**os.environ, TO: str(part)})
+        output, ended = _run(argv, {**os.environ, TO: str(part)})
         if not (ended and part.exists()):
-            failed.write_text(said)
+            failed.write_text(output)
             return None
         with part.open("rb") as written:
             os.fsync(written.fileno())

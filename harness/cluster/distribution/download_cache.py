@@ -54,7 +54,7 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
     Raises Missing when it cannot be made, or when another process still holds it after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
-    told = False
+    announced = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         opened = path.open("a")
@@ -66,9 +66,9 @@ def locked(path: Path, progress: Progress, what: str, timeout_s: float = _LOCK_T
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not announced:
                     progress(f"waiting: another process is {what}")
-                    told = True
+                    announced = True
                 if time.monotonic() > deadline:
                     raise Missing(
                         f"another process has been {what} for {timeout_s:.0f} s (it holds {path}): "

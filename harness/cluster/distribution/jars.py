@@ -159,14 +159,14 @@ def _fetch(version: str, java: Java, target: Path, progress: Progress) -> None:
         _explain(version, lines)
 
 
-def retrieve(asked: str, java: Java, target: Path, progress: Progress) -> tuple[int, list[str]]:
+def retrieve(module_text: str, java: Java, target: Path, progress: Progress) -> tuple[int, list[str]]:
     """Run Ivy with an Ivy file; its exit code and what it said.
 
     Its own cache is thrown away: what it fetched is copied to `target`.
     """
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=target.parent) as temporary:
         module = Path(temporary) / "ivy.xml"
-        module.write_text(asked)
+        module.write_text(module_text)
         settings = os.environ.get("HARNESS_IVY_SETTINGS")
         argv = [java.path, *truststore.options(java, Path(temporary))]
         argv += [f"-Divy.default.ivy.user.dir={temporary}/user", "-cp", str(_ivy_jar())]
@@ -224,7 +224,7 @@ def _explain(version: str, lines: list[str]) -> None:
         raise BadInput(
             f"Kafka version {version}: Maven Central has no such version. https://kafka.apache.org/downloads lists them"
         )
-    told = next(
+    reason = next(
         (
             line.strip()
             for line in lines
@@ -233,7 +233,7 @@ def _explain(version: str, lines: list[str]) -> None:
         next((line.strip() for line in reversed(lines) if line.strip()), "Ivy said nothing"),
     )
     raise Missing(
-        f"the jars of Kafka {version} could not be fetched from Maven Central ({told}). They are needed "
+        f"the jars of Kafka {version} could not be fetched from Maven Central ({reason}). They are needed "
         "once: connect to the network and try again; behind a proxy, set JAVA_TOOL_OPTIONS="
         "'-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy settings file in "
         "HARNESS_IVY_SETTINGS"

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from importlib.metadata import version as installed
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +60,7 @@ class Connector:
 
 def ensure(java: Java, progress: Progress) -> Connector:
     """The connector for this environment's PySpark, fetched if it is not in the cache. Raises Missing."""
-    spark = installed("pyspark")
+    spark = metadata.version("pyspark")
     folder = download_cache.root() / "spark-kafka" / spark
     if found := _present(spark, folder):
         return found
@@ -89,19 +89,19 @@ def _present(spark: str, folder: Path) -> Connector | None:
 
 
 def _fetch(spark: str, java: Java, target: Path, progress: Progress) -> Release:
-    said: list[str] = []
+    first_lines: list[str] = []
     for release in (Release(spark, spark), *FALLBACKS):
         code, lines = jars.retrieve(ivy_module(release, _scala()), java, target, progress)
         if code == 0:
             return release
-        said = said or lines
-    told = next(
-        (line.strip() for line in said if _TROUBLE.search(line)),
-        next((line.strip() for line in said if ": not found" in line), "Ivy said nothing"),
+        first_lines = first_lines or lines
+    reason = next(
+        (line.strip() for line in first_lines if _TROUBLE.search(line)),
+        next((line.strip() for line in first_lines if ": not found" in line), "Ivy said nothing"),
     )
     raise Missing(
         f"Spark's Kafka source (org.apache.spark:{SOURCE}_{_scala()}:{spark}) could not be fetched from "
-        f"Maven Central ({told}). It is needed once: connect to the network and try again; behind a proxy, "
+        f"Maven Central ({reason}). It is needed once: connect to the network and try again; behind a proxy, "
         "set JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror, name an Ivy "
         "settings file in HARNESS_IVY_SETTINGS"
     )
@@ -145,8 +145,8 @@ def _seal(release: Release, folder: Path) -> None:
 
 def missing_of(names: Iterable[str], bundled: Collection[str]) -> list[str]:
     """Jars whose artifact is not among those that PySpark brings, whatever their versions."""
-    there = {_artifact(name) for name in bundled}
-    return sorted(name for name in names if _artifact(name) not in there)
+    bundled_artifacts = {_artifact(name) for name in bundled}
+    return sorted(name for name in names if _artifact(name) not in bundled_artifacts)
 
 
 def _artifact(name: str) -> str:

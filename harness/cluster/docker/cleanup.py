@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.docker import engine as docker_engine
+from harness.cluster.docker import engine
 from harness.cluster.local import namespaces
 from harness.model.errors import HarnessError
 
@@ -65,23 +65,23 @@ def in_use(owned_by: str) -> bool:
     return bool(number) and number[0].isdigit() and owner(int(number[0])) == owned_by
 
 
-def leftovers(engine: Any = None) -> list[Leftover]:
+def leftovers(client: Any = None) -> list[Leftover]:
     """Everything of runs whose harness is gone, in the order of removal. Raises Missing without an engine."""
-    engine = engine or docker_engine.connect()
-    return [one for one, owned_by in everything(engine) if not in_use(owned_by)]
+    client = client or engine.connect()
+    return [one for one, owned_by in everything(client) if not in_use(owned_by)]
 
 
-def remove(leftover: Leftover, engine: Any = None) -> None:
+def remove(leftover: Leftover, client: Any = None) -> None:
     """Take one away; nothing happens when it is gone, or going. Raises ClusterTrouble."""
     import docker
 
-    api = (engine or docker_engine.connect()).api
+    api = (client or engine.connect()).api
     act: Mapping[str, Callable[[str], None]] = {
         "container": lambda name: api.remove_container(name, v=True, force=True),
         "network": api.remove_network,
         "volume": api.remove_volume,
     }
-    with docker_engine.trouble(f"removing the {leftover.kind} {leftover.name}"):
+    with engine.trouble(f"removing the {leftover.kind} {leftover.name}"):
         try:
             act[leftover.kind](leftover.name)
         except docker.errors.NotFound:
@@ -91,30 +91,30 @@ def remove(leftover: Leftover, engine: Any = None) -> None:
                 raise
 
 
-def remove_run(run: str, engine: Any) -> int:
+def remove_run(run: str, client: Any) -> int:
     """Take away everything of a run, in use or not; how much that was. Raises ClusterTrouble."""
-    found = [one for one, _ in everything(engine) if one.run == run]
+    found = [one for one, _ in everything(client) if one.run == run]
     for one in found:
-        remove(one, engine)
+        remove(one, client)
     return len(found)
 
 
-def everything(engine: Any) -> list[tuple[Leftover, str]]:
+def everything(client: Any) -> list[tuple[Leftover, str]]:
     """(what, owner) of all that runs have there now, in the order in which it can be removed."""
     found: list[tuple[Leftover, str]] = []
     having = {"label": RUN}
 
     def note(kind: str, name: str, marks: Mapping[str, str] | None, since: str) -> None:
-        told = marks or {}
-        found.append((Leftover(kind, name, told.get(RUN, ""), since), told.get(OWNER, "")))
+        labels_found = marks or {}
+        found.append((Leftover(kind, name, labels_found.get(RUN, ""), since), labels_found.get(OWNER, "")))
 
-    with docker_engine.trouble("listing what runs have left with the Docker engine"):
-        for row in engine.api.containers(all=True, filters=having):
+    with engine.trouble("listing what runs have left with the Docker engine"):
+        for row in client.api.containers(all=True, filters=having):
             name = row["Names"][0].lstrip("/") if row.get("Names") else row["Id"]
             note("container", name, row.get("Labels"), _time(row.get("Created", 0)))
-        for row in engine.api.networks(filters=having):
+        for row in client.api.networks(filters=having):
             note("network", row["Name"], row.get("Labels"), str(row.get("Created", ""))[:19])
-        for row in engine.api.volumes(filters=having).get("Volumes") or ():
+        for row in client.api.volumes(filters=having).get("Volumes") or ():
             note("volume", row["Name"], row.get("Labels"), str(row.get("CreatedAt", ""))[:19])
     return found
 
@@ -132,9 +132,13 @@ def guarded(run: str, log: Path) -> Iterator[None]:
     argv = [sys.executable, "-m", "harness.cluster.docker.cleanup", run]
     with log.open("ab") as output:
         guard = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
             env={**os.environ, "PYTHONPATH": namespaces.python_path()},
-        )  # fmt: skip
+        )
     try:
         yield
     finally:
@@ -155,7 +159,7 @@ def main(argv: list[str]) -> int:
     code = 0
     for _ in range(_GUARD_TRIES):
         try:
-            if not remove_run(argv[0], docker_engine.connect()):
+            if not remove_run(argv[0], engine.connect()):
                 return 0
             code = 0
         except HarnessError as error:

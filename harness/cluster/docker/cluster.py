@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.docker import cleanup, parts
+from harness.cluster.docker import cleanup
+from harness.cluster.docker.containers import Containers, make_container, make_network
 from harness.cluster.docker.engine import connect, trouble
 from harness.cluster.docker.network import Filters
-from harness.cluster.docker.parts import Containers
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
@@ -43,7 +43,7 @@ class _Running:
     engine: Any
     control: Control
     guard: contextlib.ExitStack
-    containers: dict[str, str] = field(default_factory=dict)
+    container_ids: dict[str, str] = field(default_factory=dict)
     filters: list[Filters] = field(default_factory=list)
 
 
@@ -79,11 +79,11 @@ class DockerCluster:
         control = Control(isolated=False, log=self.containers.work_dir / "supervisor.log")
         state = self._state = _Running(engine, control, guard)
         progress(f"{len(self.nodes)} containers of {self.containers.services[0].image}")
-        net = parts.make_network(engine, self.containers.run, self.nodes)
+        net = make_network(engine, self.containers.run, self.nodes)
         state.filters.append(Filters(net.addresses, net.bridge, self._pid))
         for service in self.containers.services:
-            made = parts.make_container(engine, self.containers.run, service, net)
-            state.containers[service.name] = made
+            made = make_container(engine, self.containers.run, service, net)
+            state.container_ids[service.name] = made
         for node in self.nodes:
             self.start(node)
         self._await_registered(progress)
@@ -122,7 +122,7 @@ class DockerCluster:
     def _last_words(self, node: str) -> str:
         with suppress(ClusterTrouble), trouble("reading the log"):
             state = self._up()
-            text = state.engine.api.logs(state.containers[node], tail=200).decode(errors="replace")
+            text = state.engine.api.logs(state.container_ids[node], tail=200).decode(errors="replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             bad = [line for line in lines if any(w in line for w in ("ERROR", "FATAL", "Exception", "error"))]
             return str((bad or lines or ["it logged nothing"])[-1][:500])
@@ -152,9 +152,7 @@ class DockerCluster:
         for node in self.nodes:
             with suppress(OSError, ValueError):
                 port = self._port(node)
-                found.append(
-                    quorum.parse(exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S))
-                )
+                found.append(quorum.parse(exchange(new_socket(), "127.0.0.1", port, quorum.REQUEST, _VIEW_TIMEOUT_S)))
         return max(found)[1] if found else None
 
     # --- the brokers' processes -----------------------------------------------------------------------
@@ -183,13 +181,13 @@ class DockerCluster:
         self._filters().started(node)
 
     def running(self, node: str) -> bool:
-        return bool(self._told(node)["Running"])
+        return bool(self._container_state(node)["Running"])
 
-    def _told(self, node: str) -> Mapping[str, Any]:
+    def _container_state(self, node: str) -> Mapping[str, Any]:
         """The state of a node's container: Running, Pid, ExitCode."""
         with trouble(f"asking about {node}"):
-            told: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
-            return told
+            state: Mapping[str, Any] = self._up().engine.api.inspect_container(self._container(node))["State"]
+            return state
 
     def _signal(self, node: str, number: signal.Signals) -> None:
         """Nothing happens when it does not run."""
@@ -227,8 +225,8 @@ class DockerCluster:
         return found[0]
 
     def _pid(self, node: str) -> int:
-        told = self._told(node)
-        return int(told["Pid"]) if told["Running"] else 0
+        state = self._container_state(node)
+        return int(state["Pid"]) if state["Running"] else 0
 
     # --- commands, clients, logs ----------------------------------------------------------------------
 
@@ -266,7 +264,7 @@ class DockerCluster:
         """Write what each container has logged to `folder`/<node>/server.log."""
         if self._state is None:
             return
-        for node, container in self._state.containers.items():
+        for node, container in self._state.container_ids.items():
             path = Path(folder) / node / "server.log"
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file, suppress(ClusterTrouble), trouble(f"reading the log of {node}"):
@@ -279,7 +277,7 @@ class DockerCluster:
     def _container(self, node: str) -> str:
         if node not in self.nodes:
             raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(self.nodes)}")
-        return self._up().containers[node]
+        return self._up().container_ids[node]
 
     def _up(self) -> _Running:
         if self._state is None:

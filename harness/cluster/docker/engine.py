@@ -62,17 +62,17 @@ def local_tag(version: str) -> str:
     return f"{OWN}:{version}"
 
 
-def image(engine: Any, asked: str, version: str) -> str:
+def image(engine: Any, wanted_image: str, version: str) -> str:
     """The image to run, of those that are there: the one asked for; the official one, or the one built here.
 
     Nothing is fetched. Raises Missing with the two ways to get one.
     """
-    wanted = [asked] if asked else [f"{OFFICIAL}:{version}", local_tag(version)]
+    wanted = [wanted_image] if wanted_image else [f"{OFFICIAL}:{version}", local_tag(version)]
     for name in wanted:
         if _has(engine, name):
             return name
-    get = asked or wanted[0]
-    build = f"harness image build --kafka-version {version}" + (f" --tag {asked}" if asked else "")
+    get = wanted_image or wanted[0]
+    build = f"harness image build --kafka-version {version}" + (f" --tag {wanted_image}" if wanted_image else "")
     raise Missing(
         f"the Docker engine has no image {' or '.join(wanted)}: fetch it with `docker pull {get}`, or, where "
         f"no registry is reachable, make one of the cached jars with `{build}`"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.distribution import jars, java, versions
-from harness.cluster.docker import engine as docker_engine
+from harness.cluster.docker import engine
 from harness.cluster.docker.engine import VERSION_LABEL
 from harness.model.errors import BadInput, ClusterTrouble, Missing
 
@@ -59,7 +59,7 @@ class Built:
     size_bytes: int
 
 
-def build(version: str, folder: Path | None, tag: str | None, say: docker_engine.Say) -> Built:
+def build(version: str, folder: Path | None, tag: str | None, say: engine.Say) -> Built:
     """Make the image of a version, fetched if need be, or of the user's own jars in `folder`.
 
     tag  None: the one that `harness run --cluster docker` looks for
@@ -69,13 +69,13 @@ def build(version: str, folder: Path | None, tag: str | None, say: docker_engine
     if versions.KRAFT not in versions.modes(version):
         raise BadInput(f"--kafka-version {version}: containers run KRaft, which is ready from 3.3.1 on")
     files, what = own_jars(folder) if folder is not None else ((), f"Kafka {version}")
-    tag = tag or docker_engine.local_tag(version if folder is None else "custom")
+    tag = tag or engine.local_tag(version if folder is None else "custom")
     repository, _, name = tag.rpartition(":")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
-        example = docker_engine.local_tag(version)
+        example = engine.local_tag(version)
         raise BadInput(f"--tag {tag}: give NAME:TAG, the name in small letters, such as {example}")
     found = java.find()
-    engine = docker_engine.connect(_IMPORT_TIMEOUT_S)
+    client = engine.connect(_IMPORT_TIMEOUT_S)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < _DISK_BYTES:
         raise Missing(
@@ -88,7 +88,7 @@ def build(version: str, folder: Path | None, tag: str | None, say: docker_engine
         path = Path(temporary) / "image.tar"
         with tarfile.open(path, "w") as tar:
             _fill(tar, _home(found.path), files)
-        return _import(engine, path, repository, name, what)
+        return _import(client, path, repository, name, what)
 
 
 def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
@@ -105,7 +105,7 @@ def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
     return files, f"Kafka {broker[1]} from {folder}"
 
 
-def _cached(version: str, found: java.Java, say: docker_engine.Say) -> tuple[Path, ...]:
+def _cached(version: str, found: java.Java, say: engine.Say) -> tuple[Path, ...]:
     fetched = jars.ensure(version, found, say)
     return tuple(fetched.folder / name for name in fetched.files)
 
@@ -170,9 +170,13 @@ def shared_libraries(paths: Sequence[Path], home: Path) -> set[str]:
     try:
         done = subprocess.run(
             ["ldd", *map(str, paths)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=_LDD_TIMEOUT_S, check=False,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LDD_TIMEOUT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"`ldd` tells what Java is linked with, and it did not run: {error}") from None
     found = set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
@@ -206,7 +210,7 @@ def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
         tar.addfile(entry, content)
 
 
-def _import(engine: Any, path: Path, repository: str, name: str, what: str) -> Built:
+def _import(client: Any, path: Path, repository: str, name: str, what: str) -> Built:
     changes = [
         f'CMD ["/{_ENTRY_AT}"]',
         f"USER {_USER}",
@@ -214,11 +218,11 @@ def _import(engine: Any, path: Path, repository: str, name: str, what: str) -> B
         "EXPOSE 9092",
         f'LABEL {VERSION_LABEL}="{what}"',
     ]
-    with docker_engine.trouble(f"the engine did not take the image {repository}:{name}"):
-        answer = engine.api.import_image_from_file(str(path), repository, name, changes)
+    with engine.trouble(f"the engine did not take the image {repository}:{name}"):
+        answer = client.api.import_image_from_file(str(path), repository, name, changes)
         lines = [json.loads(line) for line in answer.splitlines() if line.strip()]
         wrong = next((line["error"] for line in lines if "error" in line), None)
         if wrong:
             raise ClusterTrouble(f"the engine did not take the image {repository}:{name}: {wrong}")
-        made = engine.images.get(f"{repository}:{name}")
+        made = client.images.get(f"{repository}:{name}")
     return Built(f"{repository}:{name}", made.id, int(made.attrs["Size"]))

@@ -19,9 +19,8 @@ from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
 from harness.cluster.docker import engine
-from harness.cluster.local import namespaces
-from harness.cluster.local import network as netlink
-from harness.cluster.local.network import Host
+from harness.cluster.local import namespaces, netlink
+from harness.cluster.local.netlink import Host
 from harness.model.capabilities import Network
 from harness.model.errors import ClusterTrouble
 

@@ -99,9 +99,9 @@ def coordinator_request(kind: str, name: str) -> bytes:
     Source: https://kafka.apache.org/protocol#The_Messages_FindCoordinator
     """
     key = name.encode()
-    asked = 1 if kind == "txn-coordinator" else 0
+    key_type = 1 if kind == "txn-coordinator" else 0
     head = struct.pack(">hhih", 10, 1, 1, len(_CLIENT)) + _CLIENT
-    return head + struct.pack(">h", len(key)) + key + struct.pack(">b", asked)
+    return head + struct.pack(">h", len(key)) + key + struct.pack(">b", key_type)
 
 
 def coordinator(answer: bytes) -> int | None:
@@ -121,7 +121,7 @@ def coordinator(answer: bytes) -> int | None:
 def controller(answer: bytes) -> int | None:
     """The id of the controller's leader in an answer of the admin port; None when it does not know one."""
     try:
-        said = json.loads(answer)["controller_id"]
+        leader = json.loads(answer)["controller_id"]
     except (ValueError, KeyError, TypeError):
         return None
-    return said if isinstance(said, int) and said >= 0 else None
+    return leader if isinstance(leader, int) and leader >= 0 else None

@@ -23,9 +23,9 @@ class RedpandaCluster(DockerCluster):
             port = self.containers.port(node, redpanda.ADMIN_PORT)
             url = f"http://127.0.0.1:{port}{redpanda.CONTROLLER_PATH}"
             with suppress(OSError), urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
-                said = redpanda.controller(answer.read(_ANSWER_BYTES))
-                if said is not None:
-                    return said
+                controller = redpanda.controller(answer.read(_ANSWER_BYTES))
+                if controller is not None:
+                    return controller
         return None
 
     def coordinator(self, role: str, name: str) -> int | None:
@@ -35,7 +35,7 @@ class RedpandaCluster(DockerCluster):
             port = self.containers.port(node, redpanda.KAFKA_PORT)
             with suppress(OSError, ValueError):
                 answer = exchange(new_socket(), "127.0.0.1", port, request, _TIMEOUT_S)
-                said = redpanda.coordinator(answer)
-                if said is not None:
-                    return said
+                coordinator = redpanda.coordinator(answer)
+                if coordinator is not None:
+                    return coordinator
         return None

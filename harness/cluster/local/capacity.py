@@ -27,10 +27,10 @@ def available_bytes(path: Path = _MEMORY) -> int | None:
 
 def free_bytes(folder: Path) -> int:
     """Room on the disk that a folder is on, or would be."""
-    there = folder.absolute()
-    while not there.exists():
-        there = there.parent
-    return shutil.disk_usage(there).free
+    present = folder.absolute()
+    while not present.exists():
+        present = present.parent
+    return shutil.disk_usage(present).free
 
 
 def require(servers: int, folder: Path) -> None:

@@ -65,16 +65,16 @@ class Clocks:
 
     def ahead_s(self, name: str) -> tuple[float, float] | None:
         """How far ahead the server's own clock is, at least and at most; None where it says nothing."""
-        asked = time.time()
+        asked_s = time.time()
         log = self._home(name) / "server.log"
         at = log.stat().st_size if log.exists() else 0
         with suppress(OSError):  # a server that is down is one that says nothing
             self._provoke(name)
         deadline = time.monotonic() + _SAYS_WITHIN_S
         while time.monotonic() < deadline:
-            said = _said(log, at)
-            if said is not None:
-                return round(said - time.time(), 3), round(said - asked, 3)
+            logged_s = _first_time(log, at)
+            if logged_s is not None:
+                return round(logged_s - time.time(), 3), round(logged_s - asked_s, 3)
             time.sleep(_LOOK_AGAIN_S)
         return None
 
@@ -95,7 +95,7 @@ def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event)
             ahead = not ahead
 
 
-def _said(log: Path, at: int) -> float | None:
+def _first_time(log: Path, at: int) -> float | None:
     """The time of the first line after a byte offset, in seconds since 1970; None while there is none."""
     with suppress(FileNotFoundError), log.open("rb") as lines:
         lines.seek(at)

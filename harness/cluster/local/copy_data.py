@@ -38,14 +38,14 @@ def keep(target: Path, prefix: str, most: int, nodes: Mapping[str, Path]) -> dic
                 if folder.is_dir():
                     logs.setdefault(folder.name, {}).setdefault(node, folder)
     left_out = []
-    for name, held in sorted(logs.items()):
-        files = [(node, file) for node, folder in held.items() for file in _files(folder)]
+    for name, by_node in sorted(logs.items()):
+        files = [(node, file) for node, folder in by_node.items() for file in _files(folder)]
         size = sum(_used(file) for _, file in files)
         if taken + size > most:
             left_out.append(name)
             continue
         taken += size
-        for node in held:  # an empty one says something too
+        for node in by_node:  # an empty one says something too
             (target / node / name).mkdir(exist_ok=True)
         for node, file in files:
             _copy(file, target / node / name / file.name)

@@ -1,4 +1,4 @@
-"""Slow disks on the local cluster: a `harness.cluster.local.disk_stall` beside each node whose disk is hit."""
+"""Slow disks on the local cluster: a `harness.cluster.local.freeze_disk` beside each node whose disk is hit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stalls:
             self._end([node])
             self._slow[node] = helper_process.start(
                 self._spawn,
-                "harness.cluster.local.disk_stall",
+                "harness.cluster.local.freeze_disk",
                 [at, str(stall_s), str(gap_s)],
                 f"a slow disk of {node}",
             )

@@ -61,10 +61,10 @@ def _segments(
         if file is None:
             continue
         content = bytearray(file.read_bytes())
-        said = change(content, rng)
-        if said:
+        change_made = change(content, rng)
+        if change_made:
             file.write_bytes(content)
-            done[str(file.relative_to(data))] = said
+            done[str(file.relative_to(data))] = change_made
     return {"files": done} if done else {}
 
 

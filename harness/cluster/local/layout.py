@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from harness.cluster.distribution import broker_config
 from harness.cluster.distribution.broker_config import MAX_CONTROLLERS, MAX_NODES, Node
-from harness.cluster.distribution.broker_config import controllers as some_of
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata
 from harness.cluster.distribution.zookeeper import Keeper
 from harness.cluster.spec import ClusterSpec
@@ -37,7 +37,7 @@ class Layout:
     @property
     def voters(self) -> tuple[Node, ...]:
         """The nodes that make up the metadata quorum; none with ZooKeepers."""
-        return () if self.zookeepers else self.controllers or some_of(self.brokers)
+        return () if self.zookeepers else self.controllers or broker_config.controllers(self.brokers)
 
     @property
     def beside(self) -> tuple[Place, ...]:

@@ -55,8 +55,8 @@ def why_not() -> str:
         return f"the kernel's packet queues cannot be tried: {error}"
     if done.returncode == 0:
         return ""
-    said = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-    return f"the kernel has no packet queues for us ({said}): load the modules nfnetlink_queue and nft_queue"
+    reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+    return f"the kernel has no packet queues for us ({reason}): load the modules nfnetlink_queue and nft_queue"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ def look(data: Path, prefix: str) -> dict[str, Any]:
     for folder in several:
         checkpoint = folder / POINT
         known = points(checkpoint.read_text(errors="replace")) if checkpoint.exists() else {}
-        held = [log for log in logs(folder, prefix) if not log.name.endswith(("-delete", "-stray"))]
-        found |= {log.name: {**_log(log), "point": known.get(log.name)} for log in held}
+        kept = [log for log in logs(folder, prefix) if not log.name.endswith(("-delete", "-stray"))]
+        found |= {log.name: {**_log(log), "point": known.get(log.name)} for log in kept}
     return {"clean": all((folder / MARKER).exists() for folder in several), "logs": found}
 
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.cluster.distribution import broker_config as broker
-from harness.cluster.distribution import cds_archive, jars, java, versions
+from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
 from harness.cluster.local import (
     layout,
     log_tail,
@@ -28,7 +27,6 @@ from harness.cluster.local import (
     storage_format,
     wire_faults,
 )
-from harness.cluster.local import supervisor_client as control
 from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles
@@ -36,7 +34,7 @@ from harness.cluster.local.ports import Ports
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.servers import Servers
-from harness.cluster.local.supervisor_client import Control
+from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
@@ -88,7 +86,7 @@ class LoopbackCluster:
         self.spec, self._jvm_flags = spec, jvm_flags
         self.version, self.work_dir = versions.resolve(spec.kafka_version), spec.work_dir
         versions.check(self.version, spec.metadata_kept)
-        broker.check_overrides(spec.kafka_config)
+        broker_config.check_overrides(spec.kafka_config)
         self._ports = Ports()
         self.layout = self._places()
         self.nodes = tuple(place.name for place in self.layout.brokers)
@@ -126,12 +124,20 @@ class LoopbackCluster:
         self.work_dir.mkdir(parents=True, exist_ok=True)
         try:
             supervisor = Control(self.isolated, self.work_dir / "supervisor.log")
-        except control.Refused as error:
+        except Refused as error:
             raise Missing(f"network namespaces are refused here: {error}; use loopback instead") from error
         laid_out = Servers(
-            self.layout, self.version, self.spec.kafka_config, folder, found, fetched, template,
-            storage_format.random_id(), self.spec.log_dirs, tuple(flags),
-        )  # fmt: skip
+            self.layout,
+            self.version,
+            self.spec.kafka_config,
+            folder,
+            found,
+            fetched,
+            template,
+            storage_format.random_id(),
+            self.spec.log_dirs,
+            tuple(flags),
+        )
         addresses = {place.name: place.address for place in self.layout.places}
         self._state = Running(supervisor, laid_out, addresses)
         folder.mkdir()
@@ -195,14 +201,16 @@ class LoopbackCluster:
             for name, child in self._up().children.items():
                 code = child.poll()
                 if code is not None:
-                    said = self._up().servers.last_words(name)
-                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {said}")
+                    last_words = self._up().servers.last_words(name)
+                    raise ClusterTrouble(f"{name} ended with code {code} as it started: {last_words}")
             if time.monotonic() - began > timeout_s:
-                said = self._up().servers.last_words([*silent, *waiting][0])
-                what = f"{', '.join(silent)} did not answer" if silent else (
-                    f"{', '.join(waiting)} did not see every broker registered"
-                )  # fmt: skip
-                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {said}")
+                last_words = self._up().servers.last_words([*silent, *waiting][0])
+                what = (
+                    f"{', '.join(silent)} did not answer"
+                    if silent
+                    else (f"{', '.join(waiting)} did not see every broker registered")
+                )
+                raise ClusterTrouble(f"{what} in {timeout_s:.0f} s: {last_words}")
             time.sleep(0.05)
 
     def _up(self) -> Running:

@@ -70,8 +70,8 @@ class NodeFiles:
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> dict[str, Any]:
         """Damage the files of a node that is down; what was done."""
-        told = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
-        done: dict[str, Any] = json.loads(told)
+        output = self.inside("harness.cluster.local.file_damage", kind, self.data(node), topic_prefix, str(seed))
+        done: dict[str, Any] = json.loads(output)
         return done
 
     def look(self, node: str, topic_prefix: str) -> dict[str, Any]:
@@ -93,5 +93,5 @@ class NodeFiles:
         return self.inside("harness.cluster.local.disks", verb, *arguments)
 
     def _counted(self, verb: str, nodes: Sequence[str]) -> dict[str, int]:
-        told = json.loads(self._disks(verb, *map(self.data, nodes)))
-        return {node: told[self.data(node)] for node in nodes}
+        by_folder = json.loads(self._disks(verb, *map(self.data, nodes)))
+        return {node: by_folder[self.data(node)] for node in nodes}

@@ -1,6 +1,6 @@
 """Slow, lossy or narrow links, made of packets that wait in queues of the kernel (NFQUEUE).
 
-The kernel hands over the number of every packet that rules (`network.hold`) send to a queue, and keeps
+The kernel hands over the number of every packet that rules (`netlink.hold`) send to a queue, and keeps
 the packet until it is told to let it go or to forget it: no netem, no root and no library is needed. Packets
 wait where they are received: a sender whose packets waited on their way out would hold back further ones (TCP
 small queues), and what was dropped there it would know at once.
@@ -136,8 +136,8 @@ def serve(queues: Sequence[Queue], shapers: Mapping[bytes, Shaper], control: soc
         if control.fileno() in ready:
             if not control.recv(64):
                 break
-            told = {socket.inet_ntoa(at): asdict(shaper.counts()) for at, shaper in shapers.items()}
-            control.send(orjson.dumps(told))
+            counts = {socket.inet_ntoa(at): asdict(shaper.counts()) for at, shaper in shapers.items()}
+            control.send(orjson.dumps(counts))
         for index, queue in enumerate(queues):
             if queue.end.fileno() in ready:
                 _take(index, queue, shapers)
@@ -199,14 +199,14 @@ def _given() -> Iterator[socket.socket]:
 
 def probe() -> int:
     """Whether the kernel has what this needs."""
-    from harness.cluster.local import namespaces, network
+    from harness.cluster.local import namespaces, netlink
 
     try:
         namespaces.enter()
-        network.make_bridge()
-        host = network.make_host("h", "10.64.0.2", 1)
-        Queue(socket.socket(fileno=network.queue_socket(host)), 1)
-        network.hold(host, ["10.64.0.3"], 1)
+        netlink.make_bridge()
+        host = netlink.make_host("h", "10.64.0.2", 1)
+        Queue(socket.socket(fileno=netlink.queue_socket(host)), 1)
+        netlink.hold(host, ["10.64.0.3"], 1)
     except Exception as error:  # any answer of the kernel's is a reason
         print(error if str(error) else type(error).__name__, file=sys.stderr)
         return 1

@@ -19,7 +19,7 @@ class Ports:
 
     def __init__(self) -> None:
         self._next = _LOWEST + os.getpid() * 61 % 10_000  # runs seldom begin at the same place
-        self._held: list[socket.socket] = []
+        self._holders: list[socket.socket] = []
 
     def take(self) -> int:
         """A port that nothing uses. Raises Missing."""
@@ -34,21 +34,12 @@ class Ports:
                 continue
             # Only now: with it, the attempt would succeed beside another run's.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._held.append(holder)
+            self._holders.append(holder)
             return port
         raise Missing(f"all ports of 127.0.0.1 from {_LOWEST} to {_HIGHEST} are in use: end what uses them")
 
     def give_back(self) -> None:
         """Let go of all of them."""
-        for holder in self._held:
+        for holder in self._holders:
             holder.close()
-        self._held = []
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing uses now, for servers that cannot bind beside a holder. Raises Missing."""
-    ports = Ports()
-    try:
-        return [ports.take() for _ in range(count)]
-    finally:
-        ports.give_back()
+        self._holders = []

@@ -81,14 +81,14 @@ class Asking:
 
     def _status(self, address: str, port: int) -> bytes:
         """A ZooKeeper's answer, which ends with the connection."""
-        said = b""
+        answer = b""
         with self.connect() as connection:
             connection.settimeout(_TIMEOUT_S)
             connection.connect((address, port))
             connection.sendall(zookeeper.STATUS)
-            while len(said) < _STATUS_BYTES and (chunk := connection.recv(4096)):
-                said += chunk
-        return said
+            while len(answer) < _STATUS_BYTES and (chunk := connection.recv(4096)):
+                answer += chunk
+        return answer
 
 
 def most_named(named: Iterable[int | None]) -> int | None:

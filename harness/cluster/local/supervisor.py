@@ -37,7 +37,9 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from harness.cluster.local import disk_stall, namespaces, spawn, supervisor_messages
+from harness.cluster import json_messages
+from harness.cluster.json_messages import Closed
+from harness.cluster.local import fork_exec, freeze_disk, namespaces
 
 _KILL_TIMEOUT_S = 5.0
 _THAW_AGAIN_S = 0.02
@@ -60,11 +62,11 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        supervisor_messages.send(self._control, {"event": "ready", "isolated": self._isolated})
+        json_messages.send(self._control, {"event": "ready", "isolated": self._isolated})
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wake, select.POLLIN)
-        with suppress(supervisor_messages.Closed):
+        with suppress(Closed):
             while True:
                 ready = dict(poll.poll())
                 if wake in ready:
@@ -76,7 +78,7 @@ class Supervisor:
 
     def _request(self) -> str:
         """Read and answer one request; its verb."""
-        message, fds = supervisor_messages.receive(self._control)
+        message, fds = json_messages.receive(self._control)
         answer: dict[str, Any] = {"id": message["id"]}
         passed: list[int] = []
         try:
@@ -84,7 +86,7 @@ class Supervisor:
         except Exception as error:  # every failure is the caller's to handle; the supervisor goes on
             answer["error"] = f"{message.get('do')}: {error or type(error).__name__}"
         try:
-            supervisor_messages.send(self._control, answer, passed)
+            json_messages.send(self._control, answer, passed)
         finally:
             for fd in (*fds, *passed):
                 os.close(fd)
@@ -100,7 +102,7 @@ class Supervisor:
                 queues = [self._netlink().queue_socket(self._hosts[at]) for at in message.get("queues", ())]
                 try:
                     descriptors = [*fds, *queues]
-                    pid = spawn.spawn(message["argv"], message["env"], message["cwd"], descriptors, network)
+                    pid = fork_exec.spawn(message["argv"], message["env"], message["cwd"], descriptors, network)
                 finally:
                     for fd in queues:
                         os.close(fd)
@@ -144,7 +146,7 @@ class Supervisor:
         """The network module; loaded late, because without namespaces it is not needed."""
         if not self._isolated:
             raise ValueError("there is no network to change without namespaces")
-        from harness.cluster.local import network as netlink
+        from harness.cluster.local import netlink
 
         return netlink
 
@@ -169,7 +171,7 @@ class Supervisor:
             if pid in self._running:
                 self._running.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
-                supervisor_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
+                json_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
 
     def kill_all(self) -> None:
         """Kill every descendant and wait until none is left, `_KILL_TIMEOUT_S` at most."""
@@ -208,7 +210,7 @@ def run_isolated(control: socket.socket) -> int:
     try:
         namespaces.enter()
     except namespaces.Refused as error:
-        supervisor_messages.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
+        json_messages.send(control, {"event": "refused", "why": f"{error}{namespaces.hint()}"})
         return 1
     mountinfo = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)  # of the new namespace
     pid = os.fork()
@@ -222,11 +224,11 @@ def _first(control: socket.socket) -> int:
     namespaces.die_with_parent()
     try:
         namespaces.mount_proc()
-        from harness.cluster.local import network as netlink
+        from harness.cluster.local import netlink
 
         netlink.make_bridge()
     except Exception as error:  # whatever a kernel without bridges answers: the harness falls back
-        supervisor_messages.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
+        json_messages.send(control, {"event": "refused", "why": f"bridge: {error or type(error).__name__}"})
         return 1
     Supervisor(control, isolated=True).serve()
     return 0
@@ -237,7 +239,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
 
     Its children cannot die while they wait for a disk that is held.
     """
-    before = disk_stall.mounted(mountinfo)
+    before = freeze_disk.mounted(mountinfo)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     ended = os.pidfd_open(pid)
@@ -247,7 +249,7 @@ def _guard(control: socket.socket, pid: int, mountinfo: int) -> int:
     poll.poll()
     os.kill(pid, signal.SIGKILL)
     while True:
-        disk_stall.thaw_all(disk_stall.mounted(mountinfo) - before)
+        freeze_disk.thaw_all(freeze_disk.mounted(mountinfo) - before)
         gone, status = os.waitpid(pid, os.WNOHANG)
         if gone:
             return os.waitstatus_to_exitcode(status)
@@ -273,7 +275,7 @@ def probe() -> int:
     except namespaces.Refused as error:
         print(error, file=sys.stderr)
         return 1
-    from harness.cluster.local import network as netlink
+    from harness.cluster.local import netlink
 
     for what, act in (
         ("bridge", netlink.make_bridge),
@@ -297,7 +299,6 @@ def main(argv: list[str]) -> int:
     mode, number = argv
     control = socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
-    supervisor_messages.prepare(control)
     return {"--namespaces": run_isolated, "--loopback": run_loopback}[mode](control)
 
 

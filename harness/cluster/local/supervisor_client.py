@@ -15,7 +15,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from harness.cluster.local import namespaces, supervisor_messages
+from harness.cluster import json_messages
+from harness.cluster.json_messages import Closed
+from harness.cluster.local import namespaces
 from harness.model.errors import ClusterTrouble
 
 _START_TIMEOUT_S = 30.0
@@ -37,7 +39,7 @@ class Control:
 
         Raises Refused, or ClusterTrouble when it does not start at all.
         """
-        ours, theirs = supervisor_messages.pair()
+        ours, theirs = json_messages.pair()
         self._socket = ours
         mode = "--namespaces" if isolated else "--loopback"
         with theirs, log.open("ab") as output:
@@ -64,8 +66,8 @@ class Control:
     def _await_ready(self, log: Path) -> None:
         self._socket.settimeout(_START_TIMEOUT_S)
         try:
-            message, _ = supervisor_messages.receive(self._socket)
-        except (supervisor_messages.Closed, TimeoutError) as error:
+            message, _ = json_messages.receive(self._socket)
+        except (Closed, TimeoutError) as error:
             self._abandon()
             raise ClusterTrouble(f"the cluster's supervisor did not start; {log} says why") from error
         self._socket.settimeout(None)
@@ -103,9 +105,9 @@ class Control:
             self._waiting[number] = answers
         try:
             with self._lock:
-                supervisor_messages.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
+                json_messages.send(self._socket, {"id": number, "do": verb, **arguments}, fds)
             message, received = answers.get(timeout=timeout_s)
-        except supervisor_messages.Closed as error:
+        except Closed as error:
             raise ClusterTrouble("the cluster's supervisor has ended") from error
         except ValueError as error:
             raise ClusterTrouble(f"{verb}: {error}") from error
@@ -155,7 +157,7 @@ class Control:
         try:
             with suppress(OSError):  # Closed is one; a socket closed under us is another
                 while True:
-                    self._hear(*supervisor_messages.receive(self._socket))
+                    self._hear(*json_messages.receive(self._socket))
         finally:
             with self._changed:
                 self._gone = True

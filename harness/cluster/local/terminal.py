@@ -18,12 +18,11 @@ import termios
 import tty
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from harness.model.capabilities import Child
 
 Spawn = Callable[[Sequence[str], Sequence[int]], Child]
-_PERIOD_S: Final = 0.1
 
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:

@@ -89,7 +89,7 @@ class WireProxy:
         """Start it; `log` takes what it prints, appended. Raises ClusterTrouble."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(_ANSWER_TIMEOUT_S)
-        self._socket, self._lock, self._asked, self._log = ours, threading.Lock(), 0, log
+        self._socket, self._lock, self._last_request, self._log = ours, threading.Lock(), 0, log
         argv = [sys.executable, "-m", "harness.cluster.wire_proxy.proxy"]
         argv += [f"{each.node}={each.sender}={each.target[0]}:{each.target[1]}" for each in stands]
         env = {"PYTHONPATH": namespaces.python_path()}
@@ -117,9 +117,9 @@ class WireProxy:
 
     def _ask(self, verb: str, **arguments: object) -> Any:
         with self._lock:
-            self._asked += 1
-            line = orjson.dumps({"id": self._asked, "do": verb, **arguments})
-            answer = self._exchange(line, self._asked)
+            self._last_request += 1
+            line = orjson.dumps({"id": self._last_request, "do": verb, **arguments})
+            answer = self._exchange(line, self._last_request)
         if "error" in answer:
             raise ClusterTrouble(f"the wire proxy refused {verb}: {answer['error']}")
         return answer["ok"]
@@ -128,18 +128,18 @@ class WireProxy:
         """Send a line and wait for its answer; an earlier one that came too late is passed over."""
         try:
             self._socket.sendall(line + b"\n")
-            said = bytearray()
-            while len(said) < _ANSWER_BYTES_MAX:
+            received = bytearray()
+            while len(received) < _ANSWER_BYTES_MAX:
                 chunk = self._socket.recv(1 << 16)
                 if not chunk:
                     raise ClusterTrouble(f"the wire proxy has ended; {self._log} may say why")
-                said += chunk
-                *lines, rest = bytes(said).split(b"\n")
+                received += chunk
+                *lines, rest = bytes(received).split(b"\n")
                 for each in lines:
                     answer: Mapping[str, Any] = orjson.loads(each)
                     if answer["id"] == number:
                         return answer
-                said = bytearray(rest)
+                received = bytearray(rest)
         except TimeoutError:
             raise ClusterTrouble(
                 f"the wire proxy did not answer in {_ANSWER_TIMEOUT_S:.0f} s; is it paused? See {self._log}"

@@ -1,30 +1,29 @@
 """Calls between processes of one user on one machine: one request and its answer per connection.
 
-The socket lies in a folder that only its user can enter, and the other side's user is checked, so values are
-pickled: whoever can write there could run any command as well.
+    request  an object, with descriptors
+    answer   {"value": ...}, {"raise": name of the error, "text": ...}, or, while a request takes its time, {"say": ...}
+
+Values that JSON has no word for are encoded by `harness.cluster.persistent.values`. The socket lies in a folder that
+only its user can enter, and the other side's user is checked: whoever is let in can run any command.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import ClusterTrouble
+from harness.cluster import json_messages
+from harness.cluster.json_messages import Closed
+from harness.cluster.persistent import values
+from harness.model.errors import BadHistory, BadInput, ClusterTrouble, HarnessError, Missing
 
-FDS_MAX: Final = 64
-BYTES_MAX: Final = 1 << 30
-_HEADER: Final = struct.Struct(">Q")
 _CREDENTIALS: Final = struct.Struct("3i")
-
-
-class Closed(ConnectionError):
-    """The other side is gone."""
+_ERRORS: Final = {kind.__name__: kind for kind in (HarnessError, BadInput, Missing, BadHistory, ClusterTrouble)}
 
 
 def _short(path: Path) -> tuple[int, str]:
@@ -70,50 +69,44 @@ def same_user(end: socket.socket) -> bool:
     return _CREDENTIALS.unpack(raw)[1] in (os.geteuid(), 0)
 
 
-def send(end: socket.socket, value: Any, fds: Sequence[int] = ()) -> None:
-    """Send one value and descriptors. Raises OSError."""
-    data = pickle.dumps(value)
-    socket.send_fds(end, [_HEADER.pack(len(data))], list(fds))
-    end.sendall(data)
+def send(end: socket.socket, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+    """Send a request and descriptors. Raises OSError."""
+    json_messages.send(end, values.encode(request), fds)
 
 
-def receive(end: socket.socket) -> tuple[Any, list[int]]:
-    """One value and its descriptors. Raises Closed at the end, TimeoutError."""
+def receive(end: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """A request or an answer, and its descriptors. Raises Closed at the end, TimeoutError."""
+    data, fds = json_messages.receive(end)
+    message: dict[str, Any] = values.decode(data)
+    return message, fds
+
+
+def answered(work: Callable[[], Any]) -> dict[str, Any]:
+    """What to answer, as JSON: a value, or the error that the other side is to raise."""
     try:
-        header, fds, _, _ = socket.recv_fds(end, _HEADER.size, FDS_MAX)
-        if not header:
-            raise Closed("the other side is gone")
-        header += _exactly(end, _HEADER.size - len(header))
-        (size,) = _HEADER.unpack(header)
-        if size > BYTES_MAX:
-            raise Closed(f"a message of {size} bytes")
-        return pickle.loads(_exactly(end, size)), fds
-    except ConnectionResetError as error:
-        raise Closed("the other side is gone") from error
+        return {"value": values.encode(work())}
+    except HarnessError as error:
+        return {"raise": type(error).__name__, "text": str(error)}
+    except Exception as error:  # a fault's trouble is the run's to handle; the keeper goes on
+        return {"raise": ClusterTrouble.__name__, "text": f"{type(error).__name__}: {error}"}
 
 
-def _exactly(end: socket.socket, size: int) -> bytes:
-    parts = []
-    while size:
-        part = end.recv(min(size, 1 << 20))
-        if not part:
-            raise Closed("the other side is gone")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+def value(answer: Mapping[str, Any]) -> Any:
+    """The value of an answer. Raises what the other side raised."""
+    if "raise" in answer:
+        raise _ERRORS.get(answer["raise"], ClusterTrouble)(answer["text"])
+    return answer["value"]
 
 
-def call(path: Path, request: Any, fds: Sequence[int] = (), timeout_s: float = 30.0) -> Any:
+def call(path: Path, request: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = 30.0) -> Any:
     """The answer to a request. Raises what the other side raised, or ClusterTrouble."""
     try:
         with connect(path, timeout_s) as end:
             send(end, request, fds)
-            (kind, value), passed = receive(end)
+            answer, passed = receive(end)
     except (Closed, OSError) as error:
         raise ClusterTrouble(f"{path}: no answer ({error or type(error).__name__})") from None
     for fd in passed:
         with suppress(OSError):
             os.close(fd)
-    if kind == "raise":
-        raise value
-    return value
+    return value(answer)

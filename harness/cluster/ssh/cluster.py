@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from harness.cluster.distribution import broker_config as broker
-from harness.cluster.distribution import jars, java, versions
+from harness.cluster.distribution import broker_config, jars, java, versions
 from harness.cluster.local import remote_process, storage_format
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.remote_process import RemoteChild
@@ -82,7 +81,7 @@ class SshCluster:
         self.bootstrap = ""
         self._version = versions.resolve(spec.kafka_version)
         versions.check(self._version, versions.KRAFT)
-        broker.check_overrides(spec.kafka_config)
+        broker_config.check_overrides(spec.kafka_config)
         self._token = secrets.token_hex(4)
         self._spec, self._work_dir, self._silence_s = spec, spec.work_dir, silence_s
         self._links = {host.name: Link(host) for host in hosts}
@@ -112,11 +111,19 @@ class SshCluster:
         layout, cluster_id = Layout(install.nodes(ready)), storage_format.random_id()
         packs = {
             node.name: Pack(
-                node, layout, self._version, self._spec.kafka_config, folders[node.name], fetched, found,
-                hosts[node.name].look.java[0], template, cluster_id,
+                node,
+                layout,
+                self._version,
+                self._spec.kafka_config,
+                folders[node.name],
+                fetched,
+                found,
+                hosts[node.name].look.java[0],
+                template,
+                cluster_id,
             )
             for node in layout.brokers
-        }  # fmt: skip
+        }
         began = time.monotonic()
         bare = [name for name, each in hosts.items() if not each.look.java[0]]
         progress(

@@ -60,10 +60,17 @@ def connect(host: Host) -> Any:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
     try:
         client.connect(
-            host.address, host.port, host.user, key_filename=host.key, sock=connection,
-            allow_agent=host.key is None, look_for_keys=host.key is None,
-            timeout=_CONNECT_S, banner_timeout=_CONNECT_S, auth_timeout=_CONNECT_S,
-        )  # fmt: skip
+            host.address,
+            host.port,
+            host.user,
+            key_filename=host.key,
+            sock=connection,
+            allow_agent=host.key is None,
+            look_for_keys=host.key is None,
+            timeout=_CONNECT_S,
+            banner_timeout=_CONNECT_S,
+            auth_timeout=_CONNECT_S,
+        )
     except BaseException as error:
         client.close()
         connection.close()

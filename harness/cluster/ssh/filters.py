@@ -56,8 +56,8 @@ class Filters:
         with self._lock:
             if not self._rules.get(at):
                 return 0
-            told = self._ask(at, "dropped", self._hosts[at].look.filters[0], self._table)
-            return counted(told)
+            output = self._ask(at, "dropped", self._hosts[at].look.filters[0], self._table)
+            return counted(output)
 
     def _add(self, name: str, rules: Sequence[Rule]) -> None:
         ready = self._hosts[name]
@@ -91,6 +91,6 @@ def _addresses(source: Ready, at: Ready) -> list[str]:
     return sorted(every - at.look.addresses - {at.inside, at.address})
 
 
-def counted(told: str) -> int:
+def counted(output: str) -> int:
     """Packets in the answer of nft, or of iptables."""
-    return sum(int(count) for rows in (_NFT_COUNT, _IPTABLES_COUNT) for count in rows.findall(told))
+    return sum(int(count) for rows in (_NFT_COUNT, _IPTABLES_COUNT) for count in rows.findall(output))

@@ -77,8 +77,8 @@ def load(path: Path) -> tuple[Host, ...]:
     try:
         given = _HOSTS.validate_python(tuple(loaded.data))
     except ValidationError as error:
-        told = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
-        raise BadInput("\n".join(told)) from None
+        messages = [yaml_data.line(one, loaded.where, _keys) for one in error.errors()]
+        raise BadInput("\n".join(messages)) from None
     hosts = tuple(_completed(host, number, path.parent) for number, host in enumerate(given, start=1))
     _check_apart(hosts, loaded)
     return hosts

@@ -23,9 +23,9 @@ def install(link: Link, pack: Pack) -> None:
     who = f"{link.host.name} ({link.host.at})"
     preflight.ask(link, _ASK_S, "make", pack.folder)
     unpacking = f"tar -x -o -f - -C {shlex.quote(pack.folder)}"
-    code, said = link.stream(unpacking, _UPLOAD_S, pack.write, _ignore, _nothing)
+    code, output = link.stream(unpacking, _UPLOAD_S, pack.write, _ignore, _nothing)
     if code:
-        raise ClusterTrouble(f"{who}: tar: {said or f'exit code {code}'}")
+        raise ClusterTrouble(f"{who}: tar: {output or f'exit code {code}'}")
     if not pack.host_java:
         done = link.run(shlex.join([f"{pack.folder}/java/bin/java", "-version"]), _ASK_S)
         if done.code:
@@ -42,10 +42,16 @@ def nodes(ready: Sequence[Ready]) -> tuple[Node, ...]:
         ports, apart = each.host.ports, each.inside != each.address
         found.append(
             Node(
-                each.host.name, number, each.inside, ports[0], ports[1],
-                outside_port=ports[2] if apart else None, forward_port=ports[2], outside_address=each.address,
+                each.host.name,
+                number,
+                each.inside,
+                ports[0],
+                ports[1],
+                outside_port=ports[2] if apart else None,
+                forward_port=ports[2],
+                outside_address=each.address,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

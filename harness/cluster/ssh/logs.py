@@ -47,9 +47,9 @@ def _stream(
         sink(preflight.script())
 
     host = link.host
-    code, said = link.stream(preflight.command(host, name, folder, *more), timeout_s, give, take, anew)
+    code, output = link.stream(preflight.command(host, name, folder, *more), timeout_s, give, take, anew)
     if code not in (0, 1):  # tar says 1 when a file grew meanwhile
-        raise ClusterTrouble(f"{host.name} ({host.at}): {name}: {said or f'exit code {code}'}")
+        raise ClusterTrouble(f"{host.name} ({host.at}): {name}: {output or f'exit code {code}'}")
 
 
 def unpack(packed: Any, folder: Path) -> None:

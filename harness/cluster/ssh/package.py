@@ -73,10 +73,10 @@ class Pack:
     def texts(self) -> dict[str, str]:
         """Name -> text, of the files that are made here."""
         log_name, log_text = broker_config.log_config(self.version, f"{self.folder}/server.log")
-        there = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
+        java_on_host = replace(self.java, path=self.host_java or f"{self.folder}/java/bin/java")
         jars = replace(self.jars, folder=Path(self.folder) / "jars")
         config = f"{self.folder}/server.properties"
-        argv = broker_config.java_argv(there, jars, f"{self.folder}/{log_name}", "kafka.Kafka", [config])
+        argv = broker_config.java_argv(java_on_host, jars, f"{self.folder}/{log_name}", "kafka.Kafka", [config])
         return {
             "host.sh": preflight.script().decode(),
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()),
@@ -91,10 +91,10 @@ class Pack:
 
 def java_home(found: Java) -> Path:
     """The folder of a Java itself, whatever script stands before it. Raises Missing."""
-    told = java.inspect(found.path)
-    if isinstance(told, str):
-        raise Missing(f"{found.path}: {told}")
-    return Path(told.home)
+    inspected = java.inspect(found.path)
+    if isinstance(inspected, str):
+        raise Missing(f"{found.path}: {inspected}")
+    return Path(inspected.home)
 
 
 def java_files(home: Path) -> Iterator[Path]:
@@ -128,6 +128,6 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
     info = tarfile.TarInfo(name)
     with path.open("rb") as file:
-        told = os.fstat(file.fileno())
-        info.size, info.mode, info.mtime = told.st_size, told.st_mode & 0o700 | 0o400, int(told.st_mtime)
+        status = os.fstat(file.fileno())
+        info.size, info.mode, info.mtime = status.st_size, status.st_mode & 0o700 | 0o400, int(status.st_mtime)
         tar.addfile(info, file)

@@ -208,22 +208,22 @@ def _java(parts: Mapping[str, str]) -> tuple[str, str]:
             found = java.parse(path, text)
             if isinstance(found, Java) and found.version >= java.MINIMUM:
                 return path, ""
-            said = f"version {found.full} is too old" if isinstance(found, Java) else found
-            why = f"its Java {path} will not do ({said})"
+            reason = f"version {found.full} is too old" if isinstance(found, Java) else found
+            why = f"its Java {path} will not do ({reason})"
     return "", why
 
 
 def _filters(parts: Mapping[str, str]) -> tuple[str, str]:
     why = "it has neither nft nor iptables"
     for tool in ("nft", "iptables"):
-        said = parts.get(f"filter {tool}", "").strip().splitlines()
-        if said[-1:] == ["yes"]:
+        output = parts.get(f"filter {tool}", "").strip().splitlines()
+        if output[-1:] == ["yes"]:
             return tool, ""
-        if said:
-            why = f"{tool}: {said[0]}"
+        if output:
+            why = f"{tool}: {output[0]}"
     if parts.get("root", "").strip().splitlines()[-1:] != ["yes"]:
-        said = parts.get("root", "").strip().splitlines()
-        why = said[0] if said else "the user is not root, and the hosts file does not say `sudo: true`"
+        output = parts.get("root", "").strip().splitlines()
+        why = output[0] if output else "the user is not root, and the hosts file does not say `sudo: true`"
     return "", why
 
 

@@ -12,8 +12,8 @@ from collections import deque
 from typing import Final
 
 from harness.cluster.wire_proxy import rules
+from harness.cluster.wire_proxy.connection_parts import Kept, Sent, Shared
 from harness.cluster.wire_proxy.loop import WAITING_BYTES_MAX, Endpoint
-from harness.cluster.wire_proxy.parts import Kept, Sent, Shared
 from harness.cluster.wire_proxy.rules import Active, Held
 from harness.cluster.wire_proxy.splitter import PASS, WHOLE, Splitter
 from harness.model.wire_rules import CUT, DROP, DUPLICATE, NAMES
@@ -37,19 +37,27 @@ class Connection:
         self._inflight: deque[Sent] = deque()
         self._to_broker: deque[Kept] = deque()
         self._to_client: deque[Kept] = deque()
-        self._asked: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))  # of the frame being taken
-        self._said: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))
+        self._request_taken: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))  # of the frame being taken
+        self._response_taken: tuple[Active | None, Sent] = (None, Sent(_UNKNOWN))
         self._deaf: Active | None = None  # because of it no request arrives any more
         self._mute: Active | None = None  # because of it no answer does
         self._lingers = False
         self._requests = Splitter(
-            request_head.REQUEST_BYTES_MIN, request_head.REQUEST_BYTES_MAX,
-            self._decide_request, self._forward, self._take_request, self._strange,
-        )  # fmt: skip
+            request_head.REQUEST_BYTES_MIN,
+            request_head.REQUEST_BYTES_MAX,
+            self._decide_request,
+            self._forward,
+            self._take_request,
+            self._strange,
+        )
         self._responses = Splitter(
-            request_head.RESPONSE_BYTES_MIN, request_head.RESPONSE_BYTES_MAX,
-            self._decide_response, self._back, self._take_response, self._strange,
-        )  # fmt: skip
+            request_head.RESPONSE_BYTES_MIN,
+            request_head.RESPONSE_BYTES_MAX,
+            self._decide_response,
+            self._back,
+            self._take_response,
+            self._strange,
+        )
 
     def start(self, client: Endpoint, broker: Endpoint) -> None:
         self.client, self.broker = client, broker
@@ -113,7 +121,7 @@ class Connection:
         if active is None and not self._to_broker:
             self._passes(Sent(request))
             return PASS
-        self._asked = active, Sent(request)
+        self._request_taken = active, Sent(request)
         return WHOLE
 
     def _passes(self, sent: Sent) -> None:
@@ -130,7 +138,7 @@ class Connection:
     def _take_request(self, frame: bytes) -> None:
         if self._deaf:
             return
-        active, sent = self._asked
+        active, sent = self._request_taken
         if active is None:
             self._queue(self._to_broker, Kept(frame, (sent,)))
         elif active.rule.action == DROP:
@@ -159,7 +167,7 @@ class Connection:
         sent = self._answered(request_head.CORRELATION.unpack_from(head)[0])
         if sent is None:
             counted.unmatched += 1
-            self._said = None, Sent(_UNKNOWN)
+            self._response_taken = None, Sent(_UNKNOWN)
             return WHOLE if self._to_client else PASS
         if self._shared.rules.waiting:
             self._shared.free(self._shared.rules.freed_by(sent.request, self.number))
@@ -167,7 +175,7 @@ class Connection:
         active = None
         if actives and not sent.again:
             active = rules.first(actives, sent.request, self._node, self._sender)
-        self._said = active, sent
+        self._response_taken = active, sent
         return PASS if active is None and not sent.again and not self._to_client else WHOLE
 
     def _answered(self, correlation: int) -> Sent | None:
@@ -183,7 +191,7 @@ class Connection:
         self.client.write(data)
 
     def _take_response(self, frame: bytes) -> None:
-        active, sent = self._said
+        active, sent = self._response_taken
         if self._mute or sent.again:
             return
         if active is None:

@@ -32,8 +32,8 @@ from typing import Any, Final
 import orjson
 
 from harness.cluster.wire_proxy.connection import Connection
+from harness.cluster.wire_proxy.connection_parts import Counted, Numbered, Shared
 from harness.cluster.wire_proxy.loop import READ, Endpoint, Loop
-from harness.cluster.wire_proxy.parts import Counted, Numbered, Shared
 from harness.cluster.wire_proxy.rules import Held, Rules
 from harness.model.wire_rules import CLIENTS, Traffic, rule_of
 

@@ -40,12 +40,12 @@ def flag(section: Section, marks: Sequence[Mark]) -> Flagged:
             by_value.setdefault(repr(line.value), []).append(line)
             by_offset.setdefault(line.offset, []).append(line)
     by_op: dict[int, list[Row]] = {}
-    for held in section.passes:
-        for row in held.polls:
+    for one_pass in section.passes:
+        for row in one_pass.polls:
             by_op.setdefault(row.op, []).append(row)
 
-    def put(held: dict[Any, list[Mark]], at: Any, mark: Mark) -> None:
-        marked = held.setdefault(at, [])
+    def put(one_pass: dict[Any, list[Mark]], at: Any, mark: Mark) -> None:
+        marked = one_pass.setdefault(at, [])
         if not marked or marked[-1] is not mark:
             marked.append(mark)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.report.order.records import Records, Window
+from harness.report.order.key_records import Records, Window
 from harness.stored.facts import Row
 
 PASSES_MAX: Final = 72
@@ -48,14 +48,14 @@ class Pass:
 
     def runs(self) -> Iterator[list[Row]]:
         """Its polls, op by op."""
-        held: list[Row] = []
+        run: list[Row] = []
         for row in self.polls:
-            if held and held[-1].op != row.op:
-                yield held
-                held = []
-            held.append(row)
-        if held:
-            yield held
+            if run and run[-1].op != row.op:
+                yield run
+                run = []
+            run.append(row)
+        if run:
+            yield run
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def passes_of(polls: Sequence[Row], window: Window) -> list[Pass]:
     for row in polls:
         if row.offset is None or not low <= row.offset <= high:
             continue
-        held = last.get(row.process)
-        if held is None or (held.polls[-1].offset or 0) >= row.offset:
-            held = last[row.process] = Pass(row.process, row.complete_ns or row.invoke_ns)
-            done.append(held)
-        held.polls.append(row)
+        current = last.get(row.process)
+        if current is None or (current.polls[-1].offset or 0) >= row.offset:
+            current = last[row.process] = Pass(row.process, row.complete_ns or row.invoke_ns)
+            done.append(current)
+        current.polls.append(row)
     return sorted(done, key=lambda one: one.begin_ns)
 
 

@@ -64,23 +64,23 @@ class Suspect:
 
 def shown(result: Result) -> list[AnomalyFound]:
     """The anomalies whose keys are suspicious: those that count, and what was never read."""
-    return [held for held in result.anomalies if (held.bad or held.name == "unseen") and held.count]
+    return [anomaly for anomaly in result.anomalies if (anomaly.bad or anomaly.name == "unseen") and anomaly.count]
 
 
 def suspects(run: Path, result: Result) -> list[Suspect]:
     """The keys that witnesses name, first those with most types of bad anomalies, then with most of them."""
     log = OpLog(run)
     by_key: dict[str, Suspect] = {}
-    for held in shown(result):
-        limit = OPS_LOOKED_UP_MAX if held.name == "torn-transaction" else WITNESSES_MAX
-        for number, witness in enumerate(islice(witness_lookup.numbered(run, held), limit), 1):
-            for key, spots in _by_key(held.name, witness, log):
+    for anomaly in shown(result):
+        limit = OPS_LOOKED_UP_MAX if anomaly.name == "torn-transaction" else WITNESSES_MAX
+        for number, witness in enumerate(islice(witness_lookup.numbered(run, anomaly), limit), 1):
+            for key, spots in _by_key(anomaly.name, witness, log):
                 suspect = by_key.setdefault(repr(key), Suspect(key))
-                suspect.counts[held.name] = suspect.counts.get(held.name, 0) + 1
-                if held.bad:
-                    suspect.bad.add(held.name)
-                if suspect.counts[held.name] <= PER_KEY_MAX:
-                    suspect.marks.append(Mark(held.name, number, witness, spots[:SPOTS_MAX]))
+                suspect.counts[anomaly.name] = suspect.counts.get(anomaly.name, 0) + 1
+                if anomaly.bad:
+                    suspect.bad.add(anomaly.name)
+                if suspect.counts[anomaly.name] <= PER_KEY_MAX:
+                    suspect.marks.append(Mark(anomaly.name, number, witness, spots[:SPOTS_MAX]))
     return sorted(
         by_key.values(),
         key=lambda one: (-len(one.bad), -sum(one.counts[name] for name in one.bad), _natural(one.key)),
@@ -94,14 +94,14 @@ def _natural(key: Any) -> tuple[bool, int, str]:
 def _by_key(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, tuple[Spot, ...]]]:
     """(key, spots) of each key of a witness. A witness of a form that is not known has none."""
     keys: dict[str, Any] = {}
-    held: dict[str, list[Spot]] = {}
+    spots_of: dict[str, list[Spot]] = {}
     try:
         for key, spot in _spots(name, witness, log):
             keys.setdefault(repr(key), key)
-            held.setdefault(repr(key), []).append(spot)
+            spots_of.setdefault(repr(key), []).append(spot)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return
-    yield from ((keys[text], tuple(spots)) for text, spots in held.items())
+    yield from ((keys[text], tuple(spots)) for text, spots in spots_of.items())
 
 
 def _spots(name: str, witness: Witness, log: OpLog) -> Iterator[tuple[Any, Spot]]:

@@ -18,10 +18,10 @@ VOID: Final = frozenset({"meta", "br", "link"})
 
 def escaped(text: object) -> Markup:
     """Any value as text that cannot become markup; what does not print is shown by its code."""
-    held = str(text)
-    if not held.isprintable():
-        held = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in held)
-    return Markup(html.escape(held, quote=True))
+    raw = str(text)
+    if not raw.isprintable():
+        raw = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in raw)
+    return Markup(html.escape(raw, quote=True))
 
 
 def joined(*parts: object) -> Markup:
@@ -34,14 +34,14 @@ def element(name: str, /, *children: object, **attributes: object) -> Markup:
 
     An attribute None is left out. Names come from this package's code only, never from data.
     """
-    held = "".join(
+    attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_short(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in VOID:
-        return Markup(f"<{name}{held}>")
-    return Markup(f"<{name}{held}>{joined(*children)}</{name}>")
+        return Markup(f"<{name}{attributes_text}>")
+    return Markup(f"<{name}{attributes_text}>{joined(*children)}</{name}>")
 
 
 def _short(value: object) -> object:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from harness.model.wording import many, plain, seconds
 from harness.report.order.flags import Flagged, anchor, colour, flag
 from harness.report.order.layout import Hole, Line, Pass, Section
 from harness.report.order.marks import Mark
 from harness.report.order.markup import NOTHING, Markup, element, joined
 from harness.report.plots import fault_bands, style
-from harness.report.text.phrases import many, plain, seconds
 from harness.stored import fault_spans
 from harness.stored.facts import Row
 
@@ -61,16 +61,22 @@ class Picture:
             if isinstance(line, Hole):
                 parts.append(self._hole(line, y))
             else:
-                held = flagged.lines.get((line.offset, repr(line.value)), ())
+                line_marks = flagged.lines.get((line.offset, repr(line.value)), ())
                 place = f"o-{line.offset}" if line.offset not in anchored else None
                 anchored.add(line.offset)
-                parts.append(self._line(line, y, width, held, flagged, place))
+                parts.append(self._line(line, y, width, line_marks, flagged, place))
         parts += [self._pass(one, n, y_of, flagged) for n, one in enumerate(section.passes)]
         low, high = section.window
         return element(
-            "svg", *parts, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img",
-            aria_label=f"offsets {low} to {high}", xmlns="http://www.w3.org/2000/svg",
-        )  # fmt: skip
+            "svg",
+            *parts,
+            viewBox=f"0 0 {width} {height}",
+            width=width,
+            height=height,
+            role="img",
+            aria_label=f"offsets {low} to {high}",
+            xmlns="http://www.w3.org/2000/svg",
+        )
 
     # --- the left half ------------------------------------------------------------------------------
 
@@ -85,26 +91,26 @@ class Picture:
         )
 
     def _line(
-        self, line: Line, y: float, width: float, held: Sequence[Mark], flagged: Flagged, place: str | None
+        self, line: Line, y: float, width: float, marks: Sequence[Mark], flagged: Flagged, place: str | None
     ) -> Markup:
         parts = []
-        if held:
-            tint = colour(self._names, held[0].anomaly)
+        if marks:
+            tint = colour(self._names, marks[0].anomaly)
             parts.append(element("rect", x=0, y=y, width=width, height=ROW, fill=tint, fill_opacity="0.10"))
         base, short = y + ROW - 5, _short(line.value)
         parts += [
             element("text", line.offset, x=OFFSET_X, y=base, class_="n r"),
-            *self._flags(held, y),
+            *self._flags(marks, y),
             element("text", _title(plain(line.value)), short, x=self._value_x, y=base, class_="n"),
             self._writer(line, y, flagged),
             self._reads(line, base),
         ]
         return element("g", *parts, id=place)
 
-    def _flags(self, held: Sequence[Mark], y: float) -> list[Markup]:
+    def _flags(self, marks: Sequence[Mark], y: float) -> list[Markup]:
         """A small square for each anomaly, which leads to its first witness here."""
         by_name: dict[str, list[Mark]] = {}
-        for mark in held:
+        for mark in marks:
             by_name.setdefault(mark.anomaly, []).append(mark)
         found = []
         for number, (name, mine) in enumerate(list(by_name.items())[:6]):
@@ -126,14 +132,21 @@ class Picture:
             return element("text", "nobody is known to have sent it", x=x + 14, y=base, class_="t bad")
         row = line.writers[0]
         parts = [self._fault(row, y)]
-        held = flagged.sends.get((row.op, repr(line.value)), ())
-        if held:
+        marks = flagged.sends.get((row.op, repr(line.value)), ())
+        if marks:
             parts.append(
                 element(
-                    "rect", x=x - 3, y=y + 1, width=WRITER_W - 14, height=ROW - 2, rx=4, fill="none",
-                    stroke=colour(self._names, held[0].anomaly), stroke_width="1.6",
+                    "rect",
+                    x=x - 3,
+                    y=y + 1,
+                    width=WRITER_W - 14,
+                    height=ROW - 2,
+                    rx=4,
+                    fill="none",
+                    stroke=colour(self._names, marks[0].anomaly),
+                    stroke_width="1.6",
                 )
-            )  # fmt: skip
+            )
         f = "txn" if row.txn else "send"
         done = row.complete_ns if row.complete_ns is not None else row.invoke_ns
         more = f" and {len(line.writers) - 1} more" if len(line.writers) > 1 else ""
@@ -144,7 +157,7 @@ class Picture:
             element("rect", x=x + 1, y=y + 4, width=9, height=9, fill=style.OUTCOMES[row.type]),
             element("text", text, x=x + 14, y=base, class_="t"),
         ]
-        return self._to(held, element("g", _title(title), *parts))
+        return self._to(marks, element("g", _title(title), *parts))
 
     def _fault(self, row: Row, y: float) -> Markup:
         """A strip beside a send that was under way while a fault was on."""
@@ -203,26 +216,34 @@ class Picture:
             fill = style.OUTCOMES[run[0].type]
             parts.append(
                 element(
-                    "g", _title(_run_text(one, run)),
+                    "g",
+                    _title(_run_text(one, run)),
                     element("path", d=f"M{x:g} {ys[0]:g}V{ys[-1]:g}", stroke=fill, stroke_width="1.6"),
                     element("path", d=dots, stroke=fill, class_="dot"),
                 )
-            )  # fmt: skip
+            )
             for row in run:
-                held = flagged.polls.get((row.op, row.offset or 0), ())
+                marks = flagged.polls.get((row.op, row.offset or 0), ())
                 y = y_of.get((row.offset or 0, repr(row.value)))
-                if held and y is not None:
-                    rings.append(self._ring(held, row, x, y))
+                if marks and y is not None:
+                    rings.append(self._ring(marks, row, x, y))
         return joined(*parts, *rings)
 
-    def _ring(self, held: Sequence[Mark], row: Row, x: float, y: float) -> Markup:
-        names = ", ".join(mark.name for mark in held[:8])
+    def _ring(self, marks: Sequence[Mark], row: Row, x: float, y: float) -> Markup:
+        names = ", ".join(mark.name for mark in marks[:8])
         title = _title(f"{names}: value {plain(row.value)} at offset {row.offset}, polled by op {row.op}")
         ring = element(
-            "circle", title, cx=x, cy=y, r="6.2", fill="white", fill_opacity="0.01",
-            stroke=colour(self._names, held[0].anomaly), stroke_width="2.2",
-        )  # fmt: skip
-        return self._to(held, ring)
+            "circle",
+            title,
+            cx=x,
+            cy=y,
+            r="6.2",
+            fill="white",
+            fill_opacity="0.01",
+            stroke=colour(self._names, marks[0].anomaly),
+            stroke_width="2.2",
+        )
+        return self._to(marks, ring)
 
 
 def _title(text: str) -> Markup:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound
+from harness.model.wording import plain
 from harness.report.text import pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import named_ops, pairs
-from harness.report.text.phrases import plain
-from harness.report.text.witness_text import text as witness_text
+from harness.report.text.witness_text import witness_text
 from harness.stored.facts import Lookup
 from harness.stored.fault_spans import Span
 
@@ -34,19 +34,19 @@ class Timed:
     at_s: float | None
 
 
-def timed(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[Timed]:
+def timed(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[Timed]:
     """Witnesses of an anomaly, evenly among all of them and the worst for sure, with their times.
 
     The time of one is when its first operation ended, or the record that it names was sent; of one of a
     pipeline when it happened.
     """
-    step = max(1, -(-held.count // TIMES_MAX))
+    step = max(1, -(-anomaly.count // TIMES_MAX))
     kept = [
         (number, witness)
-        for number, witness in enumerate(witness_lookup.numbered(run, held), 1)
-        if number <= len(held.witnesses) or number % step == 0
+        for number, witness in enumerate(witness_lookup.numbered(run, anomaly), 1)
+        if number <= len(anomaly.witnesses) or number % step == 0
     ]
-    times = _times(held.name, [witness for _, witness in kept], facts)
+    times = _times(anomaly.name, [witness for _, witness in kept], facts)
     return [Timed(number, witness, at) for (number, witness), at in zip(kept, times, strict=True)]
 
 
@@ -83,14 +83,14 @@ def sends_ns(facts: Lookup, named: Iterable[tuple[Any, Any]]) -> dict[tuple[str,
     return times
 
 
-def of_messages(run: Path, held: AnomalyFound, facts: Lookup | None) -> list[float]:
+def of_messages(run: Path, anomaly: AnomalyFound, facts: Lookup | None) -> list[float]:
     """When the messages were sent that `unseen` joins; seconds. Its file has all of them, a row a key."""
     if facts is None:
         return []
-    rows = [one for one in witness_lookup.stored(run, held.name) if one.get("messages")]
+    rows = [one for one in witness_lookup.stored(run, anomaly.name) if one.get("messages")]
     named = [(one["key"], value) for one in rows for value in one["messages"]]
-    if not rows and held.witnesses:
-        named = [pair for pair in pairs(held.witnesses[0]) if pair[1] is not None]
+    if not rows and anomaly.witnesses:
+        named = [pair for pair in pairs(anomaly.witnesses[0]) if pair[1] is not None]
     step = max(1, -(-len(named) // TIMES_MAX))
     return [time / 1e9 for time in sends_ns(facts, named[::step]).values()]
 

@@ -43,8 +43,8 @@ def asset(name: str) -> str:
 def as_json(data: Any) -> Markup:
     """JSON that may stand in a script element: no markup begins or ends in it."""
     text = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)
-    for held, escaped in (*ESCAPED, *SEPARATORS):
-        text = text.replace(held, escaped)
+    for raw, escaped in (*ESCAPED, *SEPARATORS):
+        text = text.replace(raw, escaped)
     return Markup(text.decode())
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.report.text import pipeline_moments, pipeline_text
-from harness.report.text.phrases import plain
+from checker.anomalies.pipeline_prose import event_text
+from harness.model.wording import plain
+from harness.report.text import pipeline_moments
 
 WINDOWS_MAX: Final = 4
 LANES_MAX: Final = 14
@@ -110,11 +111,11 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
             if first > high or last < low:
                 continue
             rows = np.flatnonzero((begin <= high) & (end >= low))
-            held = around.bars[number]
-            room = max(0, READ_MAX - len(held))
+            bars = around.bars[number]
+            room = max(0, READ_MAX - len(bars))
             around.more[number] += max(0, len(rows) - room)
             for row in batch.take(pa.array(rows[:room])).to_pylist():
-                held[row["index"]] = Bar(
+                bars[row["index"]] = Bar(
                     row["index"], row["process"], row["type"], row["f"], row["invoke_ns"], row["complete_ns"]
                 )
 
@@ -122,7 +123,7 @@ def _add(batch: pa.RecordBatch, wanted: Sequence[Around]) -> None:
 def events_of(name: str, witness: Mapping[str, Any]) -> list[Event]:
     """What instances did around a witness of a pipeline, each by the number of its process."""
     return [
-        (one["incarnation"], one["time_ns"], plain(pipeline_text.event(one)))
+        (one["incarnation"], one["time_ns"], plain(event_text(one)))
         for one in pipeline_moments.around(name, witness)
         if type(one.get("incarnation")) is int and one.get("event") is not None
     ]
@@ -139,7 +140,7 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     events   [lane, time, text] of instances
     left     [lanes, ops] for which there was no room
     """
-    every = [bar for held in around.bars for bar in held.values()]
+    every = [bar for bars in around.bars for bar in bars.values()]
     ranks: dict[int, tuple[int, int]] = {}
     for bar in every:
         rank = (0 if bar.op in around.ops else 1 if bar.op in touched else 2, bar.begin_ns)
@@ -149,10 +150,10 @@ def data(around: Around, touched: Mapping[int, str]) -> dict[str, Any]:
     chosen = sorted(ranks, key=lambda process: (*ranks[process], process))[:LANES_MAX]
     lanes = {process: lane for lane, process in enumerate(chosen)}
     shown, left = [], sum(around.more)
-    for held in around.bars:
-        mine = [bar for bar in held.values() if bar.process in lanes]
+    for bars in around.bars:
+        mine = [bar for bar in bars.values() if bar.process in lanes]
         kept = _nearest(mine, around.ops, touched)
-        left += len(held) - len(kept)
+        left += len(bars) - len(kept)
         shown.append([_bar(bar, lanes[bar.process], around.ops, touched) for bar in kept])
     return {
         "windows": [[begin / 1e9, end / 1e9] for begin, end in around.windows],

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.errors import BadInput
+from harness.model.wording import plain
 from harness.plan import make_plan
 from harness.plan.test_plan import option_name
-from harness.report.text.phrases import plain
 
 # What every run has of its own; the seed is no setting, but the command needs it.
 OWN: Final = frozenset({"schema", "run", "started", "versions", "git_commit"})
@@ -53,7 +53,7 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_text(one) for one in value) or "none"
     if isinstance(value, dict):
-        return ", ".join(f"{plain(name)}={_text(held)}" for name, held in value.items()) or "none"
+        return ", ".join(f"{plain(name)}={_text(part)}" for name, part in value.items()) or "none"
     if value is None or value == "":
         return "not set"
     if isinstance(value, bool):
@@ -74,10 +74,10 @@ def command(plan: Mapping[str, Any], folder: str) -> str:
     for name, value in sorted(settled.items(), key=lambda item: item[0] == "seed"):
         if name in OWN or (name != "seed" and value == known.get(name)):
             continue
-        said = _words(str(name), value) if name in known else None
-        if said is None:
+        option_words = _words(str(name), value) if name in known else None
+        if option_words is None:
             return shlex.join(["harness", "run", "--plan", plain(f"{folder}/plan.yaml")])
-        words += said
+        words += option_words
     return shlex.join(words)
 
 
@@ -89,7 +89,7 @@ def _words(name: str, value: Any) -> list[str] | None:
     if isinstance(value, bool):
         return [option] if value else [f"--no-{option[2:]}"]
     if isinstance(value, dict):
-        return [word for held, one in value.items() for word in (option, plain(f"{held}={one}"))]
+        return [word for part, one in value.items() for word in (option, plain(f"{part}={one}"))]
     if isinstance(value, list):
         return [option, ",".join(plain(one) for one in value)]
     return [option, plain(f"{value:g}" if isinstance(value, float) else value)]

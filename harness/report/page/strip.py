@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.report.order import layout, records
+from harness.model.wording import plain
+from harness.report.order import key_records, layout
+from harness.report.order.key_records import Records, Window
 from harness.report.order.layout import Hole, Line, Pass
-from harness.report.order.records import Records, Window
 from harness.report.text.involved_ops import Involved
-from harness.report.text.phrases import plain
 from harness.stored.facts import Lookup, Row
 from harness.stored.fault_spans import Span
 
@@ -73,24 +73,24 @@ def of_witnesses(facts: Lookup | None, every: Sequence[Involved]) -> list[Strips
 
 
 def _read(facts: Lookup, key: Any, windows: Sequence[Window]) -> Log:
-    held = records.read(facts, key, sorted(set(windows)), ROWS_MAX)
+    rows_read = key_records.read(facts, key, sorted(set(windows)), ROWS_MAX)
     found: tuple[dict[int, list[tuple[int, Row]]], ...] = ({}, {})
     sent: dict[str, list[Row]] = {}
-    for by_offset, rows in zip(found, (held.sends_, held.polls_), strict=True):
+    for by_offset, rows in zip(found, (rows_read.sends_, rows_read.polls_), strict=True):
         for number, row in enumerate(rows):
             if row.offset is not None:
                 by_offset.setdefault(row.offset, []).append((number, row))
             if row.sent:
                 sent.setdefault(repr(row.value), []).append(row)
-    return Log(found[0], found[1], sent, held.spans, len(held.polls_) >= ROWS_MAX)
+    return Log(found[0], found[1], sent, rows_read.spans, len(rows_read.polls_) >= ROWS_MAX)
 
 
 def _inside(log: Log, windows: Sequence[Window]) -> Records:
     """The records of a log in some windows."""
     offsets = [offset for low, high in windows for offset in range(low, high + 1)]
     sends, polls = (
-        [row for _, row in sorted((one for offset in offsets for one in held.get(offset, ())), key=_place)]
-        for held in (log.sends, log.polls)
+        [row for _, row in sorted((one for offset in offsets for one in by_offset.get(offset, ())), key=_place)]
+        for by_offset in (log.sends, log.polls)
     )
     values = {repr(row.value) for row in polls} - {repr(row.value) for row in sends}
     more = [row for value in sorted(values) for row in log.sent.get(value, ())]
@@ -106,10 +106,10 @@ def _strips(involved: Involved, wanted: Sequence[tuple[Any, list[Window]]], logs
     touched: dict[int, str] = {}
     for key, windows in wanted:
         log = logs[repr(key)]
-        held = _inside(log, windows)
-        _touch(touched, held, key)
+        inside = _inside(log, windows)
+        _touch(touched, inside, key)
         marked, named = frozenset(involved.ops), _wanted(involved, key)
-        sections = [_section(held, window, marked, named) for window in windows]
+        sections = [_section(inside, window, marked, named) for window in windows]
         strips.append({"key": plain(key), "cut": log.cut, "sections": [one for one in sections if one["cells"]]})
     return Strips(tuple(strips), touched)
 
@@ -125,16 +125,18 @@ def _wanted(involved: Involved, key: Any) -> frozenset[str]:
 
 def _offsets(facts: Lookup, involved: Involved, key: Any) -> list[int]:
     """Where to look: the offsets that are named, or else where the ops stopped and went on."""
-    named = [offset for held, offset, _ in involved.places if repr(held) == repr(key) and offset is not None]
+    named = [offset for place_key, offset, _ in involved.places if repr(place_key) == repr(key) and offset is not None]
     if named:
         return list(dict.fromkeys(named))[:PLACES_MAX]
-    polled = records.polled_by(facts, key, involved.ops)
+    polled = key_records.polled_by(facts, key, involved.ops)
     mine = [polled[op] for op in involved.ops if op in polled]
     return [*(mine[0][-1:] if mine else ()), *(mine[1][:1] if len(mine) > 1 else ())]
 
 
-def _section(held: Records, window: tuple[int, int], marked: frozenset[int], wanted: frozenset[str]) -> dict[str, Any]:
-    section = layout.section(held, window, marked)
+def _section(
+    inside: Records, window: tuple[int, int], marked: frozenset[int], wanted: frozenset[str]
+) -> dict[str, Any]:
+    section = layout.section(inside, window, marked)
     places = {
         (line.offset, repr(line.value)): number for number, line in enumerate(section.lines) if isinstance(line, Line)
     }
@@ -170,18 +172,18 @@ def _pass(one: Pass, places: Mapping[tuple[int, str], int]) -> list[Any]:
     return [one.process, round(one.begin_ns / 1e9, 3), polled]
 
 
-def _touch(touched: dict[int, str], held: Records, key: Any) -> None:
+def _touch(touched: dict[int, str], inside: Records, key: Any) -> None:
     """Add what the ops of some records did, in words."""
-    for rows, verb in ((held.sends_, "sent"), (held.polls_, "polled")):
+    for rows, verb in ((inside.sends_, "sent"), (inside.polls_, "polled")):
         by_op: dict[int, list[Row]] = {}
         for row in rows:
             by_op.setdefault(row.op, []).append(row)
         for op, mine in by_op.items():
-            said = _said(verb, mine, key)
-            touched[op] = f"{touched[op]}; {said}" if op in touched else said
+            phrase = _phrase(verb, mine, key)
+            touched[op] = f"{touched[op]}; {phrase}" if op in touched else phrase
 
 
-def _said(verb: str, rows: Sequence[Row], key: Any) -> str:
+def _phrase(verb: str, rows: Sequence[Row], key: Any) -> str:
     first, last = rows[0], rows[-1]
     value = plain(first.value)
     what = value if len(value) <= VALUE_MAX else value[: VALUE_MAX - 1] + "…"

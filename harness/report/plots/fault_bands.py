@@ -33,9 +33,9 @@ def lanes(spans: Sequence[Span]) -> dict[str, list[Span]]:
     return found
 
 
-def height(held: Lanes) -> float:
+def height(by_fault: Lanes) -> float:
     """What the labels need above the axes, of the figure's height."""
-    return LANE * len(held) + (0.012 if held else 0.0)
+    return LANE * len(by_fault) + (0.012 if by_fault else 0.0)
 
 
 def colour(names: Sequence[str], name: str) -> str:
@@ -51,9 +51,9 @@ def _extent(span: Span, end_s: float) -> tuple[float, float]:
 
 def shade(ax: Axes, spans: Sequence[Span], end_s: float) -> None:
     """Tint the time while each fault was on."""
-    held = lanes(spans)
-    names = list(held)
-    for name, mine in held.items():
+    by_fault = lanes(spans)
+    names = list(by_fault)
+    for name, mine in by_fault.items():
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
             ax.axvspan(begin, begin + width, facecolor=colour(names, name), alpha=0.10, linewidth=0, zorder=0.5)
 
@@ -70,20 +70,26 @@ def merged(extents: Sequence[tuple[float, float]], gap: float) -> list[tuple[flo
     return joined
 
 
-def label(ax: Axes, held: Lanes, end_s: float) -> None:
+def label(ax: Axes, by_fault: Lanes, end_s: float) -> None:
     """A bar per span above the axes, one lane per fault, with as much of the label as there is room for."""
     axes_height = ax.get_position().height
     blended = blended_transform_factory(ax.transData, ax.transAxes)
     unit = LANE / axes_height
-    names = list(held)
-    for row, (name, mine) in enumerate(held.items()):
-        bottom = 1.0 + (len(held) - 1 - row) * unit + 0.012 / axes_height
+    names = list(by_fault)
+    for row, (name, mine) in enumerate(by_fault.items()):
+        bottom = 1.0 + (len(by_fault) - 1 - row) * unit + 0.012 / axes_height
         shown = colour(names, name)
         for begin, width in merged([_extent(span, end_s) for span in mine], end_s / PIXELS):
             bar = Rectangle(
-                (begin, bottom), width, unit * 0.16, transform=blended, facecolor=shown, alpha=0.85,
-                linewidth=0, clip_on=False,
-            )  # fmt: skip
+                (begin, bottom),
+                width,
+                unit * 0.16,
+                transform=blended,
+                facecolor=shown,
+                alpha=0.85,
+                linewidth=0,
+                clip_on=False,
+            )
             ax.add_patch(bar)
         _texts(ax, mine, end_s, bottom + unit * 0.22, shown, blended)
 
@@ -102,7 +108,14 @@ def _texts(ax: Axes, mine: Sequence[Span], end_s: float, bottom: float, shown: s
             text = span.label
         if text and begin >= free - 1e-9:
             ax.text(
-                span.begin_ns / 1e9, bottom, text, transform=blended, fontsize=9, color=shown,
-                ha="left", va="bottom", clip_on=False,
-            )  # fmt: skip
+                span.begin_ns / 1e9,
+                bottom,
+                text,
+                transform=blended,
+                fontsize=9,
+                color=shown,
+                ha="left",
+                va="bottom",
+                clip_on=False,
+            )
             free = begin + (len(text) + 1) * CHARACTER

@@ -93,15 +93,21 @@ def _rows(ax: Axes, table: pa.Table, column: str, spans: Sequence[Span], end_s: 
     grid = np.stack([levels[group] for group in order])
     edges = np.arange(count + 1) / count * end_s
     mesh = ax.pcolormesh(
-        edges, np.arange(len(order) + 1) - 0.5, np.ma.masked_invalid(grid), cmap=COLOURS, vmin=0,
-        vmax=max(float(np.nanmax(grid)), 1e-3), zorder=2, rasterized=True,
-    )  # fmt: skip
-    held = fault_bands.lanes(spans)
-    for name, mine in held.items():  # the cells hide the tint, so the edges are drawn over them
+        edges,
+        np.arange(len(order) + 1) - 0.5,
+        np.ma.masked_invalid(grid),
+        cmap=COLOURS,
+        vmin=0,
+        vmax=max(float(np.nanmax(grid)), 1e-3),
+        zorder=2,
+        rasterized=True,
+    )
+    by_fault = fault_bands.lanes(spans)
+    for name, mine in by_fault.items():  # the cells hide the tint, so the edges are drawn over them
         for span in mine[:ROWS_MAX]:
             for at in (span.begin_ns, span.end_ns):
                 if at is not None:
-                    ax.axvline(at / 1e9, color=fault_bands.colour(list(held), name), linewidth=0.9, zorder=3)
+                    ax.axvline(at / 1e9, color=fault_bands.colour(list(by_fault), name), linewidth=0.9, zorder=3)
     step = -(-len(order) // ROW_NAMES_MAX)
     ax.yaxis.set_major_locator(FixedLocator(list(range(0, len(order), step))))
     ax.set_yticklabels([str(group) for group in order[::step]])

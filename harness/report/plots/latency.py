@@ -51,9 +51,16 @@ def points(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -
             highs.append(y.max())
             rare = len(x) < 400
             ax.scatter(
-                x, y, s=14 if rare else 4, marker=_marker(outcome), linewidths=0, alpha=0.9 if rare else 0.55,
-                color=style.OUTCOMES[outcome], zorder=3 if outcome == "ok" else 4, rasterized=True,
-            )  # fmt: skip
+                x,
+                y,
+                s=14 if rare else 4,
+                marker=_marker(outcome),
+                linewidths=0,
+                alpha=0.9 if rare else 0.55,
+                color=style.OUTCOMES[outcome],
+                zorder=3 if outcome == "ok" else 4,
+                rasterized=True,
+            )
         style.log_durations(ax, min(lows), max(highs))
     style.y_label(axes, "latency")
     final_line(axes, data)
@@ -85,15 +92,24 @@ def final_line(axes: Sequence[Axes], data: Readings) -> None:
     for ax in axes:
         ax.axvline(data.final_s, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
     axes[0].annotate(
-        "final polls", (data.final_s, 0.98), xycoords=("data", "axes fraction"), xytext=(2, 0), fontsize=8.5,
-        textcoords="offset points", ha="left", va="top", color="#4d4d4d", rotation=90, zorder=6,
+        "final polls",
+        (data.final_s, 0.98),
+        xycoords=("data", "axes fraction"),
+        xytext=(2, 0),
+        fontsize=8.5,
+        textcoords="offset points",
+        ha="left",
+        va="top",
+        color="#4d4d4d",
+        rotation=90,
+        zorder=6,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.6, "pad": 0.5},
-    )  # fmt: skip
+    )
 
 
-def windows_for(held: Sequence[Reading]) -> int:
+def windows_for(readings: Sequence[Reading]) -> int:
     """How many windows leave each of some fs enough ops in each for a quantile of 99%."""
-    fewest = min((reading.count for reading in held), default=0)
+    fewest = min((reading.count for reading in readings), default=0)
     return next((n for n in WINDOWS if fewest >= ENOUGH * n), WINDOWS[-1])
 
 
@@ -112,14 +128,19 @@ def quantiles(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path
         found = readings.quantiles(data.by_f[f], QUANTILES, windows)
         for q, colour in zip(QUANTILES, QUANTILE_COLOURS, strict=True):
             ax.plot(
-                times, found[q], color=colour, linewidth=1.5, marker=".", markersize=3.5,
+                times,
+                found[q],
+                color=colour,
+                linewidth=1.5,
+                marker=".",
+                markersize=3.5,
                 zorder=3 + q,
-            )  # fmt: skip
-        held = np.concatenate(list(found.values()))
-        if np.isnan(held).all():
+            )
+        durations = np.concatenate(list(found.values()))
+        if np.isnan(durations).all():
             style.no_data(ax, "none completed")
         else:
-            style.log_durations(ax, float(np.nanmin(held)), float(np.nanmax(held)))
+            style.log_durations(ax, float(np.nanmin(durations)), float(np.nanmax(durations)))
     style.y_label(axes, "latency")
     final_line(axes, data)
     handles = [Line2D([], [], color=colour, linewidth=2) for colour in reversed(QUANTILE_COLOURS)]

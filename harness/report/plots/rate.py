@@ -27,9 +27,14 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
         for outcome, counts in data.by_f[f].rates.items():
             used.add(outcome)
             ax.stairs(
-                counts / width, edges, color=style.OUTCOMES.get(outcome, style.OTHERS), linewidth=1.4,
-                zorder=3 if outcome == "ok" else 4, fill=False, baseline=None,
-            )  # fmt: skip
+                counts / width,
+                edges,
+                color=style.OUTCOMES.get(outcome, style.OTHERS),
+                linewidth=1.4,
+                zorder=3 if outcome == "ok" else 4,
+                fill=False,
+                baseline=None,
+            )
         highest = max((int(counts.max()) for counts in data.by_f[f].rates.values()), default=0)
         ax.set_ylim(0, 1.35 * max(highest, 1) / width)  # room for the name
     style.y_label(axes, "operations per second")

@@ -56,9 +56,18 @@ def panels(title: str, subtitle: str, names: Sequence[str], spans: Sequence[Span
         if name:
             box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
             ax.text(
-                0.006, 0.96, name, transform=ax.transAxes, va="top", ha="left", fontsize=10,
-                fontweight="bold", color=TEXT, bbox=box, zorder=6,
-            )  # fmt: skip
+                0.006,
+                0.96,
+                name,
+                transform=ax.transAxes,
+                va="top",
+                ha="left",
+                fontsize=10,
+                fontweight="bold",
+                color=TEXT,
+                bbox=box,
+                zorder=6,
+            )
         axes.append(ax)
     axes[0].set_xlim(0, max(end_s, 1e-3))
     axes[-1].set_xlabel("time since the run began [s]", fontsize=10, color=TEXT)
@@ -91,12 +100,21 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[str], title: st
     """To the right of the panels."""
     if not handles:
         return
-    held = ax.legend(
-        list(handles), list(labels), title=title or None, loc="upper left", bbox_to_anchor=(1.012, 1.0),
-        frameon=False, fontsize=9, title_fontsize=9, labelcolor=TEXT, borderaxespad=0, handlelength=1.4,
+    box = ax.legend(
+        list(handles),
+        list(labels),
+        title=title or None,
+        loc="upper left",
+        bbox_to_anchor=(1.012, 1.0),
+        frameon=False,
+        fontsize=9,
+        title_fontsize=9,
+        labelcolor=TEXT,
+        borderaxespad=0,
+        handlelength=1.4,
         alignment="left",
-    )  # fmt: skip
-    held.get_title().set_color(FAINT)
+    )
+    box.get_title().set_color(FAINT)
 
 
 def colour_bar(ax: Axes, mesh: ScalarMappable, text: str) -> None:

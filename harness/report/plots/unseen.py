@@ -58,8 +58,8 @@ def levels_of(table: pa.Table, end_s: float) -> dict[str, Floats]:
         np.maximum.at(most, cell, unseen[at])
         last = np.full(CELLS, -1.0)
         last[cell] = unseen[at]  # ascending in time: the last one stays
-        held = np.maximum.accumulate(np.where(last >= 0, np.arange(CELLS), -1))
-        kept = np.where(held >= 0, last[np.maximum(held, 0)], 0.0)
+        latest = np.maximum.accumulate(np.where(last >= 0, np.arange(CELLS), -1))
+        kept = np.where(latest >= 0, last[np.maximum(latest, 0)], 0.0)
         found[key] = np.where(most >= 0, most, kept)
     return found
 

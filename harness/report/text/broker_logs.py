@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from harness.report.text.phrases import plain
+from harness.model.wording import plain
 from harness.stored import line_search
 
 STAMP: Final = re.compile(rb"^\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})\]?\s+(?:(\w+)\s+)?")
@@ -121,7 +121,7 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
     """
     if not wanted.moments:
         return []
-    held: list[tuple[int, LogLine]] = []
+    scored: list[tuple[int, LogLine]] = []
     for path in _files(logs):
         try:
             with path.open("rb") as file:
@@ -129,22 +129,22 @@ def around(logs: Path, wall_ns: int, end_ns: int, wanted: Wanted, limit: int = S
                 if ends is None:
                     continue
                 zero = wall_ns + zone_ns(*ends, wall_ns, end_ns)
-                held += _scan(file, path.parent.name, zero, end_ns, wanted)
+                scored += _scan(file, path.parent.name, zero, end_ns, wanted)
         except OSError:
             continue
-        held = _best(held, limit)
-    return sorted((line for _, line in held), key=lambda line: (line.time_ns, line.node))
+        scored = _best(scored, limit)
+    return sorted((line for _, line in scored), key=lambda line: (line.time_ns, line.node))
 
 
-def _best(held: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
+def _best(scored: list[tuple[int, LogLine]], limit: int) -> list[tuple[int, LogLine]]:
     """The most telling ones, at most two that say the same."""
-    ordered = sorted(held, key=lambda one: (-one[0], one[1].time_ns))
-    said: dict[str, int] = {}
+    ordered = sorted(scored, key=lambda one: (-one[0], one[1].time_ns))
+    times_seen: dict[str, int] = {}
     kept = []
     for score, line in ordered:
         form = re.sub(r"\d+", "0", line.text)
-        said[form] = said.get(form, 0) + 1
-        if said[form] <= 2 or score >= 10:
+        times_seen[form] = times_seen.get(form, 0) + 1
+        if times_seen[form] <= 2 or score >= 10:
             kept.append((score, line))
     return kept[:limit]
 

@@ -27,7 +27,7 @@ def slots(plan: Mapping[str, Any]) -> dict[str, list[int]]:
     return found
 
 
-def said(plan: Mapping[str, Any]) -> str:
+def client_text(plan: Mapping[str, Any]) -> str:
     """In words, where it is not the default library alone; empty where it is."""
     named = libraries(plan)
     version = plan.get("client_version") or ""
@@ -36,8 +36,8 @@ def said(plan: Mapping[str, Any]) -> str:
     if len(set(named)) == 1:
         return f"client {named[0]} {version}".rstrip()
     parts = []
-    for name, held in slots(plan).items():
-        shown = ", ".join(map(str, held[:SLOTS_SHOWN])) + (", ..." if len(held) > SLOTS_SHOWN else "")
+    for name, of_library in slots(plan).items():
+        shown = ", ".join(map(str, of_library[:SLOTS_SHOWN])) + (", ..." if len(of_library) > SLOTS_SHOWN else "")
         parts.append(f"{name} in slots {shown or 'none'}")
     of = f"a process's slot is its number modulo {plan.get('concurrency')}"
     return f"clients {'; '.join(parts)} ({of}{'; versions ' + version if version else ''})"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput
 from harness.model.result import AS_JSON, Result
+from harness.model.wording import plain
 from harness.plan.test_plan import TestPlan
-from harness.report.text.phrases import plain
 from harness.stored import listing
 
 # What tells one run from another in any case.
@@ -51,11 +51,13 @@ def compare(a: Path, b: Path) -> Compared:
         raise BadInput(f"{a} and {b}: neither was judged yet; run: harness check {a} {b}")
     figures = tuple(_rows(dict(_figures(a, one)), dict(_figures(b, two))))
     return Compared(
-        a, b, Row("verdict", _verdict(one), _verdict(two)),
+        a,
+        b,
+        Row("verdict", _verdict(one), _verdict(two)),
         tuple(row for row in _rows(_settings(a), _settings(b)) if row.a != row.b),
         tuple(_rows(_anomalies(one), _anomalies(two))),
         figures,
-    )  # fmt: skip
+    )
 
 
 def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
@@ -73,9 +75,9 @@ def _settings(folder: Path) -> dict[str, Any]:
         for name, field in TestPlan.model_fields.items()
     }
     flat: dict[str, Any] = {}
-    for name, value in {**defaults, **{str(name): held for name, held in plan.items()}}.items():
+    for name, value in {**defaults, **{str(name): setting for name, setting in plan.items()}}.items():
         if name in DETAILS and isinstance(value, Mapping):
-            flat |= {f"{name} {part}": held for part, held in value.items()}
+            flat |= {f"{name} {part}": setting for part, setting in value.items()}
         elif name not in OWN:
             flat[name] = list(value) if isinstance(value, tuple) else value
     return flat
@@ -86,35 +88,35 @@ def _verdict(result: Result | None) -> str | None:
 
 
 def _anomalies(result: Result | None) -> dict[str, int]:
-    return {} if result is None else {held.name: held.count for held in result.anomalies}
+    return {} if result is None else {anomaly.name: anomaly.count for anomaly in result.anomalies}
 
 
 def _figures(folder: Path, result: Result | None) -> Iterator[tuple[str, Any]]:
     """Counts, shares, and latencies of a judged run."""
     if result is None:
         return
-    held = result.statistics
+    statistics = result.statistics
     for name in ("ops", "sent", "acknowledged", "seen", "polled_records"):
-        yield name, held.get(name)
-    seconds, acknowledged = listing.plan_of(folder).get("time_limit_s"), held.get("acknowledged")
+        yield name, statistics.get(name)
+    seconds, acknowledged = listing.plan_of(folder).get("time_limit_s"), statistics.get("acknowledged")
     if isinstance(seconds, int | float) and seconds > 0 and isinstance(acknowledged, int):
         yield "acknowledged records/s", acknowledged / seconds
-    for name, share in _mapping(held.get("rates")).items():
+    for name, share in _mapping(statistics.get("rates")).items():
         yield f"share {name}", share
-    for f, kinds in _mapping(held.get("by_f")).items():
+    for f, kinds in _mapping(statistics.get("by_f")).items():
         for kind, count in _mapping(kinds).items():
             yield f"{f} {kind}", count
-    for f, found in _mapping(held.get("latencies")).items():
+    for f, found in _mapping(statistics.get("latencies")).items():
         for name in QUANTILES:
             if name in _mapping(found):
                 yield f"{f} {name.replace('_', ' ')}", found[name]
-    lag = _mapping(held.get("worst_realtime_lag")).get("lag_ns")
+    lag = _mapping(statistics.get("worst_realtime_lag")).get("lag_ns")
     if isinstance(lag, int):
         yield "worst lag ms", lag / 1e6
 
 
-def _mapping(held: Any) -> Mapping[str, Any]:
-    return held if isinstance(held, Mapping) else {}
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def text(found: Compared) -> str:
@@ -125,13 +127,13 @@ def text(found: Compared) -> str:
         ("anomalies", list(found.anomalies) or [NOTHING]),
         ("figures", list(found.figures)),
     ]
-    rows = [row for _, held in parts for row in held]
+    rows = [row for _, listed in parts for row in listed]
     wide = max(len(row.name) for row in rows)
     first = max(len(cell(row.a)) for row in rows)
     lines: list[str] = []
-    for title, held in parts:
+    for title, listed in parts:
         lines += ["", title] if title else []
-        lines += [f"  {row.name:{wide}}  {cell(row.a):{first}}  {cell(row.b)}".rstrip() for row in held]
+        lines += [f"  {row.name:{wide}}  {cell(row.a):{first}}  {cell(row.b)}".rstrip() for row in listed]
     return "\n".join(lines).lstrip("\n")
 
 
@@ -156,7 +158,7 @@ def data(found: Compared) -> dict[str, Any]:
     def both(rows: tuple[Row, ...]) -> dict[str, Any]:
         return {row.name: {"a": row.a, "b": row.b} for row in rows}
 
-    valid = (None if said is None else AS_JSON[said] for said in (found.verdict.a, found.verdict.b))
+    valid = (None if verdict is None else AS_JSON[verdict] for verdict in (found.verdict.a, found.verdict.b))
     return {
         "a": str(found.a),
         "b": str(found.b),

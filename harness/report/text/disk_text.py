@@ -150,10 +150,10 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 def _survey(one: Survey) -> dict[str, Any]:
-    told = asdict(one)
+    survey_data = asdict(one)
     for name in ("node", "topic", "partition"):
-        del told[name]
-    return {**told, "folder": str(one.folder), "flaws": [_flaw(flaw) for flaw in one.flaws]}
+        del survey_data[name]
+    return {**survey_data, "folder": str(one.folder), "flaws": [_flaw(flaw) for flaw in one.flaws]}
 
 
 def _flaw(flaw: Flaw) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def named_ops(witness: Witness) -> list[int]:
     """The ops that a witness names, each once."""
     found: list[int] = []
     for name in OPS:
-        held = witness.get(name)
-        found += (op for op in (held if isinstance(held, list) else [held]) if type(op) is int)
+        ids = witness.get(name)
+        found += (op for op in (ids if isinstance(ids, list) else [ids]) if type(op) is int)
     return list(dict.fromkeys(found))[:OPS_MAX]
 
 
@@ -61,8 +61,8 @@ def key_of(text: str) -> Any:
 
 def offsets(witness: Witness) -> list[int]:
     """The offsets that a witness names."""
-    held = witness.get("offsets") or [witness.get("offset")]
-    return [offset for offset in held if type(offset) is int and offset >= 0][:VALUES_MAX]
+    named = witness.get("offsets") or [witness.get("offset")]
+    return [offset for offset in named if type(offset) is int and offset >= 0][:VALUES_MAX]
 
 
 def of_witness(name: str, witness: Witness, facts: Facts | None, log: OpLog) -> Involved:
@@ -108,9 +108,9 @@ LOOKED_UP: Final = frozenset({"inconsistent-offsets", "duplicate", "unseen"})
 def _places(
     witness: Witness, named: list[tuple[Any, Any]], facts: Facts | None
 ) -> Iterator[tuple[Any, int | None, Any]]:
-    told = offsets(witness)
-    if "key" in witness and told:
-        yield from ((witness["key"], offset, witness.get("value")) for offset in told)
+    named_offsets = offsets(witness)
+    if "key" in witness and named_offsets:
+        yield from ((witness["key"], offset, witness.get("value")) for offset in named_offsets)
         return
     for key, value in named[:VALUES_MAX]:
         if value is not None:

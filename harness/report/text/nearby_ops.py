@@ -19,7 +19,7 @@ import orjson
 from harness.model import codec
 from harness.model.errors import BadHistory, BadInput
 from harness.model.op import INVOKE, Op
-from harness.report.text.phrases import many, plain, seconds
+from harness.model.wording import many, plain, seconds
 from harness.stored import op_log
 
 MICRO: Final = frozenset({"send", "poll", "txn"})
@@ -96,10 +96,10 @@ def near(pairs: Sequence[Sequence[Any]], place: Place) -> list[Sequence[Any]]:
 
 
 def _send(mop: Sequence[Any], place: Place) -> bool:
-    held = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
+    pair = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
     if place.offset is None:
-        return same(held[1], place.value)
-    return type(held[0]) is int and abs(held[0] - place.offset) <= place.n
+        return same(pair[1], place.value)
+    return type(pair[0]) is int and abs(pair[0] - place.offset) <= place.n
 
 
 def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
@@ -114,9 +114,9 @@ def trimmed(value: Any, place: Place, seen: Seen) -> list[Any]:
             for key, pairs in mop[1]:
                 if same(key, place.key):
                     seen.key = True
-                    held = near(pairs, place)
-                    if held:
-                        kept.append(["poll", [[key, held]]])
+                    nearby = near(pairs, place)
+                    if nearby:
+                        kept.append(["poll", [[key, nearby]]])
     return kept
 
 
@@ -174,7 +174,7 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
         if found:
             seen.ops += 1
             yield op.with_(value=found)
-    for op in sorted(open_.ops.values(), key=lambda held: held.index):
+    for op in sorted(open_.ops.values(), key=lambda open_op: open_op.index):
         seen.ops += 1
         yield op
 
@@ -202,8 +202,8 @@ def text(op: Op, place: Place) -> str:
 
 def _mop(mop: Sequence[Any], place: Place) -> str:
     if mop[0] == "send":
-        held = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
-        return f"sent {_pair(held, place)}"
+        pair = mop[2] if isinstance(mop[2], list) else [None, mop[2]]
+        return f"sent {_pair(pair, place)}"
     return "polled " + " ".join(_pair(pair, place) for pair in mop[1][0][1])
 
 

@@ -18,14 +18,14 @@ def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
     else:
         found = [(f"harness show {folder}", "the summary again, with more witnesses")]
     if result.valid == "invalid" and bad:
-        told = [
+        commands = [
             *found,
             (f"harness explain {folder} {bad[0]}", "the first one in full"),
             (f"harness replay {folder}", "how often the same comes again"),
         ]
         if not pipeline_moments.is_one(bad[0]):  # of a pipeline no part of the operations shows it
-            told.append((f"harness shrink {folder}", "the fewest operations that show it"))
-        return told
+            commands.append((f"harness shrink {folder}", "the fewest operations that show it"))
+        return commands
     if result.valid == "unknown":
         return [*found, (f"{again} --time-limit SECONDS", "for longer, if something did not come about")]
     return [*found, (f"{again} --seed N", "with other choices: one valid run proves little")]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from harness.model.wording import at_offset, many, plain
 from harness.report.text.nearby_ops import same
-from harness.report.text.phrases import at_offset, many, plain
 
 LINES_MAX: Final = 6
 RECORDS_MAX: Final = 9
@@ -19,12 +19,12 @@ Focus = Mapping[str, frozenset[Any]]
 
 def focus_of(places: Sequence[tuple[Any, Any]]) -> Focus:
     """Of (key, value) pairs; value None: the key as a whole."""
-    held: dict[str, set[Any]] = {}
+    by_key: dict[str, set[Any]] = {}
     for key, value in places:
-        mine = held.setdefault(plain(key), set())
+        mine = by_key.setdefault(plain(key), set())
         if value is not None and not isinstance(value, list | dict):
             mine.add(value)
-    return {key: frozenset(values) for key, values in held.items()}
+    return {key: frozenset(values) for key, values in by_key.items()}
 
 
 def micro_ops(value: Any, focus: Focus) -> list[str]:
@@ -33,9 +33,9 @@ def micro_ops(value: Any, focus: Focus) -> list[str]:
         return []
     lines, others = [], 0
     for mop in value:
-        said = _mop(mop, focus)
-        if said:
-            lines += said
+        mop_lines = _mop(mop, focus)
+        if mop_lines:
+            lines += mop_lines
         elif isinstance(mop, list) and mop and mop[0] in ("send", "poll"):
             others += 1
     left = len(lines) - LINES_MAX

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.pipeline_prose import EPOCH
+from checker.anomalies.table import CATALOGUE
 from harness.pipeline_app.partition_numbers import number_of
-from harness.report.text.pipeline_text import EPOCH, FORMS
 from harness.stored.facts import Facts
 
 Witness = Mapping[str, Any]
@@ -24,7 +25,7 @@ OFFSETS_MAX: Final = 12  # of a range that was passed over
 
 def is_one(name: str) -> bool:
     """Whether an anomaly is one of pipelines."""
-    return name in FORMS
+    return name in CATALOGUE and CATALOGUE[name].modes is not None
 
 
 def log_of(run: Path, witness: Witness) -> int | None:
@@ -69,8 +70,8 @@ def moments(name: str, witness: Witness) -> list[int]:
     if not is_one(name):
         return []
     outputs = witness.get("outputs") or ()
-    held = [witness, *(one for one in outputs if isinstance(one, Mapping))]
-    return sorted({at for one in held if (at := _time(one)) is not None})
+    timed = [witness, *(one for one in outputs if isinstance(one, Mapping))]
+    return sorted({at for one in timed if (at := _time(one)) is not None})
 
 
 def around(name: str, witness: Witness) -> list[Mapping[str, Any]]:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.report import order_paths as orders
+from harness.model.wording import plain
+from harness.report import order_paths
 from harness.report.text import client_names, pipeline_text
-from harness.report.text.phrases import plain
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
+from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans, listing
-from harness.stored.facts import Lookup
+from harness.stored.facts import Lookup, of_run
 
 WIDTH: Final = 100
 TABLED: Final = 6
@@ -31,7 +30,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
     """
     folder = run if (run / "history").is_dir() else None
     plan = listing.plan_of(folder) if folder is not None else {}
-    facts = lookup.of_run(folder) if folder is not None else None
+    facts = of_run(folder) if folder is not None else None
     blocks = [
         [_wrap(verdict(result, plan), "", "  "), _about(run, plan)],
         _reasons(result),
@@ -67,14 +66,14 @@ def _count(n: int, what: str) -> str:
 
 def _settings(plan: Mapping[str, Any]) -> str:
     """The settings that guarantees hang on, those that are not the default."""
-    said = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
+    parts = [f"acks={plan['acks']}"] if plan.get("acks") is not None else []
     if plan.get("txn"):
-        said.append("transactions")
+        parts.append("transactions")
     elif plan.get("idempotence") is not None:
-        said.append(f"idempotence {'on' if plan['idempotence'] else 'off'}")
+        parts.append(f"idempotence {'on' if plan['idempotence'] else 'off'}")
     if plan.get("isolation_level") == "read_uncommitted":
-        said.append("read_uncommitted")
-    return ", ".join(said)
+        parts.append("read_uncommitted")
+    return ", ".join(parts)
 
 
 PROMISE: Final[Mapping[bool | None, str]] = {
@@ -106,15 +105,15 @@ def _about(run: Path, plan: Mapping[str, Any]) -> str:
     limit = plan.get("time_limit_s")
     versions = plan.get("versions")
     kafka = versions.get("kafka") if isinstance(versions, dict) else None
-    said = [
+    parts = [
         str(plan.get("workload") or ""),
         f"nemesis {', '.join(nemesis)}" if nemesis else "no nemesis",
         _settings(plan),
         f"{limit:g} s of load" if isinstance(limit, int | float) else "",
         "librdkafka's mock cluster" if plan.get("cluster") == "mock" else f"Kafka {kafka}" if kafka else "",
-        client_names.said(plan),
+        client_names.client_text(plan),
     ]
-    return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in said if part)}", "", "  ")
+    return _wrap(f"run {plan.get('run') or run.name}: {', '.join(part for part in parts if part)}", "", "  ")
 
 
 def _reasons(result: Result) -> list[str]:
@@ -141,8 +140,8 @@ def _anomalies(result: Result, brief: bool) -> list[str]:
     lines = ["anomalies"] if bad else []
     lines += [_anomaly(found, width, MARKS[found.promised] if mixed else "") for found in bad]
     if fine and brief:
-        said = ", ".join(f"{found.name} {found.count:,}" for found in fine)
-        lines.append(_wrap(f"seen, and not counted against the verdict: {said}", "", "  "))
+        names = ", ".join(f"{found.name} {found.count:,}" for found in fine)
+        lines.append(_wrap(f"seen, and not counted against the verdict: {names}", "", "  "))
     elif fine:
         lines += ["seen, and not counted against the verdict"]
         lines += [_anomaly(found, width, "") for found in fine]
@@ -191,11 +190,11 @@ def _span(span: fault_spans.Span) -> str:
     text = f"{when}  {', '.join(span.hit) or what}"
     if span.took_effect is False:
         return f"{text}: no effect"
-    said = [span.detail] if span.detail else []
+    details = [span.detail] if span.detail else []
     if span.new_leaders:
         nodes = ", ".join(sorted(set(span.new_leaders.values())))
-        said.append(f"{_count(len(span.new_leaders), 'partition')} got a new leader ({nodes})")
-    return f"{text}: {'; '.join(said)}" if said else text
+        details.append(f"{_count(len(span.new_leaders), 'partition')} got a new leader ({nodes})")
+    return f"{text}: {'; '.join(details)}" if details else text
 
 
 def _statistics(figures: Mapping[str, Any]) -> list[str]:
@@ -246,8 +245,8 @@ def _where(folder: Path | None, result: Result, brief: bool) -> list[str]:
     lines = [f"open: {folder / listing.PAGE}"] if (folder / listing.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
         lines.append(f"each in full: harness explain {folder}")
-    if orders.index(folder).is_file():
-        lines.append(f"who wrote and who polled, key by key: {orders.index(folder)}")
+    if order_paths.index(folder).is_file():
+        lines.append(f"who wrote and who polled, key by key: {order_paths.index(folder)}")
     if any(found.count for found in result.anomalies):
         lines.append(f"all witnesses: {folder / 'results' / 'witnesses'}")
     lines.append(f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}")

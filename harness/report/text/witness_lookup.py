@@ -24,38 +24,38 @@ JOINED: Final = frozenset({"unseen"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NamedWitness:
     """An anomaly as a user names it; number counts from 1."""
 
     name: str
     number: int
 
 
-def asked(text: str) -> Asked:
+def named_witness(text: str) -> NamedWitness:
     """G1c or G1c#3. Raises BadInput."""
     name, mark, number = text.partition("#")
     if mark and not (number.isascii() and number.isdigit() and int(number) > 0):
         raise BadInput(f"{text}: an anomaly and a number from 1, as in {name or 'G1a'}#3")
-    return Asked(name, int(number) if mark else 1)
+    return NamedWitness(name, int(number) if mark else 1)
 
 
 def anomaly(result: Result, name: str) -> AnomalyFound:
     """What was found under a name, in any case of letters. Raises BadInput with the names that there are."""
-    for held in result.anomalies:
-        if held.name.lower() == name.lower():
-            return held
-    names = ", ".join(held.name for held in result.anomalies)
+    for found in result.anomalies:
+        if found.name.lower() == name.lower():
+            return found
+    names = ", ".join(found.name for found in result.anomalies)
     raise BadInput(f"{name}: not among what was found ({names or 'nothing was'})")
 
 
-def numbered(run: Path, held: AnomalyFound) -> Iterator[Mapping[str, Any]]:
+def numbered(run: Path, found: AnomalyFound) -> Iterator[Mapping[str, Any]]:
     """All witnesses of an anomaly, in the order of their numbers."""
-    yield from held.witnesses
-    if held.name in JOINED or len(held.witnesses) >= held.count:
+    yield from found.witnesses
+    if found.name in JOINED or len(found.witnesses) >= found.count:
         return
-    told = {_canonical(witness) for witness in held.witnesses}
-    for witness in stored(run, held.name):
-        if _canonical(witness) not in told:
+    listed = {_canonical(witness) for witness in found.witnesses}
+    for witness in stored(run, found.name):
+        if _canonical(witness) not in listed:
             yield witness
 
 
@@ -74,15 +74,15 @@ def stored(run: Path, name: str) -> Iterator[Mapping[str, Any]]:
         return
 
 
-def one(run: Path, held: AnomalyFound, number: int) -> Mapping[str, Any]:
+def one(run: Path, found: AnomalyFound, number: int) -> Mapping[str, Any]:
     """The witness of a number. Raises BadInput when there are not as many."""
     last = 0
-    for last, witness in enumerate(numbered(run, held), 1):
+    for last, witness in enumerate(numbered(run, found), 1):
         if last == number:
             return witness
     if not last:
-        raise BadInput(f"{held.name}: its summary says all; it has no witness to show")
-    raise BadInput(f"{held.name}#{number}: there are {last:,} to show; give a number from 1 to {last:,}")
+        raise BadInput(f"{found.name}: its summary says all; it has no witness to show")
+    raise BadInput(f"{found.name}#{number}: there are {last:,} to show; give a number from 1 to {last:,}")
 
 
 def _canonical(witness: Mapping[str, Any]) -> bytes:

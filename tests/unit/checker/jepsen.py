@@ -58,8 +58,8 @@ def _ours(witness: Mapping[str, Any]) -> str:
         return None if index is None else {"op": index}
 
     shaped = {
-        name: [op(index) for index in held] if name == "ops" else op(held) if name in OP_FIELDS else held
-        for name, held in witness.items()
+        name: [op(index) for index in field] if name == "ops" else op(field) if name in OP_FIELDS else field
+        for name, field in witness.items()
     }
     return json.dumps(shaped, sort_keys=True)
 
@@ -76,22 +76,22 @@ def _cycles(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """Differences in one row's cycles."""
     components = [
         sorted(witness["scc"])
-        for name, held in sorted(theirs.items())
+        for name, reported in sorted(theirs.items())
         if name.endswith("-exists")
-        for witness in held["errs"]
+        for witness in reported["errs"]
     ]
     wrong = []
     for name in {name for name in {*ours, *theirs} if is_cycle(name)}:
-        told = Counter(_cycle(witness, components) for witness in ours.get(name, {}).get("witnesses", ()))
+        named = Counter(_cycle(witness, components) for witness in ours.get(name, {}).get("witnesses", ()))
         expected = Counter(_cycle(witness, components) for witness in theirs.get(name, {}).get("errs", ()))
-        if told != expected:
-            only = list(told - expected)[:3], list(expected - told)[:3]
+        if named != expected:
+            only = list(named - expected)[:3], list(expected - named)[:3]
             wrong.append(f"{name}: only ours {only[0]}, only theirs {only[1]}")
     return wrong
 
 
 def _unseen(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    messages = {key: sorted(held) for key, held in ours["messages"].items()}
+    messages = {key: sorted(values) for key, values in ours["messages"].items()}
     return {**ours, "messages": messages} == dict(theirs)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from checker.kernels.jepsen_rules import set_order
+from checker.kernels.clojure_set_order import set_order
 from harness.model.op import Op, polls, sends
 
 Witness = tuple[Any, ...]
@@ -136,8 +136,8 @@ class Plain:
         """The first op that polled the smallest of the values that stand last at the bound."""
         if bound < 0:
             return None
-        there = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
-        readers = [op.index for op in self.micro for k, _, v in polls(op) if there and (k, v) == (key, min(there))]
+        top = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
+        readers = [op.index for op in self.micro for k, _, v in polls(op) if top and (k, v) == (key, min(top))]
         return min(readers, default=None)
 
     def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:
@@ -248,8 +248,8 @@ def shaped_all(name: str, witnesses: Sequence[Any]) -> set[Witness]:
     """All witnesses of one type in the oracle's shape; `unseen` has one for all keys."""
     if name != "unseen":
         return {shaped(name, witness) for witness in witnesses}
-    ((held),) = [witness["messages"] for witness in witnesses]
-    return {(_original(key), tuple(sorted(values))) for key, values in held.items()}
+    ((messages),) = [witness["messages"] for witness in witnesses]
+    return {(_original(key), tuple(sorted(values))) for key, values in messages.items()}
 
 
 def _original(key: str) -> Any:

@@ -177,7 +177,7 @@ def complaints(cycles: Cycles, anomalies: Mapping[str, Sequence[Mapping[str, Any
     """What is wrong with a checker's cycles: {type: witnesses}, each type of a cycle or of a case."""
     wrong = []
     shown = {name: list(anomalies.get(name, ())) for name, _, _ in CASES}
-    found = [(name, w) for name, held in anomalies.items() for w in held if "cycle" in w]
+    found = [(name, w) for name, witnesses in anomalies.items() for w in witnesses if "cycle" in w]
     for within in cycles.components(cycles.kinds):
         expected = cycles.exists(within)
         for case in shown:
@@ -188,7 +188,7 @@ def complaints(cycles: Cycles, anomalies: Mapping[str, Sequence[Mapping[str, Any
         here = [(name, w) for name, w in found if set(w["cycle"]) <= within]
         found = [(name, w) for name, w in found if not set(w["cycle"]) <= within]
         wrong += _types(cycles, expected, here)
-    wrong += [f"{name}: a component of no component: {held}" for name, held in shown.items() if held]
+    wrong += [f"{name}: a component of no component: {witnesses}" for name, witnesses in shown.items() if witnesses]
     wrong += [f"{name}: a cycle outside of every component: {witness}" for name, witness in found]
     return wrong
 
@@ -227,8 +227,8 @@ def _true(cycles: Cycles, a: int, b: int, step: Mapping[str, Any]) -> bool:
         return step["a'"] == a and step["b"] == cycles.invoked[b]
     one, two, key = cycles.ops[a], cycles.ops[b], step["key"]
     a_mop, b_mop = one.value[step["a-mop-index"]], two.value[step["b-mop-index"]]
-    held = polls if kind == "rw" else sends
-    if (key, step["value"]) not in [(k, v) for k, _, v in held(one.with_(value=[a_mop]))]:
+    mops = polls if kind == "rw" else sends
+    if (key, step["value"]) not in [(k, v) for k, _, v in mops(one.with_(value=[a_mop]))]:
         return False
     if kind == "wr":
         return (key, step["value"]) in [(k, v) for k, _, v in polls(two.with_(value=[b_mop]))]

@@ -51,10 +51,11 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "value that does not fit": ([SEND[0], {**SEND[1], "value": 7}], "line 2: the value of a send"),
     "offset that does not fit": (
-        [SEND[0], {**SEND[1], "value": [["send", 1, ["x", 7]]]}], "line 2: offset 'x' of a send",
+        [SEND[0], {**SEND[1], "value": [["send", 1, ["x", 7]]]}],
+        "line 2: offset 'x' of a send",
     ),
     "times that are none": ([{**SEND[0], "time_ns": "soon"}], "line 1: not an op .time 'soon'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,7 +77,7 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "missing beginning": (POLL, "line 1: index 2 after -1, so ops are missing"),
     "only a nemesis": ([NEMESIS], "holds no "),
     "nothing": ([], "holds no "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -90,7 +91,7 @@ def test_not_valid(tmp_path: Path, name: str, form: str) -> None:
             assert result.valid == "invalid"
         else:
             assert result.valid == "unknown"
-        assert any(reason in said for said in result.reasons), result.reasons
+        assert any(reason in given for given in result.reasons), result.reasons
 
 
 def test_what_is_no_client_may_speak_unasked(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def _rows(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_histories_are_valid(shape: Shape, tmp_path: Path) -> None:
-    held = histories.make(shape)
-    histories.write_tables(held, tmp_path / "made", BUCKETS, chunk=700)
-    histories.write_log(held, tmp_path / "log", segment_bytes=200_000)
+    columns = histories.make(shape)
+    histories.write_tables(columns, tmp_path / "made", BUCKETS, chunk=700)
+    histories.write_log(columns, tmp_path / "log", segment_bytes=200_000)
     ingest.make(tmp_path / "log", tmp_path / "log" / "tables", BUCKETS)
     made, read = (ingest.read_meta(tmp_path / name / "tables") for name in ("made", "log"))
     assert made is not None and read is not None

@@ -28,6 +28,6 @@ def test_a_component_is_explained_up_to_its_size(
 def test_eight_processes_are_listed() -> None:
     meta = {"final_processes": {str(process): "ok" for process in range(9)}}
     rows = [{"op": 1, "process": p, "final": True, "key": 1, "position": 0, "log_start": 0, "end": 1} for p in range(9)]
-    said = not_caught_up(pa.Table.from_pylist(rows, schema.ENDS), meta)
-    assert said is not None
-    assert "of 9 of 9 clients (processes 0, 1, 2, 3, 4, 5, 6, 7) did not" in said
+    message = not_caught_up(pa.Table.from_pylist(rows, schema.ENDS), meta)
+    assert message is not None
+    assert "of 9 of 9 clients (processes 0, 1, 2, 3, 4, 5, 6, 7) did not" in message

@@ -21,8 +21,8 @@ def _graph(draw: random.Random) -> Adjacent:
     """Each edge of one kind, so that a cycle has one explanation."""
     ops = range(draw.randint(2, 6))
     kinds = [1 << WW, 1 << WR, 1 << RW]
-    held = {a: {b: draw.choice(kinds) for b in ops if b != a and draw.random() < 0.4} for a in ops}
-    return {a: out for a, out in held.items() if out}
+    adjacent = {a: {b: draw.choice(kinds) for b in ops if b != a and draw.random() < 0.4} for a in ops}
+    return {a: out for a, out in adjacent.items() if out}
 
 
 def _cycles(graph: Adjacent) -> list[list[int]]:

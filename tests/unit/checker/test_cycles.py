@@ -47,18 +47,18 @@ def test_windows_hold_every_component(seed: int, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(windows, "INTERVALS", rng.choice((1, 3, 1 << 14)))
     buckets = [[_edges(rng, 200, rng.randint(20, 150), rng.choice((1, 4)))] for _ in range(3)]
     stored = [windows.stored(edges, tmp_path, n) for n, edges in enumerate(buckets)]
-    there = [one for one in stored if one is not None]
+    present = [one for one in stored if one is not None]
     everything = {
         (int(a), int(b), int(k))
         for (edges,) in buckets
         for a, b, k in zip(edges.source, edges.target, edges.kind, strict=True)
     }
-    assert set().union(*(_pairs(one.between(0, 1000)) for one in there)) == everything
-    spans = windows.windows(there)
+    assert set().union(*(_pairs(one.between(0, 1000)) for one in present)) == everything
+    spans = windows.windows(present)
     assert (spans.starts[1:] > spans.ends[:-1]).all()
     found: set[frozenset[int]] = set()
     for group in spans.slices(rng.randint(1, 5)):
-        found |= _components(_pairs(windows.within(there, group)))
+        found |= _components(_pairs(windows.within(present, group)))
     assert found == _components(everything)
 
 
@@ -111,16 +111,16 @@ def test_edges_of_ops_that_are_not_there() -> None:
 
 
 def _graph(rng: random.Random) -> dict[int, dict[int, int]]:
-    held: dict[int, dict[int, int]] = {}
+    adjacent: dict[int, dict[int, int]] = {}
     for _ in range(rng.randint(4, 16)):
         a, b = rng.sample(range(7), 2)
-        out = held.setdefault(a, {})
+        out = adjacent.setdefault(a, {})
         out[b] = out.get(b, 0) | 1 << rng.choice((WW, WR, RW))
-    return held
+    return adjacent
 
 
-def _all_cycles(held: dict[int, dict[int, int]], kinds: int) -> Iterator[list[int]]:
-    graph = nx.DiGraph([(a, b) for a, out in held.items() for b, own in out.items() if own & kinds])
+def _all_cycles(adjacent: dict[int, dict[int, int]], kinds: int) -> Iterator[list[int]]:
+    graph = nx.DiGraph([(a, b) for a, out in adjacent.items() for b, own in out.items() if own & kinds])
     for cycle in nx.simple_cycles(graph):
         yield [*cycle, cycle[0]]
 
@@ -128,27 +128,27 @@ def _all_cycles(held: dict[int, dict[int, int]], kinds: int) -> Iterator[list[in
 @pytest.mark.parametrize("seed", range(200))
 def test_search_against_every_cycle(seed: int) -> None:
     """There is an answer just where there is a cycle, as short as the shortest."""
-    held = _graph(random.Random(seed))
+    adjacent = _graph(random.Random(seed))
     data, starts = mask((WW, WR)), list(range(7))
 
     def count_rw(cycle: list[int]) -> tuple[int, bool]:
         """How many edges are rw alone, and whether two such follow each other."""
-        anti = [held[a][b] == 1 << RW for a, b in pairwise(cycle)]
+        anti = [adjacent[a][b] == 1 << RW for a, b in pairwise(cycle)]
         return sum(anti), any(x and y for x, y in zip(anti, anti[1:] + anti[:1], strict=True))
 
-    plain = [len(cycle) for cycle in _all_cycles(held, data)]
-    found = find(held, data, "none", starts, lambda cycle: True)
+    plain = [len(cycle) for cycle in _all_cycles(adjacent, data)]
+    found = find(adjacent, data, "none", starts, lambda cycle: True)
     assert (None if found is None else len(found)) == min(plain, default=None)
-    single = [len(c) for c in _all_cycles(held, data | 1 << RW) if count_rw(c)[0] == 1]
-    found = find(held, data, "single", starts, lambda cycle: count_rw(cycle)[0] == 1)
+    single = [len(c) for c in _all_cycles(adjacent, data | 1 << RW) if count_rw(c)[0] == 1]
+    found = find(adjacent, data, "single", starts, lambda cycle: count_rw(cycle)[0] == 1)
     assert (None if found is None else len(found)) == min(single, default=None)
     if plain or single:
         return  # the more general types are looked for only where these are not
-    apart = [c for c in _all_cycles(held, data | 1 << RW) if count_rw(c)[0] > 1 and not count_rw(c)[1]]
-    found = find(held, data, "nonadjacent", starts, lambda cycle: True)
+    apart = [c for c in _all_cycles(adjacent, data | 1 << RW) if count_rw(c)[0] > 1 and not count_rw(c)[1]]
+    found = find(adjacent, data, "nonadjacent", starts, lambda cycle: True)
     assert (found is not None) == bool(apart)
-    several = [c for c in _all_cycles(held, data | 1 << RW) if count_rw(c)[0] > 1]
-    found = find(held, data, "several", starts, lambda cycle: True)
+    several = [c for c in _all_cycles(adjacent, data | 1 << RW) if count_rw(c)[0] > 1]
+    found = find(adjacent, data, "several", starts, lambda cycle: True)
     assert (found is not None) == bool(several)
 
 
@@ -163,8 +163,13 @@ def test_names() -> None:
 
 def test_what_implies_what() -> None:
     assert {name for name, all_of in IMPLIED.items() if "G1c-realtime" in all_of} == {
-        "G0", "G0-process", "G0-realtime", "G1c", "G1c-process", "G1c-realtime",
-    }  # fmt: skip
+        "G0",
+        "G0-process",
+        "G0-realtime",
+        "G1c",
+        "G1c-process",
+        "G1c-realtime",
+    }
     assert "G1c" not in IMPLIED["G0-realtime"]
     assert "G2-item-realtime" in IMPLIED["G-single"]
     assert WEAKER["PL-SS"] == {level.name for level in LEVELS}

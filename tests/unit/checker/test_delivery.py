@@ -36,9 +36,13 @@ def poll(*records: tuple[int, int]) -> list[tuple[int, str, str, Any]]:
 
 def test_cells() -> None:
     found = counted(
-        *send(0, 1, OK, 0), *send(1, 2, INFO), *send(2, 3, FAIL), *send(0, 4, OK, 9), *send(1, 5, INFO),
+        *send(0, 1, OK, 0),
+        *send(1, 2, INFO),
+        *send(2, 3, FAIL),
+        *send(0, 4, OK, 9),
+        *send(1, 5, INFO),
         *poll((0, 1), (1, 2), (2, 2), (3, 3)),
-    )  # fmt: skip
+    )
     assert found["acknowledged"] == {"0": 1, "1": 1}
     assert found["failed"] == {"1": 1}
     assert found["unknown"] == {"0": 1, "2": 1}
@@ -48,9 +52,12 @@ def test_cells() -> None:
 
 def test_read_twice_is_one_copy_and_order_is_that_of_a_process() -> None:
     found = counted(
-        *send(0, 1, OK, 2), *send(0, 2, OK, 0), *send(1, 3, OK, 1), *poll((0, 2), (1, 3), (2, 1)),
+        *send(0, 1, OK, 2),
+        *send(0, 2, OK, 0),
+        *send(1, 3, OK, 1),
         *poll((0, 2), (1, 3), (2, 1)),
-    )  # fmt: skip
+        *poll((0, 2), (1, 3), (2, 1)),
+    )
     assert found["acknowledged"] == {"1": 3}
     assert found["out_of_order"] == 1
 

@@ -1,27 +1,97 @@
-"""A new anomaly is one object and one line in the table."""
+"""A new anomaly is one file's worth and one row of the catalogue; all else follows from it."""
 
 from __future__ import annotations
+
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from checker.anomalies import table
+from checker.anomalies.guarantees import Guarantee, read_committed
 from checker.anomalies.model import Anomaly
+from checker.anomalies.prose import Phrases, Witness
+from checker.anomalies.table import CATALOGUE
 from checker.check import check_plain
 from checker.kernels.bucket import Bucket
-from harness.model.options import CheckOptions
+from checker.kernels.witness import table
+from harness.model.options import CheckOptions, Settings
+from harness.model.result import Result
+from harness.report.text.summary import summary
 from tests.unit.checker.cases import cases
 
+# --- what would be checker/anomalies/three.py ---------------------------------------------------------
 
-def _find(bucket: Bucket) -> pa.Table:
+
+def find(bucket: Bucket) -> pa.Table:
+    """Sends of the value 3."""
     rows = np.flatnonzero(bucket.values(bucket.sends.pair) == 3)
-    return pa.table({"key": bucket.key_codes(bucket.sends.pair[rows]), "op": bucket.sends.op[rows]})
+    return table({"key": bucket.key_codes(bucket.sends.pair[rows]), "op": bucket.sends.op[rows]})
 
 
-def test_dummy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(table.ANOMALIES, "three", Anomaly("three", "A three was sent.", "this test", _find))
-    case = next(case for case in cases() if case.name == "lost-write/negative")
-    result = check_plain(case.path, CheckOptions())
+def prose(witness: Witness, phrases: Phrases) -> str:
+    return f"{phrases.who(witness['op'])} sent a three to key {witness['key']}"
+
+
+ANOMALY = Anomaly(
+    name="three",
+    summary="A three was sent.",
+    source="this test",
+    prose=prose,
+    guarantee=Guarantee((read_committed,), "nobody sends a three", "this test"),
+    find=find,
+)
+
+
+# --- and its row --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CATALOGUE, "three", ANOMALY)
+
+
+HISTORY = next(case.path for case in cases() if case.name == "lost-write/negative")
+
+
+def judged(settings: Settings) -> Result:
+    return check_plain(HISTORY, CheckOptions(settings=settings))
+
+
+def test_it_is_found() -> None:
+    result = judged(Settings())
     assert result.valid == "invalid"
     assert [(found.name, found.witnesses) for found in result.anomalies] == [("three", ({"key": 1, "op": 5},))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "promised"),
+    [
+        (Settings(isolation_level="read_committed"), True),
+        (Settings(isolation_level="read_uncommitted"), False),
+        (Settings(), None),
+    ],
+)
+def test_settings_promise_otherwise(settings: Settings, promised: bool | None) -> None:
+    result = judged(settings)
+    assert (result.promised, result.anomalies[0].promised) == (promised, promised)
+
+
+def test_it_is_told_in_prose() -> None:
+    assert "op 5 sent a three to key 1" in summary(HISTORY, judged(Settings()))
+
+
+def test_it_is_documented() -> None:
+    made = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "generate.py"))["anomalies"]()
+    section = made.partition("## three\n")[2].partition("\n## ")[0]
+    assert section.strip() == "\n".join(
+        [
+            "A three was sent.",
+            "",
+            "- Makes a run invalid: always.",
+            "- Forbidden by: `isolation.level=read_committed`, or no transactions.",
+            "- Because nobody sends a three (this test).",
+            "- Rule: this test; `checker/anomalies/three.py`.",
+        ]
+    )

@@ -15,9 +15,14 @@ from harness.model.result import Result
 
 DONE = {"event": "steps", "detail": "9 of 9, 0 of them left out", "done": 9, "asked": 9, "seconds": 2.0}
 PARTED = {
-    "event": "divergence", "detail": "offsets in order", "seen": "start 2, stable 1", "step": 7, "actions": 3,
-    "program": "programs/1.log", "said": "shrunk in 8 replays",
-}  # fmt: skip
+    "event": "divergence",
+    "detail": "offsets in order",
+    "seen": "start 2, stable 1",
+    "step": 7,
+    "actions": 3,
+    "program": "programs/1.log",
+    "said": "shrunk in 8 replays",
+}
 COUNTS = {"log-append": {"ok": 4, "fail": 1}, "log-read-all": {"ok": 3}}
 
 
@@ -25,8 +30,8 @@ def judged(folder: Path, events: list[dict[str, Any]] | None, counts: Any = COUN
     if events is not None:
         (folder / "events").mkdir()
         (folder / "events" / "harness.jsonl").write_text("".join(json.dumps(one) + "\n" for one in events))
-    told = {"ops": 18, "counts": counts, "doubts": [], **meta}
-    return log_model.check(Source(None, (), told, noted=folder), CheckOptions())
+    facts = {"ops": 18, "counts": counts, "doubts": [], **meta}
+    return log_model.check(Source(None, (), facts, noted=folder), CheckOptions())
 
 
 def test_all_steps_done_and_nothing_found_is_valid(tmp_path: Path) -> None:
@@ -48,7 +53,7 @@ def test_a_divergence_is_invalid_whatever_else_was_not_done(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("events", "counts", "said"),
+    ("events", "counts", "expected"),
     [
         (None, COUNTS, "which are not here"),
         ([], COUNTS, "not all done: it ended before"),
@@ -58,7 +63,9 @@ def test_a_divergence_is_invalid_whatever_else_was_not_done(tmp_path: Path) -> N
         ([DONE, {"event": "trouble", "detail": "n2 is gone"}], COUNTS, "n2 is gone"),
     ],
 )
-def test_what_a_clean_bill_needs(tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, said: str) -> None:
+def test_what_a_clean_bill_needs(
+    tmp_path: Path, events: list[dict[str, Any]] | None, counts: Any, expected: str
+) -> None:
     found = judged(tmp_path, events, counts)
     assert found.valid == "unknown"
-    assert any(said in reason for reason in found.reasons)
+    assert any(expected in reason for reason in found.reasons)

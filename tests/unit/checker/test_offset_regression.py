@@ -16,11 +16,11 @@ def test_highest_before() -> None:
         op = np.array(draw.sample(range(9), count), np.int64)
         key, offset = (np.array([draw.randint(0, 2) for _ in range(count)], np.int64) for _ in range(2))
         done = Rows(op, op, key, offset)
-        asked = np.array([draw.randint(0, 2) for _ in range(5)], np.int64)
+        wanted_key = np.array([draw.randint(0, 2) for _ in range(5)], np.int64)
         begun = np.array([draw.randint(0, 9) for _ in range(5)], np.int64)
-        highest, owner = _highest_before(done, asked, begun)
+        highest, owner = _highest_before(done, wanted_key, begun)
         for row in range(5):
-            there = [at for at in range(count) if key[at] == asked[row] and op[at] < begun[row]]
-            assert highest[row] == max((offset[at] for at in there), default=-1)
-            owners = [int(op[at]) for at in there if offset[at] == highest[row]]
+            earlier = [at for at in range(count) if key[at] == wanted_key[row] and op[at] < begun[row]]
+            assert highest[row] == max((offset[at] for at in earlier), default=-1)
+            owners = [int(op[at]) for at in earlier if offset[at] == highest[row]]
             assert owner[row] == min(owners, default=-1)

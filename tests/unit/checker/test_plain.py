@@ -28,11 +28,11 @@ def _ops(row: jepsen.Row) -> list[Op]:
     return [op for op in found if op.process != NEMESIS]
 
 
-def _bare(held: Any) -> Any:
+def _bare(data: Any) -> Any:
     """A witness of Jepsen's with ops as their indices."""
-    if isinstance(held, dict):
-        return held["op"] if held.keys() == {"op"} else {name: _bare(each) for name, each in held.items()}
-    return [_bare(each) for each in held] if isinstance(held, list) else held
+    if isinstance(data, dict):
+        return data["op"] if data.keys() == {"op"} else {name: _bare(each) for name, each in data.items()}
+    return [_bare(each) for each in data] if isinstance(data, list) else data
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in ROWS}))
@@ -41,14 +41,14 @@ def test_same_answers_as_jepsen(name: str) -> None:
     answer = {kind: witnesses for kind, witnesses in Plain(ops).answer().items() if kind not in OURS}
     for ww_deps in (True, False):
         row = ROWS[(name, ww_deps)]
-        held = {
+        cycles = {
             kind: _bare([errors] if kind == "unseen" else errors["errs"])
             for kind, errors in (row["errors"] or {}).items()
         }
         theirs = {
             kind: shaped_all(kind, witnesses)
-            for kind, witnesses in held.items()
+            for kind, witnesses in cycles.items()
             if not jepsen.is_cycle(kind) and kind != "empty-transaction-graph"
         }
         assert answer == theirs
-        assert complaints(Cycles(ops, ww_deps), held) == []
+        assert complaints(Cycles(ops, ww_deps), cycles) == []

@@ -22,13 +22,28 @@ def _log(point: int | None) -> dict[str, Any]:
     return {"segments": SEGMENTS, "point": point}
 
 
-def _start(expect: dict[str, Any], recovered: list[int], said: tuple[str, ...] = (), ended: bool = False,
-           point: int | None = 156) -> dict[str, Any]:  # fmt: skip
-    told = {"segments": {"r-0-0": recovered} if recovered else {}, "said": {name: ["line"] for name in said},
-            "all_ms": 87}  # fmt: skip
-    return {"do": "start", "number": 2, "nodes": ["n1"], "expect": expect, "log": {"n1": told},
-            "before": {"n1": {"logs": {"r-0-0": _log(point)}}}, "started_s": {"n1": 8.0},
-            "ended": ["n1"] if ended else []}  # fmt: skip
+def _start(
+    expect: dict[str, Any],
+    recovered: list[int],
+    phrases: tuple[str, ...] = (),
+    ended: bool = False,
+    point: int | None = 156,
+) -> dict[str, Any]:
+    log_lines = {
+        "segments": {"r-0-0": recovered} if recovered else {},
+        "said": {name: ["line"] for name in phrases},
+        "all_ms": 87,
+    }
+    return {
+        "do": "start",
+        "number": 2,
+        "nodes": ["n1"],
+        "expect": expect,
+        "log": {"n1": log_lines},
+        "before": {"n1": {"logs": {"r-0-0": _log(point)}}},
+        "started_s": {"n1": 8.0},
+        "ended": ["n1"] if ended else [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -107,7 +122,7 @@ def test_without_kept_data_nothing_is_said(tmp_path: Path) -> None:
         assert not looked.anomalies and "were not compared" in looked.reasons[0]
 
 
-def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
+def _sequences(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
     sequences = {"retry": retry, "gap": gap, "end": end}
     return [{"number": 0, "offsets": [0, 1, 2]}, {"number": 5, "sequences": sequences}]
 
@@ -115,10 +130,10 @@ def _asked(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("acts", "count"),
     [
-        (_asked([0, 2], 45, 3), 0),
-        (_asked([46, -1], 45, 3), 0),
-        (_asked([0, 3], 45, 4), 2),  # appended again
-        (_asked([0, 2], 0, 4), 1),  # and one behind a gap
+        (_sequences([0, 2], 45, 3), 0),
+        (_sequences([46, -1], 45, 3), 0),
+        (_sequences([0, 3], 45, 4), 2),  # appended again
+        (_sequences([0, 2], 0, 4), 1),  # and one behind a gap
         ([{"number": 1}], 0),
     ],
 )
@@ -127,9 +142,9 @@ def test_old_sequence_numbers_must_be_refused(acts: list[dict[str, Any]], count:
 
 
 def test_an_act_that_failed_is_known_by_what_was_asked() -> None:
-    asked = {"do": "fill", "number": 0, "of": 2, "rule": {"lost": False, "reported": False}}
+    requested = {"do": "fill", "number": 0, "of": 2, "rule": {"lost": False, "reported": False}}
     rows = [
-        {"f": "step", "phase": "invoke", "value": json.dumps(asked)},
+        {"f": "step", "phase": "invoke", "value": json.dumps(requested)},
         {"f": "step", "phase": "complete", "value": '{"took_effect": false}'},
         {"f": "heal", "phase": "invoke", "value": "null"},
         {"f": "step", "phase": "invoke", "value": '{"do": "start", "number": 1, "of": 2}'},
@@ -140,5 +155,5 @@ def test_an_act_that_failed_is_known_by_what_was_asked() -> None:
         },
     ]
     done = acts(SimpleNamespace(small=lambda name: pa.Table.from_pylist(rows)))  # type: ignore[arg-type]
-    assert done[0] == {**asked, "took_effect": False} and done[1]["do"] == "start"
+    assert done[0] == {**requested, "took_effect": False} and done[1]["do"] == "start"
     assert differences(done[1]) == [] and list(starts(done)) == []

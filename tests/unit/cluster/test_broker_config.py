@@ -18,8 +18,8 @@ def nodes(count: int) -> list[Node]:
     return [Node(f"n{i}", i, f"10.64.1.{i}", 9092, 9093) for i in range(1, count + 1)]
 
 
-def parsed(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines())
+def parsed(settings: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in settings.splitlines())
 
 
 @pytest.mark.parametrize(("count", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 5)])
@@ -29,43 +29,43 @@ def test_an_odd_number_of_nodes_votes(count: int, voters: int) -> None:
 
 def test_three_nodes_are_brokers_and_controllers() -> None:
     three = nodes(3)
-    told = parsed(broker_config.properties(three[1], three, "4.1.1", "/d", {}))
-    assert told["process.roles"] == "broker,controller"
-    assert told["node.id"] == "2"
-    assert told["controller.quorum.voters"] == "1@10.64.1.1:9093,2@10.64.1.2:9093,3@10.64.1.3:9093"
-    assert told["listeners"] == "INSIDE://10.64.1.2:9092,CONTROLLER://10.64.1.2:9093"
-    assert told["advertised.listeners"] == "INSIDE://10.64.1.2:9092"
-    assert told["broker.session.timeout.ms"] == "3000"
-    assert told["broker.heartbeat.interval.ms"] == "500"
-    assert told["transaction.abort.timed.out.transaction.cleanup.interval.ms"] == "1000"
-    assert (told["default.replication.factor"], told["min.insync.replicas"]) == ("3", "2")
-    assert told["log.dirs"] == "/d"
+    settings = parsed(broker_config.properties(three[1], three, "4.1.1", "/d", {}))
+    assert settings["process.roles"] == "broker,controller"
+    assert settings["node.id"] == "2"
+    assert settings["controller.quorum.voters"] == "1@10.64.1.1:9093,2@10.64.1.2:9093,3@10.64.1.3:9093"
+    assert settings["listeners"] == "INSIDE://10.64.1.2:9092,CONTROLLER://10.64.1.2:9093"
+    assert settings["advertised.listeners"] == "INSIDE://10.64.1.2:9092"
+    assert settings["broker.session.timeout.ms"] == "3000"
+    assert settings["broker.heartbeat.interval.ms"] == "500"
+    assert settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"] == "1000"
+    assert (settings["default.replication.factor"], settings["min.insync.replicas"]) == ("3", "2")
+    assert settings["log.dirs"] == "/d"
 
 
 def test_a_fourth_node_is_a_broker_only() -> None:
     four = nodes(4)
-    told = parsed(broker_config.properties(four[3], four, "4.1.1", "/d", {}))
-    assert told["process.roles"] == "broker"
-    assert "CONTROLLER://" not in told["listeners"]
-    assert "4@" not in told["controller.quorum.voters"]
+    settings = parsed(broker_config.properties(four[3], four, "4.1.1", "/d", {}))
+    assert settings["process.roles"] == "broker"
+    assert "CONTROLLER://" not in settings["listeners"]
+    assert "4@" not in settings["controller.quorum.voters"]
 
 
 def test_one_node_replicates_to_itself_only() -> None:
-    told = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {}))
-    assert {value for key, value in told.items() if "replication.factor" in key or key.endswith("isr")} == {"1"}
-    assert told["min.insync.replicas"] == "1"
+    settings = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {}))
+    assert {value for key, value in settings.items() if "replication.factor" in key or key.endswith("isr")} == {"1"}
+    assert settings["min.insync.replicas"] == "1"
 
 
 def test_a_second_listener_is_advertised_outside() -> None:
     node = Node("n1", 1, "10.64.1.1", 9092, 9093, outside_port=4711, forward_port=9094)
-    told = parsed(broker_config.properties(node, [node], "4.1.1", "/d", {}))
-    assert told["listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://10.64.1.1:9094,CONTROLLER://10.64.1.1:9093"
-    assert told["advertised.listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://127.0.0.1:4711"
+    settings = parsed(broker_config.properties(node, [node], "4.1.1", "/d", {}))
+    assert settings["listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://10.64.1.1:9094,CONTROLLER://10.64.1.1:9093"
+    assert settings["advertised.listeners"] == "INSIDE://10.64.1.1:9092,OUTSIDE://127.0.0.1:4711"
 
 
 def test_overrides_win() -> None:
-    told = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {"min.insync.replicas": "7"}))
-    assert told["min.insync.replicas"] == "7"
+    settings = parsed(broker_config.properties(nodes(1)[0], nodes(1), "4.1.1", "/d", {"min.insync.replicas": "7"}))
+    assert settings["min.insync.replicas"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -93,28 +93,28 @@ def test_share_groups_are_for_version_4_on() -> None:
 def test_with_zookeeper_a_broker_knows_nothing_of_a_quorum() -> None:
     places = layout.isolated(3, 0, "zookeeper")
     connect = zookeeper.connect(places.zookeepers)
-    told = parsed(broker_config.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
-    assert told["zookeeper.connect"] == "10.64.1.201:2181,10.64.1.202:2181,10.64.1.203:2181"
-    assert (told["broker.id"], told["zookeeper.session.timeout.ms"]) == ("2", "3000")
-    assert told["listeners"] == "INSIDE://10.64.1.2:9092"
-    assert not {"process.roles", "node.id", "controller.quorum.voters", "broker.session.timeout.ms"} & told.keys()
+    settings = parsed(broker_config.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
+    assert settings["zookeeper.connect"] == "10.64.1.201:2181,10.64.1.202:2181,10.64.1.203:2181"
+    assert (settings["broker.id"], settings["zookeeper.session.timeout.ms"]) == ("2", "3000")
+    assert settings["listeners"] == "INSIDE://10.64.1.2:9092"
+    assert not {"process.roles", "node.id", "controller.quorum.voters", "broker.session.timeout.ms"} & settings.keys()
 
 
 def test_a_node_that_only_controls_advertises_nothing() -> None:
     places = layout.isolated(3, 3, "kraft")
-    told = parsed(broker_config.properties(places.controllers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
-    assert (told["process.roles"], told["node.id"]) == ("controller", "4")
-    assert told["controller.quorum.voters"] == "4@10.64.1.101:9093,5@10.64.1.102:9093,6@10.64.1.103:9093"
-    assert told["listeners"] == "CONTROLLER://10.64.1.101:9093"
-    assert "advertised.listeners" not in told and "inter.broker.listener.name" not in told
-    assert told["min.insync.replicas"] == "2"
+    settings = parsed(broker_config.properties(places.controllers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    assert (settings["process.roles"], settings["node.id"]) == ("controller", "4")
+    assert settings["controller.quorum.voters"] == "4@10.64.1.101:9093,5@10.64.1.102:9093,6@10.64.1.103:9093"
+    assert settings["listeners"] == "CONTROLLER://10.64.1.101:9093"
+    assert "advertised.listeners" not in settings and "inter.broker.listener.name" not in settings
+    assert settings["min.insync.replicas"] == "2"
 
 
 def test_a_broker_beside_controllers_does_not_vote() -> None:
     places = layout.isolated(3, 1, "kraft")
-    told = parsed(broker_config.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
-    assert (told["process.roles"], told["controller.quorum.voters"]) == ("broker", "4@10.64.1.101:9093")
-    assert told["listeners"] == "INSIDE://10.64.1.1:9092"
+    settings = parsed(broker_config.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
+    assert (settings["process.roles"], settings["controller.quorum.voters"]) == ("broker", "4@10.64.1.101:9093")
+    assert settings["listeners"] == "INSIDE://10.64.1.1:9092"
 
 
 def test_a_version_without_kraft_is_refused_without_zookeepers() -> None:
@@ -152,5 +152,5 @@ def test_old_storage_has_no_directory_id_and_no_checkpoint(tmp_path: Path) -> No
 
 def test_ids_are_kafka_uuids() -> None:
     for _ in range(200):
-        text = storage_format.random_id()
-        assert len(text) == 22 and not text.startswith("-")
+        settings = storage_format.random_id()
+        assert len(settings) == 22 and not settings.startswith("-")

@@ -36,10 +36,10 @@ def test_it_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return writes(argv, env)
 
     monkeypatch.setattr(cds_archive, "_run", run)
-    said: list[str] = []
-    flags = [cds_archive.of_kafka(JAVA, JARS, said.append) for _ in range(2)]
+    messages: list[str] = []
+    flags = [cds_archive.of_kafka(JAVA, JARS, messages.append) for _ in range(2)]
     (archive,) = cache.glob("*.jsa")
-    assert made == ["4.1.1"] and len(said) == 1 and "once" in said[0]
+    assert made == ["4.1.1"] and len(messages) == 1 and "once" in messages[0]
     assert flags[0] == flags[1] and flags[0][0] == f"-XX:SharedArchiveFile={archive}"
     assert not list(cache.glob("*.part"))
 

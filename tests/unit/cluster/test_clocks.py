@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import time
@@ -32,16 +33,20 @@ class Reader:
 
     def __init__(self, clocks: Clocks) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", READ], env=dict(clocks.env("n1")), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-c", READ],
+            env=dict(clocks.env("n1")),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _, said = self.process.communicate("end\n", timeout=10)
-        assert said == ""
+        _, errors = self.process.communicate("end\n", timeout=10)
+        assert errors == ""
 
     def read(self) -> tuple[float, float, float]:
         """How far ahead: the wall clock, its coarse reading, the clock for spans."""
@@ -87,9 +92,9 @@ def test_the_log_says_what_time_the_server_has(tmp_path: Path) -> None:
     log.write_text("[1999-01-01 00:00:00,000] INFO old (x)\n")
 
     def write(name: str) -> None:
-        told = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 30))
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 30))
         with log.open("a") as lines:
-            lines.write(f"a line without a time\n[{told},000] WARN nonsense (x)\n")
+            lines.write(f"a line without a time\n[{stamp},000] WARN nonsense (x)\n")
 
     seen = Clocks(lambda name: tmp_path, write).ahead_s("n1")
     assert seen is not None and 28.5 < seen[0] <= seen[1] < 30.5
@@ -102,6 +107,35 @@ def test_a_server_that_says_nothing_has_no_time(tmp_path: Path, monkeypatch: pyt
         raise ConnectionRefusedError
 
     assert Clocks(lambda name: tmp_path, refused).ahead_s("n1") is None
+
+
+TIME_OF_DAY = """
+import ctypes
+seconds = (ctypes.c_int64 * 2)()
+library = ctypes.CDLL(None)
+assert library.gettimeofday(seconds, None) == 0 and library.gettimeofday(None, None) == 0
+assert 0 <= seconds[1] < 1_000_000
+assert library.clock_gettime(99, seconds) == -1
+print(seconds[0] + seconds[1] / 1e6)
+"""
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 3600.25, -3600.25])
+def test_the_time_of_day_is_the_same_and_errors_are_the_kernels(clocks: Clocks, ahead_s: float) -> None:
+    env = dict(clocks.env("n1"))
+    clocks.set("n1", ahead_s)
+    done = subprocess.run([sys.executable, "-c", TIME_OF_DAY], env=env, capture_output=True, text=True, check=True)
+    assert float(done.stdout) - time.time() == pytest.approx(ahead_s, abs=2.0)
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 62), ("aarch64", 183)])
+def test_a_library_is_for_its_machine_and_depends_on_nothing(machine: str, number: int) -> None:
+    data = clock_library.library(machine)
+    assert struct.unpack_from("<H", data, 18) == (number,)  # e_machine
+    assert b"GLIBC" not in data and b"lib" not in data
+    at = clock_library.number_at(machine)
+    # Aligned, so that the number is read in one piece; and right, until somebody sets it.
+    assert at % 8 == 0 and data[at : at + 8] == bytes(8) and data.count(b"harness clock") == 1
 
 
 def test_another_machine_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

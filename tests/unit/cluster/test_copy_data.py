@@ -47,8 +47,8 @@ def test_a_partition_is_taken_from_all_or_from_none(
 ) -> None:
     rows = [f"{node}={data}" for node, data in nodes.items()]
     assert copy_data.main([str(tmp_path / "kept"), "r-", "150000", *rows]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["left_out"] == ["r-0-1"] and told["bytes"] <= 150_000
+    output = json.loads(capsys.readouterr().out)
+    assert output["left_out"] == ["r-0-1"] and output["bytes"] <= 150_000
     assert not list((tmp_path / "kept").glob("*/r-0-1"))
     assert len(list((tmp_path / "kept").glob("*/r-0-0/*.log"))) == 2
 

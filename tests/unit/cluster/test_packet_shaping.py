@@ -10,22 +10,22 @@ MS = 1_000_000
 
 def sent(quality: LinkQuality, count: int, every_ms: float = 1.0, size: int = 100) -> dict[int, int]:
     """Packets that come in one after another: number -> ms that each was held."""
-    shaper, held = Shaper(quality, 7), {}
+    shaper, held_by_number = Shaper(quality, 7), {}
     ticks = int(count * every_ms) + 3000
     for now in range(ticks):
         if now % every_ms == 0 and now // every_ms < count:
             shaper.arrive((0, int(now // every_ms)), True, size, now * MS)
         for _, number in shaper.due(now * MS)[0]:
-            held[number] = now - int(number * every_ms)
-    return held
+            held_by_number[number] = now - int(number * every_ms)
+    return held_by_number
 
 
 def test_packets_are_held_as_long_as_asked_and_keep_their_order() -> None:
-    held = sent(LinkQuality(delay_ms=100, jitter_ms=40), 2000)
-    assert len(held) == 2000
-    assert min(held.values()) >= 60 and max(held.values()) <= 141
-    assert 85 < sum(held.values()) / 2000 < 115
-    assert list(held) == sorted(held)
+    held_by_number = sent(LinkQuality(delay_ms=100, jitter_ms=40), 2000)
+    assert len(held_by_number) == 2000
+    assert min(held_by_number.values()) >= 60 and max(held_by_number.values()) <= 141
+    assert 85 < sum(held_by_number.values()) / 2000 < 115
+    assert list(held_by_number) == sorted(held_by_number)
 
 
 def test_the_share_that_is_lost_is_the_one_asked_for() -> None:
@@ -39,9 +39,9 @@ def test_the_share_that_is_lost_is_the_one_asked_for() -> None:
 
 
 def test_some_overtake_others() -> None:
-    held = sent(LinkQuality(delay_ms=50, reorder=0.1), 1000)
-    assert list(held) != sorted(held)
-    assert 50 < sum(1 for ms in held.values() if ms == 0) < 150
+    held_by_number = sent(LinkQuality(delay_ms=50, reorder=0.1), 1000)
+    assert list(held_by_number) != sorted(held_by_number)
+    assert 50 < sum(1 for ms in held_by_number.values() if ms == 0) < 150
 
 
 def test_a_narrow_line_takes_its_time_in_each_direction() -> None:
@@ -73,8 +73,8 @@ def test_what_is_held_is_bounded() -> None:
 
 
 def test_bursts_come_and_go() -> None:
-    held = sent(LinkQuality(delay_ms=50, bad_s=0.2, good_s=0.2), 4000)
-    at_once = sum(1 for ms in held.values() if ms == 0)
+    held_by_number = sent(LinkQuality(delay_ms=50, bad_s=0.2, good_s=0.2), 4000)
+    at_once = sum(1 for ms in held_by_number.values() if ms == 0)
     assert 800 < at_once < 3200
 
 

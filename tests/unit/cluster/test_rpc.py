@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,12 +14,16 @@ from typing import Any
 
 import pytest
 
+from harness.cluster import json_messages
 from harness.cluster.local import process_owner
-from harness.cluster.persistent import rpc
+from harness.cluster.persistent import rpc, values
+from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
 from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol.metadata import PartitionView, View
 
 
-def answering(listener: socket.socket, answer: Callable[[Any, list[int]], tuple[str, Any]]) -> None:
+def answering(listener: socket.socket, answer: Callable[[Any, list[int]], Any]) -> None:
     """One connection, in a thread."""
 
     def serve() -> None:
@@ -26,7 +31,7 @@ def answering(listener: socket.socket, answer: Callable[[Any, list[int]], tuple[
         with end:
             assert rpc.same_user(end)
             request, fds = rpc.receive(end)
-            rpc.send(end, answer(request, fds))
+            json_messages.send(end, rpc.answered(lambda: answer(request, fds)))
             for fd in fds:
                 os.close(fd)
 
@@ -36,20 +41,48 @@ def answering(listener: socket.socket, answer: Callable[[Any, list[int]], tuple[
 def test_values_and_descriptors_by_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
-    here, there = os.pipe()
+    read_end, write_end = os.pipe()
     with rpc.listen(folder / "socket") as listener:
-        answering(listener, lambda request, fds: ("value", (request, os.write(fds[0], b"hi"))))
+        answering(listener, lambda request, fds: (request, os.write(fds[0], b"hi")))
         request = {"set": frozenset({1}), "text": "x" * (3 << 20)}
-        answer = rpc.call(folder / "socket", request, [there])
+        answer = rpc.call(folder / "socket", request, [write_end])
     assert answer == (request, 2)
-    assert os.read(here, 9) == b"hi"
-    os.close(here)
-    os.close(there)
+    assert os.read(read_end, 9) == b"hi"
+    os.close(read_end)
+    os.close(write_end)
+
+
+def refuse(request: Any, fds: list[int]) -> Any:
+    raise BadInput("not so")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 1.5, "text", b"\0\xff", (1, ("a", None)), [frozenset({1, 2})], {"is": "no type"}, {("t", 0): [1]},
+        CommandResult(1, "out", "err"), LinkQuality(delay_ms=2.0), LinkCounts(packets=3), RuleCounts(lost=1), Traffic(),
+        Rule("hold", api=("Fetch",), commit=True),
+        View(frozenset({1}), {("t", 0): PartitionView(None, 3, frozenset({1}), 2)}, None),
+    ],
+)  # fmt: skip
+def test_values_are_the_same_on_the_other_side(value: Any) -> None:
+    assert values.decode(json.loads(json.dumps(values.encode(value)))) == value
+
+
+def test_values_of_other_types_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="a call carries no PosixPath"):
+        values.encode([tmp_path])
+    with pytest.raises(ValueError, match="a call carries no Path"):
+        values.decode({"is": "Path", "of": {}})
+    with rpc.listen(tmp_path / "socket") as listener:
+        answering(listener, lambda request, fds: tmp_path)
+        with pytest.raises(ClusterTrouble, match="a call carries no"):
+            rpc.call(tmp_path / "socket", {})
 
 
 def test_errors_come_back(tmp_path: Path) -> None:
     with rpc.listen(tmp_path / "socket") as listener:
-        answering(listener, lambda request, fds: ("raise", BadInput("not so")))
+        answering(listener, refuse)
         with pytest.raises(BadInput, match="not so"):
             rpc.call(tmp_path / "socket", {})
     with pytest.raises(ClusterTrouble, match="no answer"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ JAVA = Java("/bin/java", 17, "/", "17.0.1")
 
 def retrieving(monkeypatch: pytest.MonkeyPatch, known: Release | None) -> list[str]:
     """Ivy that knows one release only; what it was asked for."""
-    asked: list[str] = []
+    modules: list[str] = []
 
     def retrieve(module: str, java: Java, target: Path, progress: Any) -> tuple[int, list[str]]:
-        asked.append(module)
+        modules.append(module)
         if known is None or module != spark_source.ivy_module(known, spark_source._scala()):
             return 1, [":: org.apache.spark#some;1: not found"]
         target.mkdir(parents=True, exist_ok=True)
@@ -29,7 +30,7 @@ def retrieving(monkeypatch: pytest.MonkeyPatch, known: Release | None) -> list[s
         return 0, []
 
     monkeypatch.setattr(jars, "retrieve", retrieve)
-    return asked
+    return modules
 
 
 @pytest.fixture(autouse=True)
@@ -38,12 +39,12 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = spark_source.installed("pyspark")
-    asked = retrieving(monkeypatch, Release(own, own))
+    own = version("pyspark")
+    modules = retrieving(monkeypatch, Release(own, own))
     found = spark_source.ensure(JAVA, lambda _: None)
     assert (found.version, found.note) == (own, "")
     assert [path.name for path in found.files] == ["kafka-new-1.0.jar"]  # PySpark brings Scala
-    assert spark_source.ensure(JAVA, lambda _: None) == found and len(asked) == 1
+    assert spark_source.ensure(JAVA, lambda _: None) == found and len(modules) == 1
 
 
 def test_another_release_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

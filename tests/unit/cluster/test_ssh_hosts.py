@@ -46,10 +46,10 @@ def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, at: str, says: str) -> None:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as raised:
         load(tmp_path, text)
-    assert str(told.value).startswith(f"{tmp_path / 'hosts.yaml'}{at}"), told.value
-    assert says in str(told.value)
+    assert str(raised.value).startswith(f"{tmp_path / 'hosts.yaml'}{at}"), raised.value
+    assert says in str(raised.value)
 
 
 def test_there_are_bounds(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.ssh import cleanup, logs, preflight
-from harness.cluster.ssh import filters as ssh_filters
+from harness.cluster.ssh import cleanup, filters, logs, preflight
 from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import Look, Ready
 from harness.model.errors import ClusterTrouble
@@ -53,11 +52,22 @@ LOOK = preflight.read(ANSWER)
 
 
 def test_an_answer_is_read() -> None:
-    assert Look(
-        system="Linux x86_64", folder="/home/kafka/.kafka-log-harness", writable=True, space_mb=8192,
-        memory_mb=4096, lacking=(), java=("/usr/bin/java", ""), filters=("nft", ""),
-        listening=frozenset({22, 9092}), addresses=frozenset({"10.0.0.1"}), seen_as="10.0.0.9",
-    ) == LOOK  # fmt: skip
+    assert (
+        Look(
+            system="Linux x86_64",
+            folder="/home/kafka/.kafka-log-harness",
+            writable=True,
+            space_mb=8192,
+            memory_mb=4096,
+            lacking=(),
+            java=("/usr/bin/java", ""),
+            filters=("nft", ""),
+            listening=frozenset({22, 9092}),
+            addresses=frozenset({"10.0.0.1"}),
+            seen_as="10.0.0.9",
+        )
+        == LOOK
+    )
 
 
 def test_an_answer_that_is_none_will_not_do() -> None:
@@ -81,8 +91,8 @@ def test_an_answer_that_is_none_will_not_do() -> None:
 def test_what_will_not_do_is_told_with_what_to_do(change: dict[str, Any], says: str) -> None:
     fine = replace(LOOK, listening=frozenset({22}))
     assert preflight.problems(HOST, fine, "10.0.0.1", True) == []
-    (told,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
-    assert told.startswith("n1 (kafka@10.0.0.1:22)") and says in told
+    (problem,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
+    assert problem.startswith("n1 (kafka@10.0.0.1:22)") and says in problem
 
 
 def test_filters_matter_only_where_faults_need_them() -> None:
@@ -131,7 +141,7 @@ HOSTS = {
     ],
 )
 def test_who_does_not_hear_whom_as_rules(at: str, sources: list[str], rules: dict[str, list[tuple[str, str]]]) -> None:
-    assert ssh_filters.wanted(HOSTS, at, sources) == rules
+    assert filters.wanted(HOSTS, at, sources) == rules
 
 
 def test_dropped_packets_are_counted() -> None:
@@ -140,7 +150,7 @@ def test_dropped_packets_are_counted() -> None:
         "Chain x_in (1 references)\n    pkts      bytes target\n"
         "       5      300 DROP       6    --  *      *       10.0.0.2             0.0.0.0/0\n"
     )
-    assert (ssh_filters.counted(nft), ssh_filters.counted(iptables), ssh_filters.counted("")) == (9, 5, 0)
+    assert (filters.counted(nft), filters.counted(iptables), filters.counted("")) == (9, 5, 0)
 
 
 def test_what_runs_have_left_is_read() -> None:

@@ -48,8 +48,11 @@ def test_only_what_nobody_owns_is_listed_and_removed(tmp_path: Path) -> None:
     alive, dead, old = run(runs, "a", me), run(runs, "b", gone), run(runs, "c", None)
     found = cleanup.find("local", runs)
     assert {(one.kind, one.name) for one in found} == {
-        ("cluster", "gone"), ("cluster", "half"), ("data", str(dead)), ("data", str(old)),
-    }  # fmt: skip
+        ("cluster", "gone"),
+        ("cluster", "half"),
+        ("data", str(dead)),
+        ("data", str(old)),
+    }
     assert cleanup.remove(found, print) == 0
     assert alive.exists() and client.folder("mine").exists()
     assert not dead.exists() and not old.exists() and dead.parent.exists()

@@ -18,16 +18,30 @@ LOG: Final = 5  # of partition 2 of input topic 1 of 2
 RECORD: Final = {"topic": f"{NAME}-1", "partition": 2, "offset": 1, "id": 43, "key": 7, "n": 0}
 DONE: Final = {"instance": "1", "incarnation": 4}
 MISSING: Final[dict[str, Any]] = {
-    **RECORD, "copies": 0, "expected": 1, **DONE, "generation": 2, "time_ns": 9 * S, "outputs": [],
+    **RECORD,
+    "copies": 0,
+    "expected": 1,
+    **DONE,
+    "generation": 2,
+    "time_ns": 9 * S,
+    "outputs": [],
     "around": [
         {"time_ns": 5 * S, "event": "kill:leader"},
         {"time_ns": 8 * S, "event": "polled", "first": 1, "last": 1, **DONE, "generation": 2},
     ],
-}  # fmt: skip
+}
 GAP: Final[dict[str, Any]] = {
-    "topic": f"{NAME}-1", "partition": 2, "first": 0, "until": 2, "said": "reading began at 2",
-    "event": "position", **DONE, "generation": 2, "time_ns": 9 * S, "around": [],
-}  # fmt: skip
+    "topic": f"{NAME}-1",
+    "partition": 2,
+    "first": 0,
+    "until": 2,
+    "said": "reading began at 2",
+    "event": "position",
+    **DONE,
+    "generation": 2,
+    "time_ns": 9 * S,
+    "around": [],
+}
 
 
 def piped(runs: Path) -> Path:

@@ -65,8 +65,8 @@ def test_what_bears_on_the_partition_or_is_a_warning_at_the_moment_in_any_time_z
 
 def test_lines_of_several_nodes_come_in_order_of_time_and_are_bounded(tmp_path: Path) -> None:
     for number in range(1, 4):
-        told = [line(10 + n / 100 + number / 1000, f"{PART} Truncating to {n}") for n in range(50)]
-        logged(tmp_path, f"n{number}", [line(0, "Starting"), *told, line(59, "Bye")])
+        truncations = [line(10 + n / 100 + number / 1000, f"{PART} Truncating to {n}") for n in range(50)]
+        logged(tmp_path, f"n{number}", [line(0, "Starting"), *truncations, line(59, "Bye")])
     found = around(tmp_path, (10, 12))
     assert len(found) == broker_logs.SHOWN
     assert [at for at, _, _ in found] == sorted(at for at, _, _ in found)

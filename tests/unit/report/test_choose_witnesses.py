@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.model.options import CheckOptions, Settings
-from harness.report.page import choose_witnesses, draw
+from harness.report.page import choose_witnesses, run_page
 from harness.report.page.choose_witnesses import Timed
 from harness.sim.queue.run import simulate
 from harness.stored import facts, listing
@@ -47,8 +47,8 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     folder = recorded(tmp_path, "20260102T030405-lost", ops, acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     result = listing.require_result(folder)
-    counts = {held.name: held.count for held in result.anomalies}
-    data = embedded(draw.page(folder))
+    counts = {anomaly.name: anomaly.count for anomaly in result.anomalies}
+    data = embedded(run_page.page(folder))
     tracks = {one["name"]: one for one in data["anomalies"]}
     lost, unseen = tracks["lost-write"], tracks["unseen"]
     shown = [slug for slug in data["witnesses"] if slug.startswith("lost-write-")]
@@ -56,5 +56,5 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     assert {f"lost-write-{number}" for number, _, _ in lost["listed"]}.isdisjoint(shown)
     assert unseen["known"] == counts["unseen"] > 0 and unseen["joined"] is True
     assert data["explain"] == f"harness explain {folder}"
-    held = next(one for one in result.anomalies if one.name == "unseen")
-    assert len(choose_witnesses.of_messages(folder, held, facts.of_run(folder))) == held.count
+    anomaly = next(one for one in result.anomalies if one.name == "unseen")
+    assert len(choose_witnesses.of_messages(folder, anomaly, facts.of_run(folder))) == anomaly.count

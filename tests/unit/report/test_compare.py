@@ -39,8 +39,8 @@ def test_what_differs_and_what_was_found(runs: Path) -> None:
     figures = {row.name: (row.a, row.b) for row in found.figures}
     assert figures["share lost"][0] == 0 < figures["share lost"][1]
     assert figures["send p99 ms"][0] > 0 and figures["acknowledged records/s"][0] > 0
-    said = text(found)
-    assert "\x1b" not in said and "verdict" in said and "settings that differ" in said
+    output = text(found)
+    assert "\x1b" not in output and "verdict" in output and "settings that differ" in output
     assert data(found)["valid"] == {"a": True, "b": False}
     same = compare(runs / "good", runs / "good")
     assert not same.settings and "  none\n" in text(same)
@@ -68,5 +68,5 @@ def test_open_says_where_it_is(runs: Path, capsys: pytest.CaptureFixture[str], m
     assert str(runs / "good") in capsys.readouterr().out
     (runs / "good" / "report.html").write_text("<p>")
     assert invoke(["open", "good", "--runs", str(runs)]) == 0
-    said = capsys.readouterr().out
-    assert str(runs / "good" / "report.html") in said and "no browser" in said
+    output = capsys.readouterr().out
+    assert str(runs / "good" / "report.html") in output and "no browser" in output

@@ -33,7 +33,7 @@ OPS = [
     op(8, 4, INFO, "send", [["send", 7, 104]], "timed out"),
     op(9, 2, INVOKE, "assign", [7]),
     op(10, 2, OK, "assign", [7]),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["index"] for line in lines] == [1, 5]
     assert app.invoke(["around", str(run), "--key", "7", "--value", "12345", "--json"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "" and "nobody sent or polled value 12345" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == "" and "nobody sent or polled value 12345" in captured.err
     assert app.invoke(["around", str(run), "--key", "9", "--offset", "1"]) == 254
     assert "key 9: no operation" in capsys.readouterr().err
     for wrong in ([], ["--offset", "1", "--value", "2"]):

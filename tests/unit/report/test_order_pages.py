@@ -15,7 +15,7 @@ from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result
 from harness.report import order_paths
-from harness.report.order import draw, layout, marks, records
+from harness.report.order import key_records, layout, marks, order_pages
 from harness.report.order.layout import Line
 from harness.report.order.markup import element
 from harness.sim.queue.bugs import BUGS
@@ -40,10 +40,10 @@ class Parsed(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        held = dict(attrs)
+        attributes = dict(attrs)
         self.tags.add(tag)
-        self.ids += [name] if (name := held.get("id")) else []
-        self.links += [href] if (href := held.get("href")) else []
+        self.ids += [name] if (name := attributes.get("id")) else []
+        self.links += [href] if (href := attributes.get("href")) else []
         if tag != "meta":
             self.open.append(tag)
 
@@ -54,7 +54,7 @@ class Parsed(HTMLParser):
 def whole(path: Path) -> str:
     """A page whose links lead somewhere, whose ids are unique, whose pictures are well formed."""
     text = path.read_text(encoding="utf-8")
-    assert len(text.encode()) <= draw.BYTES_MAX
+    assert len(text.encode()) <= order_pages.BYTES_MAX
     page = Parsed(text)
     assert page.open == [] and "script" not in page.tags
     assert len(page.ids) == len(set(page.ids))
@@ -95,20 +95,22 @@ def test_every_anomaly_has_a_page_with_its_places_marked(tmp_path: Path, case: C
     (tmp_path / "history").mkdir()
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
-    index, *pages = draw.draw(tmp_path, result)
+    index, *pages = order_pages.draw(tmp_path, result)
     assert index == order_paths.index(tmp_path) and sorted(pages) == order_paths.pages(tmp_path)
     texts = [whole(page) for page in pages]
     whole(index)
-    for held in marks.shown(result):
-        assert any(f'id="w-{held.name}-1"' in text and f'href="#w-{held.name}-1"' in text for text in texts), held.name
+    for found in marks.shown(result):
+        assert any(f'id="w-{found.name}-1"' in text and f'href="#w-{found.name}-1"' in text for text in texts), (
+            found.name
+        )
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
 def test_pages_of_simulated_logs_with_bugs_are_whole(tmp_path: Path, bug: str) -> None:
     run, result = run_of(tmp_path, simulate(5, ops=200, txn=True, bugs=frozenset({bug})))
-    pages = draw.draw(run, result)
+    pages = order_pages.draw(run, result)
     assert bool(pages) == bool(marks.shown(result))
-    assert len(pages) <= draw.KEYS_MAX + 1
+    assert len(pages) <= order_pages.KEYS_MAX + 1
     for page in pages:
         whole(page)
 
@@ -117,8 +119,8 @@ def test_lines_writers_holes_faults_and_passes(tmp_path: Path) -> None:
     sent = sends(6, [1, 2, 3, 4], [0, 1, 4, 5])
     seen = polls(6, [[0, 1], [1, 2], [4, 3]]) + polls(6, [[4, 3], [5, 4]], 2 * 10**9)
     run, result = run_of(tmp_path, woven(killed(0, 15, "n2"), sent, seen))
-    assert {held.name for held in result.anomalies} >= {"nonmonotonic-poll"}
-    text = whole(draw.draw(run, result)[1])
+    assert {anomaly.name for anomaly in result.anomalies} >= {"nonmonotonic-poll"}
+    text = whole(order_pages.draw(run, result)[1])
     assert "partition 20260102T030405-kill-1-2" in text
     assert "no record is known at 2 to 3" in text
     assert "while kill:leader n2 was on" in text
@@ -132,7 +134,7 @@ def test_a_long_key_is_shown_around_its_anomalies_only(tmp_path: Path) -> None:
     values = list(range(count))
     pairs = [[n, n] for n in values if n not in (700, 3_000)]
     run, result = run_of(tmp_path, woven(sends(1, values, values), polls(1, pairs, 10**10)))
-    text = whole(draw.draw(run, result)[1])
+    text = whole(order_pages.draw(run, result)[1])
     for shown in (650, 700, 750, 2_950, 3_000, 3_050):
         assert f'id="o-{shown}"' in text
     for left_out in (648, 752, 2_948, 3_052):
@@ -150,9 +152,9 @@ def test_a_page_with_very_many_passes_and_anomalies_stays_small(tmp_path: Path) 
         for one in polls(1, [[119 - at, 119 - at]], 10**10 + at * 1000 + process, process)
     ]
     run, result = run_of(tmp_path, woven(sends(1, values, values), seen))
-    (found,) = (held for held in result.anomalies if held.name == "nonmonotonic-poll")
+    (found,) = (anomaly for anomaly in result.anomalies if anomaly.name == "nonmonotonic-poll")
     assert found.count > 8_000
-    text = whole(draw.draw(run, result)[1])
+    text = whole(order_pages.draw(run, result)[1])
     assert "for which there is no room" in text
 
 
@@ -160,9 +162,9 @@ def test_a_page_that_would_be_too_large_shows_less(tmp_path: Path, monkeypatch: 
     values = list(range(300))
     ops = woven(sends(1, values, values), polls(1, [[n, n] for n in reversed(values)], 10**10))
     run, result = run_of(tmp_path, ops)
-    full = whole(draw.draw(run, result)[1])
-    monkeypatch.setattr(draw, "BYTES_MAX", len(full) // 3)
-    less = whole(draw.draw(run, result)[1])
+    full = whole(order_pages.draw(run, result)[1])
+    monkeypatch.setattr(order_pages, "BYTES_MAX", len(full) // 3)
+    less = whole(order_pages.draw(run, result)[1])
     assert full.count('id="o-') > 100 and 5 < less.count('id="o-') < 60
 
 
@@ -172,7 +174,7 @@ HOSTILE = '"><script>alert(1)</script>&amp;\x00\x1b[31m'
 def test_nothing_of_a_history_becomes_markup(tmp_path: Path) -> None:
     sent = sends(HOSTILE, [HOSTILE, "b"], [0, 1])
     run, result = run_of(tmp_path, woven(sent, polls(HOSTILE, [[1, "b"], [0, HOSTILE], [1, "b"]])))
-    pages = draw.draw(run, result)
+    pages = order_pages.draw(run, result)
     assert len(pages) == 2
     for page in pages:
         text = whole(page)
@@ -182,8 +184,8 @@ def test_nothing_of_a_history_becomes_markup(tmp_path: Path) -> None:
 
 def test_a_second_check_without_anomalies_leaves_no_pages(tmp_path: Path) -> None:
     run, result = run_of(tmp_path, woven(sends(1, [1, 2], [0, 1]), polls(1, [[1, 2], [0, 1]])))
-    assert draw.draw(run, result) and order_paths.pages(run)
-    assert draw.draw(run, Result("valid")) == []
+    assert order_pages.draw(run, result) and order_paths.pages(run)
+    assert order_pages.draw(run, Result("valid")) == []
     assert order_paths.pages(run) == [] and not order_paths.index(run).exists()
 
 
@@ -192,9 +194,9 @@ def test_damaged_or_missing_tables_make_no_pages(tmp_path: Path) -> None:
     for part in (run / "tables" / "sends", run / "tables" / "polls"):
         for file in part.rglob("*.parquet"):
             file.write_bytes(b"PAR1 not really")
-    assert draw.draw(run, result) == []
+    assert order_pages.draw(run, result) == []
     shutil.rmtree(run / "tables")
-    assert draw.draw(run, result) == []
+    assert order_pages.draw(run, result) == []
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,8 @@ def test_damaged_or_missing_tables_make_no_pages(tmp_path: Path) -> None:
 )
 def test_witnesses_of_another_form_are_left_out(tmp_path: Path, witness: dict[str, Any]) -> None:
     run, _ = run_of(tmp_path, woven(sends(1, [1], [0])))
-    held = AnomalyFound("new-one", "New.", 1, True, None, (witness,))
-    assert draw.draw(run, Result("invalid", None, (), (held,))) == []
+    anomaly = AnomalyFound("new-one", "New.", 1, True, None, (witness,))
+    assert order_pages.draw(run, Result("invalid", None, (), (anomaly,))) == []
 
 
 def test_the_worst_keys_come_first(tmp_path: Path) -> None:
@@ -248,9 +250,9 @@ def test_an_offset_with_two_values_has_two_lines_and_what_is_read_again_begins_a
     run, _ = run_of(tmp_path, woven(sent, polls(1, [[0, 1], [1, 3]]), polls(1, [[1, 3], [7, 9]], 2 * 10**9)))
     facts = lookup.of_run(run)
     assert facts is not None
-    held = layout.section(records.read(facts, 1, [(0, 50)]), (0, 50), frozenset())
-    told = [
-        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end) for one in held.lines
+    section = layout.section(key_records.read(facts, 1, [(0, 50)]), (0, 50), frozenset())
+    lines = [
+        (one.offset, one.value, one.readers) if isinstance(one, Line) else (one.begin, one.end) for one in section.lines
     ]
-    assert told == [(0, 1, 1), (1, 2, 0), (1, 3, 2), (2, 6), (7, 9, 1)]
-    assert [[row.offset for row in one.polls] for one in held.passes] == [[0, 1], [1, 7]]
+    assert lines == [(0, 1, 1), (1, 2, 0), (1, 3, 2), (2, 6), (7, 9, 1)]
+    assert [[row.offset for row in one.polls] for one in section.passes] == [[0, 1], [1, 7]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.page import draw
+from harness.report.page import run_page
 from tests.bench.page import large
 
 
@@ -15,5 +15,5 @@ from tests.bench.page import large
 def test_the_page_of_a_hundred_thousand_operations_is_small(tmp_path: Path) -> None:
     run = large(tmp_path, 100_000)
     assert (run / "history" / "00000.jsonl").stat().st_size > 30_000_000
-    size = draw.draw(run).stat().st_size
+    size = run_page.draw(run).stat().st_size
     assert 200_000 < size < 3_000_000

@@ -11,10 +11,10 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.options import CheckOptions
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.report.text import (
-    explain,
-    explain_text,
+    explanation,
+    explanation_text,
     nearby_ops,
     next_steps,
     pipeline_moments,
@@ -32,8 +32,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return piped_run(tmp_path_factory.mktemp("runs"))
 
 
-def told(run: Path, asked: str) -> explain.Explanation:
-    return explain.explain(run, listing.require_result(run), witness_lookup.asked(asked))
+def explained(run: Path, name: str) -> explanation.Explanation:
+    return explanation.explain(run, listing.require_result(run), witness_lookup.named_witness(name))
 
 
 def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
@@ -45,38 +45,38 @@ def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Pa
 
 
 def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(run: Path) -> None:
-    one = told(run, "missing-output")
+    one = explained(run, "missing-output")
     assert one.involved.places == ((LOG, 1, 43),) and one.involved.keys == (LOG,)
     (sender,) = one.ops
     assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
     assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
     assert [span.label for span in one.spans] == ["kill:leader n2"]
-    said = flat(explain_text.text(one))
-    assert "sent 43 to key 5 at offset 1" in said
-    assert "kill:leader n2, 5.000 s to 15.000 s: during it" in said
-    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explain_text.text(one))
+    text = flat(explanation_text.text(one))
+    assert "sent 43 to key 5 at offset 1" in text
+    assert "kill:leader n2, 5.000 s to 15.000 s: during it" in text
+    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explanation_text.text(one))
     assert command and command.groups() == (str(LOG), "1")
     seen = nearby_ops.Seen()
     assert list(nearby_ops.find(run, nearby_ops.Place(LOG, 1, None, 1), seen)) and seen.key
 
 
 def test_a_range_of_offsets_has_its_places(run: Path) -> None:
-    one = told(run, "offset-gap")
+    one = explained(run, "offset-gap")
     assert one.involved.places == ((LOG, 0, None), (LOG, 1, None))
     assert not one.ops and [span.label for span in one.spans] == ["kill:leader n2"]
 
 
 def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
-    held = listing.require_result(run).anomalies[0]
+    anomaly = listing.require_result(run).anomalies[0]
     later = 1_800_000_000_000_000_000  # a time of day is none of the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
-    one = explain.about(run, held, 1, bare)
-    assert not one.moments and "not known: nothing says when this was" in explain_text.text(one)
-    assert "none" not in explain_text.text(one).partition("faults that were on")[2]
+    one = explanation.about(run, anomaly, 1, bare)
+    assert not one.moments and "not known: nothing says when this was" in explanation_text.text(one)
+    assert "none" not in explanation_text.text(one).partition("faults that were on")[2]
 
 
 def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
-    text = draw.page(run)
+    text = run_page.page(run)
     found_ = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert found_
     data = json.loads(found_.group(1))

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 
 from checker.tables.schema import OPS
-from harness.report.plots import fault_bands, lag, plots, readings, unseen
+from harness.report.plots import all_plots, fault_bands, lag, readings, unseen
 from harness.sim.queue.run import simulate
 from harness.stored import fault_spans
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -24,11 +24,17 @@ def ops_table(folder: Path, invoke_s: np.ndarray, latency_s: np.ndarray, **colum
     count = len(invoke_s)
     invoke = (invoke_s * S).astype(np.int64)
     data = {
-        "index": list(range(count)), "invoke_index": list(range(count)), "process": [0] * count,
-        "type": ["ok"] * count, "f": ["send"] * count, "invoke_ns": invoke,
-        "complete_ns": invoke + (latency_s * S).astype(np.int64), "error": [None] * count,
-        "final": [False] * count, **columns,
-    }  # fmt: skip
+        "index": list(range(count)),
+        "invoke_index": list(range(count)),
+        "process": [0] * count,
+        "type": ["ok"] * count,
+        "f": ["send"] * count,
+        "invoke_ns": invoke,
+        "complete_ns": invoke + (latency_s * S).astype(np.int64),
+        "error": [None] * count,
+        "final": [False] * count,
+        **columns,
+    }
     target = folder / "tables" / "ops"
     target.mkdir(parents=True)
     pq.write_table(pa.table(data, schema=OPS), target / "00000.parquet")
@@ -53,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_plot_is_drawn_twice_and_holds_something(run: Path) -> None:
-    drawn = plots.draw(run)
+    drawn = all_plots.draw(run)
     assert {path.name for path in drawn} == {f"{name}.{kind}" for name in NAMES for kind in ("png", "svg")}
     for path in drawn:
         if path.suffix == ".png":
@@ -67,12 +73,12 @@ def test_every_plot_is_drawn_twice_and_holds_something(run: Path) -> None:
 
 
 def test_the_plots_of_one_run_are_the_same_each_time(run: Path) -> None:
-    first = {path.name: path.read_bytes() for path in plots.draw(run)}
-    assert first == {path.name: path.read_bytes() for path in plots.draw(run)}
+    first = {path.name: path.read_bytes() for path in all_plots.draw(run)}
+    assert first == {path.name: path.read_bytes() for path in all_plots.draw(run)}
 
 
 def test_units_outcomes_and_the_final_polls_are_named(run: Path) -> None:
-    plots.draw(run)
+    all_plots.draw(run)
     points = texts(run / "plots" / "latency-points.svg")
     assert "final polls" in points and " ms" in points and ">ok<" in points
     assert "operations per second" in texts(run / "plots" / "rate.svg")
@@ -90,7 +96,7 @@ def test_what_is_missing_makes_plots_that_say_so(tmp_path: Path, stage: str) -> 
     if stage == "empty":
         folder = recorded(tmp_path, "empty", [])
         judged(folder)
-    drawn = plots.draw(folder)
+    drawn = all_plots.draw(folder)
     assert len(drawn) == 2 * len(NAMES)
     assert all("no data" in texts(path) for path in drawn if path.suffix == ".svg")
 
@@ -103,13 +109,13 @@ def test_ops_that_never_completed_are_drawn_as_such(tmp_path: Path) -> None:
         complete_ns=[int(1.5 * S), None],
         type=["ok", "info"],
     )
-    plots.draw(tmp_path)
+    all_plots.draw(tmp_path)
     assert "never completed" in texts(tmp_path / "plots" / "latency-points.svg")
 
 
 def test_an_f_whose_ops_never_completed_has_no_quantiles(tmp_path: Path) -> None:
     ops_table(tmp_path, np.array([1.0, 2.0]), np.array([0.5, 0.5]), complete_ns=[None, None], type=["info", "info"])
-    plots.draw(tmp_path)
+    all_plots.draw(tmp_path)
     assert "none completed" in texts(tmp_path / "plots" / "latency-quantiles.svg")
 
 
@@ -174,6 +180,6 @@ def test_many_faults_are_no_more_than_a_screen_shows() -> None:
 
 def test_lanes_are_few() -> None:
     found = [fault_spans.Span(f"fault:{n}", (), n, n + 1) for n in range(9)]
-    held = fault_bands.lanes(found)
-    assert len(held) == fault_bands.LANES_MAX
-    assert sum(map(len, held.values())) == 9
+    lanes = fault_bands.lanes(found)
+    assert len(lanes) == fault_bands.LANES_MAX
+    assert sum(map(len, lanes.values())) == 9

@@ -17,7 +17,7 @@ import pytest
 
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.page import document, draw, lanes, series, settings
+from harness.report.page import chart_series, document, lanes, run_page, settings
 from harness.run import test
 from harness.sim.queue.run import simulate
 from harness.store import write_json
@@ -35,9 +35,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ops = simulate(3, ops=400, txn=False, bugs=BUGS)
     end_s = ops[-1].time_ns / S
     folder = recorded(
-        tmp_path_factory.mktemp("runs"), "20260102T030405-kill",
-        woven(ops, killed(end_s * 0.2, end_s * 0.5, "n2")), acks="1",
-    )  # fmt: skip
+        tmp_path_factory.mktemp("runs"),
+        "20260102T030405-kill",
+        woven(ops, killed(end_s * 0.2, end_s * 0.5, "n2")),
+        acks="1",
+    )
     judged(folder, CheckOptions(settings=Settings(acks="1")))
     return folder
 
@@ -53,14 +55,14 @@ def digest(text: str) -> str:
 
 
 def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
-    path = draw.draw(run)
+    path = run_page.draw(run)
     text = path.read_text(encoding="utf-8")
     result = listing.require_result(run)
     lost = next(found for found in result.anomalies if found.name == "lost-write")
     assert f"lost-write ({lost.count:,})" in text
     command = re.search(r'<code id="repeat">(.*?)</code>', text)
-    said = re.sub("<[^>]*>", "", command.group(1)) if command else ""
-    assert re.fullmatch(r"harness run .*--acks 1 .*--nemesis kill:leader.* --seed 1", said)
+    plain_command = re.sub("<[^>]*>", "", command.group(1)) if command else ""
+    assert re.fullmatch(r"harness run .*--acks 1 .*--nemesis kill:leader.* --seed 1", plain_command)
     assert 'id="lost-write-1"' in text and "acknowledged after" in text
 
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
@@ -94,11 +96,11 @@ def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
 
 
 def test_the_end_of_a_run_names_the_page(run: Path) -> None:
-    said: list[str] = []
-    drawn = test.draw(run, said.append)
-    assert said[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
+    printed: list[str] = []
+    drawn = test.draw(run, printed.append)
+    assert printed[-1] == f"open: {run / 'report.html'}" and drawn[-1] == run / "report.html"
     text = drawn[-1].read_text(encoding="utf-8")
-    assert text == draw.page(run)
+    assert text == run_page.page(run)
     pages = set(re.findall(r'href="(orders/[^"]*)"', text))
     assert pages and all((run / page).is_file() for page in pages)
 
@@ -149,18 +151,18 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def _write(path: Path, held: bytes) -> None:
-    path.write_bytes(held)
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_with_a_run_is_said_on_its_page(run: Path, tmp_path: Path, what: str) -> None:
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
-    damage, said = WRONG[what]
+    damage, note = WRONG[what]
     damage(folder)
-    text = draw.draw(folder).read_text(encoding="utf-8")
-    assert said in re.sub(r"&#39;|&#34;", "'", text), what
+    text = run_page.draw(folder).read_text(encoding="utf-8")
+    assert note in re.sub(r"&#39;|&#34;", "'", text), what
     embedded(text)
 
 
@@ -168,11 +170,11 @@ def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_pat
     """An anomaly of each of 40 names: each has its place, and as much as there is room for."""
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
-    held = AnomalyFound("x", "of many.", 500, True, None, ({"op": 3},) * 8)
+    anomaly = AnomalyFound("x", "of many.", 500, True, None, ({"op": 3},) * 8)
     names = [f"a-{number}" for number in range(38)] + ["a b", "a&b"]
-    result = Result("invalid", anomalies=tuple(AnomalyFound(name, *_rest(held)) for name in names))
+    result = Result("invalid", anomalies=tuple(AnomalyFound(name, *_rest(anomaly)) for name in names))
     write_json(folder / "results.json", to_data(result))
-    text = draw.page(folder)
+    text = run_page.page(folder)
     slugs = re.findall(r'<article class="group bad" id="([^"]*)"', text)
     assert len(set(slugs)) == 40 and {"a-b", "a-b-x"} <= set(slugs)
     assert len(re.findall(r'<details class="witness"', text)) == 30
@@ -180,16 +182,16 @@ def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_pat
 
 
 def test_a_page_that_would_be_too_large_shows_fewer(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = draw.page(run)
-    monkeypatch.setattr(draw, "BYTES_MAX", len(whole.encode()) - 1)
-    less = draw.page(run)
+    whole = run_page.page(run)
+    monkeypatch.setattr(run_page, "BYTES_MAX", len(whole.encode()) - 1)
+    less = run_page.page(run)
     every, kept = (len(re.findall(r'<details class="witness"', text)) for text in (whole, less))
     assert 0 < kept < every and len(embedded(less)["witnesses"]) == kept
     assert len(less.encode()) < len(whole.encode())
 
 
-def _rest(held: AnomalyFound) -> tuple[Any, ...]:
-    return held.summary, held.count, held.bad, held.promised, held.witnesses
+def _rest(anomaly: AnomalyFound) -> tuple[Any, ...]:
+    return anomaly.summary, anomaly.count, anomaly.bad, anomaly.promised, anomaly.witnesses
 
 
 def test_json_cannot_end_its_element() -> None:
@@ -207,22 +209,29 @@ def test_windows_join_where_moments_are_close_and_when_there_are_too_many() -> N
 
 
 def test_moments_are_counted_by_cells_of_time() -> None:
-    found = series.moments([0.0, 0.0, 5.0, 10.0, 11.0], 10.0)
+    found = chart_series.moments([0.0, 0.0, 5.0, 10.0, 11.0], 10.0)
     assert found == {"cells": [0, 600, 1199], "counts": [2, 1, 2], "known": 5}
-    assert series.moments([1.0], 0.0)["known"] == 0
+    assert chart_series.moments([1.0], 0.0)["known"] == 0
 
 
 def test_the_command_repeats_what_is_not_the_default() -> None:
     plan = {
-        "acks": "1", "txn": False, "seed": 7, "nemesis": ["kill:leader"], "rate_hz": 50.0,
-        "crash_clients": True, "idempotence": False, "broker_config": {"a.b": "c d"}, "run": "r",
+        "acks": "1",
+        "txn": False,
+        "seed": 7,
+        "nemesis": ["kill:leader"],
+        "rate_hz": 50.0,
+        "crash_clients": True,
+        "idempotence": False,
+        "broker_config": {"a.b": "c d"},
+        "run": "r",
         "time_limit_s": 60.0,
-    }  # fmt: skip
-    said = settings.command(plan, "runs/r")
-    assert said.startswith("harness run ") and said.endswith(" --seed 7")
+    }
+    shown_command = settings.command(plan, "runs/r")
+    assert shown_command.startswith("harness run ") and shown_command.endswith(" --seed 7")
     for part in ("--acks 1", "--rate 50", "--crash-clients", "--no-idempotence", "--broker-config 'a.b=c d'"):
-        assert f" {part}" in said
-    assert "time-limit" not in said and "--txn" not in said
+        assert f" {part}" in shown_command
+    assert "time-limit" not in shown_command and "--txn" not in shown_command
     options = {one.option for one in settings.changed(plan)}
     assert {"--acks", "--seed", "--nemesis"} <= options and "--run" not in options
     scheduled = {**plan, "schedule": [{"fault": "kill:leader", "at": 3}]}

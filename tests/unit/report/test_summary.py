@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checker.anomalies.table import ANOMALIES
+from checker.anomalies.table import CATALOGUE
 from harness.model import op as ops_
 from harness.model.op import Op
 from harness.model.options import CheckOptions, Settings
@@ -21,7 +21,7 @@ from harness.stored.facts import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
-EVERY = [*ANOMALIES, "torn-transaction"]
+EVERY = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
 
 
 def flat(text: str) -> str:
@@ -85,9 +85,9 @@ def test_a_summary_fits_a_screen(tmp_path: Path) -> None:
 
 def test_the_end_of_a_run_fits_a_screen_whatever_was_found(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
-    held = result.anomalies[0]
-    many = [replace(held, name=f"bad-{n}") for n in range(9)]
-    fine = [replace(held, name=f"fine-{n}", bad=False) for n in range(9)]
+    anomaly = result.anomalies[0]
+    many = [replace(anomaly, name=f"bad-{n}") for n in range(9)]
+    fine = [replace(anomaly, name=f"fine-{n}", bad=False) for n in range(9)]
     full = replace(result, anomalies=(*many, *fine))
     text = summary.summary(folder, full, brief=True)
     assert text.startswith("INVALID") and len(text.splitlines()) <= 60
@@ -104,8 +104,11 @@ def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
     (folder / listing.PAGE).write_text("")
     lines = next_steps.text(folder, result).splitlines()
     assert [line.split()[1 if n else 2] for n, line in enumerate(lines)] == [
-        "open", "explain", "replay", "shrink",
-    ]  # fmt: skip
+        "open",
+        "explain",
+        "replay",
+        "shrink",
+    ]
     assert f"harness explain {folder} lost-write" in lines[1]
     valid = next_steps.text(folder, Result("valid", None, (), (), {}))
     unknown = next_steps.text(folder, Result("unknown", None, ("why",), (), {}))
@@ -187,20 +190,23 @@ def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Pa
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     (found,) = (found for found in result.anomalies if found.name == name)
-    for held in found.witnesses:
-        told, bare = witness_text.text(name, held, of_run(tmp_path)), witness_text.text(name, held, None)
-        fields = ", ".join(f"{field} {value}" for field, value in held.items())
-        assert told != fields and bare != fields
-        told, bare = told.lower(), bare.lower()
+    for witness in found.witnesses:
+        full, bare = (
+            witness_text.witness_text(name, witness, of_run(tmp_path)),
+            witness_text.witness_text(name, witness, None),
+        )
+        fields = ", ".join(f"{field} {value}" for field, value in witness.items())
+        assert full != fields and bare != fields
+        full, bare = full.lower(), bare.lower()
         for field in ("op", "writer", "reader"):
-            if field in held:
-                assert f"op {held[field]}" in told and f"op {held[field]}" in bare
-        for index in held.get("ops", ()):
-            assert f"op {index}" in told
+            if field in witness:
+                assert f"op {witness[field]}" in full and f"op {witness[field]}" in bare
+        for index in witness.get("ops", ()):
+            assert f"op {index}" in full
         if name not in ("unseen",):
-            assert re.search(r"process \d+ ", told), told
+            assert re.search(r"process \d+ ", full), full
         if name not in ("unseen", "torn-transaction", "poll-skip"):
-            assert "offset" in told, told
+            assert "offset" in full, full
 
 
 def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> None:
@@ -208,7 +214,7 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
     shutil.copy(HISTORIES / "duplicate" / "positive.jsonl", tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path)
     (found,) = (found for found in result.anomalies if found.name == "int-nonmonotonic-poll")
-    assert "value 2 at offset 1 and then value 2 at offset 2" in witness_text.text(
+    assert "value 2 at offset 1 and then value 2 at offset 2" in witness_text.witness_text(
         found.name, found.witnesses[0], of_run(tmp_path)
     )
 
@@ -218,11 +224,13 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
     [("bad-payload:checksum:00ff", "damaged (it begins with 00ff)"), ("bad-payload:run:", "another run")],
 )
 def test_a_payload_that_does_not_verify_is_explained(value: str, says: str) -> None:
-    held = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
-    text = witness_text.text("phantom-read", held, None)
+    witness = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
+    text = witness_text.witness_text("phantom-read", witness, None)
     assert says in text and "the first of 3 such records" in text
 
 
 def test_an_unknown_anomaly_and_a_changed_witness_are_shown_as_fields() -> None:
-    assert witness_text.text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith("key 1, ops 0, 1, 2")
-    assert witness_text.text("duplicate", {"other": 5}, None) == "other 5"
+    assert witness_text.witness_text("new-one", {"key": 1, "ops": list(range(20))}, None).startswith(
+        "key 1, ops 0, 1, 2"
+    )
+    assert witness_text.witness_text("duplicate", {"other": 5}, None) == "other 5"

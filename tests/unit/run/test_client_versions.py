@@ -103,4 +103,4 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
     ],
 )
 def test_runs_say_who_their_clients_were(given: dict[str, Any], says: str) -> None:
-    assert client_names.said(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says
+    assert client_names.client_text(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says

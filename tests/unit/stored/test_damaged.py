@@ -12,7 +12,8 @@ import orjson
 import pytest
 import yaml
 
-from checker.pipeline import anomalies as pipelines
+from checker.anomalies.pipeline_offsets import OFFSETS
+from checker.anomalies.pipeline_outputs import OUTPUTS
 from harness.cli.app import invoke
 from harness.sim.queue.run import simulate
 from harness.stored import damaged
@@ -110,7 +111,7 @@ def test_witnesses_with_odd_fields_never_crash(run: Path, capsys: pytest.Capture
     assert tried > 12
 
 
-@pytest.mark.parametrize("name", sorted({*pipelines.OUTPUTS, *pipelines.OFFSETS}))
+@pytest.mark.parametrize("name", sorted({*OUTPUTS, *OFFSETS}))
 def test_witnesses_of_pipelines_that_hold_little_never_crash(
     copy: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from harness.report.page import draw
+from harness.report.page import run_page
 from harness.web import paths, static_site
 from harness.web.run_rows import Catalogue
 from tests.unit.web import many
@@ -298,7 +298,7 @@ def test_the_page_of_a_run_is_one_that_this_version_would_write(tmp_path: Path) 
             assert RUN in reply.text
         static_site.export(tmp_path / "runs", tmp_path / "site", print)
         assert b"alert(1)" not in kept.read_bytes() and SECRET not in kept.read_bytes()
-        page = draw.draw(folder).read_bytes()
+        page = run_page.draw(folder).read_bytes()
         reply = served.get(f"/runs/{RUN}/files/report.html")
         assert reply.body == page
         script = reply.headers["content-security-policy"].split("script-src ")[1].split(";")[0]

@@ -33,13 +33,13 @@ JAVA = [
 def test_java() -> None:
     pattern = log_pattern.load(Path("java"))
     rows = foreign_logs.parsed(JAVA, ["pod.log"] * len(JAVA), pattern)
-    told = [
+    read_events = [
         (row["instance"], row["event"], row.get("partitions"), row["topic"], row["partition"], row["offset"])
         for row in sorted(
             (row for row in rows if row["status"] == foreign_logs.MATCHED), key=lambda row: row["time_ns"]
         )
     ]
-    assert told == [
+    assert read_events == [
         ("a", "generation", None, None, None, None),
         ("a", "assigned", [["my-in", "0"], ["in.x", "11"]], None, None, None),
         ("a", "position", None, "my-in", 0, 42),
@@ -87,7 +87,7 @@ def test_no_expression_takes_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[]", "p.yaml:1:1: not patterns of log lines: write it as keys and values"),
         ("tyme: x", "p.yaml:1:1: tyme: no such key; did you mean time?"),
@@ -135,12 +135,12 @@ def test_no_expression_takes_long() -> None:
         ),
     ],
 )
-def test_bad_patterns(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_patterns(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(text)
     with pytest.raises(BadInput) as error:
         log_pattern.load(path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_no_pattern_file() -> None:

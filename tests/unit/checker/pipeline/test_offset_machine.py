@@ -9,24 +9,24 @@ import pytest
 from checker.pipeline.offset_machine import EVENTS, Event, Finding, findings
 
 
-def events(*told: tuple[Any, ...]) -> list[Event]:
+def events(*steps: tuple[Any, ...]) -> list[Event]:
     """(incarnation, event, first, last) of instance "i" and generation 1, a nanosecond apart.
 
     A fifth item is the generation.
     """
     found = []
-    for time_ns, (incarnation, event, *numbers) in enumerate(told):
+    for time_ns, (incarnation, event, *numbers) in enumerate(steps):
         first, last, generation = [*numbers, *(None, None, None)[len(numbers) :]]
         found.append(Event(time_ns, "i", incarnation, generation, event, first, last))
     return found
 
 
-def found(*told: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[tuple[str, Any, Any]]:
-    return [(one.anomaly, one.first, one.until) for one in _findings(*told, start=start, ahead=ahead)]
+def found(*steps: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[tuple[str, Any, Any]]:
+    return [(one.anomaly, one.first, one.until) for one in _findings(*steps, start=start, ahead=ahead)]
 
 
-def _findings(*told: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[Finding]:
-    return list(findings(events(*told), EVENTS, start, ahead))
+def _findings(*steps: tuple[Any, ...], start: int | None = 0, ahead: bool = False) -> list[Finding]:
+    return list(findings(events(*steps), EVENTS, start, ahead))
 
 
 BEGUN = ((1, "assigned"), (1, "position", 0), (1, "polled", 0, 9))
@@ -92,24 +92,24 @@ def test_zombies() -> None:
     other = ((2, "assigned", None, None, 2), (2, "position", 10), (2, "polled", 10, 19))
     late = (*DONE, *other, (1, "produced", 10, 14), (1, "committed", 15))
     assert ("two-owners", 10, 15) in found(*late)
-    told_late = (*BEGUN, (1, "produced", 0, 9), *other, (2, "produced", 10, 19), (2, "committed", 20))
-    assert found(*told_late, (1, "committed", 10)) == []
+    late_reports = (*BEGUN, (1, "produced", 0, 9), *other, (2, "produced", 10, 19), (2, "committed", 20))
+    assert found(*late_reports, (1, "committed", 10)) == []
 
 
 def test_generations() -> None:
-    told = (*DONE[:4], (1, "resumed", None, None, 3), (1, "committed", 10, None, 2))
-    assert found(*told) == [("stale-generation", 10, None)]
+    steps = (*DONE[:4], (1, "resumed", None, None, 3), (1, "committed", 10, None, 2))
+    assert found(*steps) == [("stale-generation", 10, None)]
 
 
 def test_commits_ahead_of_the_work() -> None:
-    told = (*BEGUN, (1, "committed", 10), (1, "produced", 0, 9))
-    assert found(*told, ahead=True) == []
-    assert found(*told) == [("commit-unprocessed", 0, 10)]
+    steps = (*BEGUN, (1, "committed", 10), (1, "produced", 0, 9))
+    assert found(*steps, ahead=True) == []
+    assert found(*steps) == [("commit-unprocessed", 0, 10)]
 
 
 def test_what_is_held_over_a_rebalance_may_be_committed_ahead_of_the_work() -> None:
-    held = ((1, "revoked"), (1, "assigned"), (1, "position", 20), (1, "buffered", 10, 19))
-    killed = (*BEGUN, (1, "committed", 10), (1, "polled", 10, 19), *held)
+    buffered = ((1, "revoked"), (1, "assigned"), (1, "position", 20), (1, "buffered", 10, 19))
+    killed = (*BEGUN, (1, "committed", 10), (1, "polled", 10, 19), *buffered)
     for begin in (10, 20):
         assert found(*killed, (2, "assigned"), (2, "position", begin), ahead=True) == []
     assert found(*killed, (2, "assigned"), (2, "position", 21), ahead=True) == [("offset-gap", 20, 21)]

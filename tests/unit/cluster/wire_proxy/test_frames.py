@@ -80,13 +80,13 @@ def test_a_stream_in_any_pieces_comes_out_as_it_was(sizes: list[int], whole: set
 
 @given(st.binary(min_size=4, max_size=50).filter(lambda data: data[0] > 0x7F), st.integers(1, 50))
 def test_what_is_no_frame_passes_untouched_and_is_said_once(strange: bytes, piece: int) -> None:
-    said: list[int] = []
+    calls: list[int] = []
     out = bytearray()
     stream = framed(b"a" * 20) + strange
-    splitter = Splitter(8, 100, lambda head: PASS, out.extend, lambda frame: None, lambda: said.append(1))
+    splitter = Splitter(8, 100, lambda head: PASS, out.extend, lambda frame: None, lambda: calls.append(1))
     for at in range(0, len(stream), piece):
         splitter.feed(stream[at : at + piece])
     splitter.feed(b"more")
     assert bytes(out) == stream + b"more"
-    assert said == [1]
+    assert calls == [1]
     assert splitter.opaque

@@ -253,8 +253,8 @@ def test_a_broker_that_is_gone_closes_its_clients_and_loses_what_was_held(place:
 
 def test_a_bad_order_is_answered_and_does_no_harm(place: Place) -> None:
     place.control.sendall(b'{"id": 7, "do": "explode"}\nnonsense\n')
-    said = b""
-    while said.count(b"\n") < 2:
-        said += place.control.recv(1 << 16)
-    assert [orjson.loads(line)["id"] for line in said.splitlines()] == [7, None]
+    received = b""
+    while received.count(b"\n") < 2:
+        received += place.control.recv(1 << 16)
+    assert [orjson.loads(line)["id"] for line in received.splitlines()] == [7, None]
     assert place.traffic().open == 0

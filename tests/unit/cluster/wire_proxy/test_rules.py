@@ -145,7 +145,7 @@ def test_a_rule_is_read_as_it_was_written(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("action=hold;api=EndTx", "did you mean EndTxn"),
         ("actoin=hold", "no 'actoin'"),
@@ -155,8 +155,8 @@ def test_a_rule_is_read_as_it_was_written(data: dict[str, Any]) -> None:
         ("action=drop;node=n7", "the nodes are n1, n2"),
     ],
 )
-def test_a_rule_that_is_written_wrongly_is_refused(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_a_rule_that_is_written_wrongly_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         table.canonical(f"wire:{text}", ["n1", "n2"])
 
 

@@ -44,9 +44,9 @@ class Records:
     @cached_property
     def _by_value(self) -> tuple[dict[Any, list[Record]], dict[Any, list[Record]]]:
         found: tuple[dict[Any, list[Record]], dict[Any, list[Record]]] = ({}, {})
-        for held, rows in zip(found, (self.sends_, self.polls_), strict=True):
+        for by_value, rows in zip(found, (self.sends_, self.polls_), strict=True):
             for row in rows:
-                held.setdefault(repr(row.value), []).append(Record(row.op, row.value, row.offset))
+                by_value.setdefault(repr(row.value), []).append(Record(row.op, row.value, row.offset))
         return found
 
     def sends(self, key: Any, value: Any) -> tuple[Record, ...]:

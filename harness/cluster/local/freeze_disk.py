@@ -6,7 +6,7 @@ It works on every file system of a disk, without control groups or a device mapp
 A process that waits for a frozen disk cannot be killed, and a frozen file system outlives its mount. So the
 guard of the namespaces thaws what was mounted in them when all ends: `thaw_all`.
 
-Run as `python -m harness.cluster.local.disk_stall AT STALL_S GAP_S` with a socket as descriptor 3: sends {} once the
+Run as `python -m harness.cluster.local.freeze_disk AT STALL_S GAP_S` with a socket as descriptor 3: sends {} once the
 first stall has begun, or {"why": text}, and thaws and ends when the other side of the socket is gone.
 """
 
@@ -79,13 +79,13 @@ def main(argv: Sequence[str]) -> int:
     """See the module's text."""
     at, stall_s, gap_s = argv[0], float(argv[1]), float(argv[2])
     control = socket.socket(fileno=CONTROL)
-    told = False
+    announced = False
     try:
         while True:
             freeze(at)
-            if not told:
+            if not announced:
                 control.send(b"{}")
-                told = True
+                announced = True
             ended = select.select([control], [], [], stall_s)[0]
             thaw(at)
             if ended or select.select([control], [], [], gap_s)[0]:

@@ -18,7 +18,7 @@ from harness.model import op as ops_
 from harness.model.errors import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.text import explain, explain_text, witness_lookup
+from harness.report.text import explanation, explanation_text, witness_lookup
 from harness.store import write_json
 from harness.stored import listing
 from tests.unit.checker.cases import Case, cases
@@ -43,15 +43,20 @@ def lost(tmp_path: Path) -> Path:
             op(1, 0, ops_.INVOKE, "send", [["send", 6, 7]]),
             op(1.004, 0, ops_.OK, "send", [["send", 6, [0, 7]]]),
             op(6, 0, ops_.INVOKE, "txn", [["send", 6, 8], ["send", 9, 1], ["poll"]]),
-            op(6.25, 0, ops_.OK, "txn",
-               [["send", 6, [1, 8]], ["send", 9, [0, 1]], ["poll", [[6, [[0, 7]]]]]]),
+            op(6.25, 0, ops_.OK, "txn", [["send", 6, [1, 8]], ["send", 9, [0, 1]], ["poll", [[6, [[0, 7]]]]]]),
             op(20, 1, ops_.INVOKE, "assign", [6, 9], seek_to_beginning=True, final=True),
             op(21, 1, ops_.OK, "assign", [6, 9], seek_to_beginning=True, final=True),
             op(22, 1, ops_.INVOKE, "poll", [["poll"]], final=True),
-            op(23, 1, ops_.OK, "poll", [["poll", [[6, [[0, 7]]], [9, [[0, 1]]]]]],
-               **{**end, "positions": [[6, 1], [9, 1]], "ends": [[6, 0, 1], [9, 0, 1]]}),
+            op(
+                23,
+                1,
+                ops_.OK,
+                "poll",
+                [["poll", [[6, [[0, 7]]], [9, [[0, 1]]]]]],
+                **{**end, "positions": [[6, 1], [9, 1]], "ends": [[6, 0, 1], [9, 0, 1]]},
+            ),
         ],
-    )  # fmt: skip
+    )
     folder = recorded(tmp_path, "20260102T030405-kill", ops, partitions_per_topic=4)
     path = folder / "history" / "00000.jsonl"
     first = codec.header("20260102T030405-kill", 0, 0, 0)
@@ -62,13 +67,13 @@ def lost(tmp_path: Path) -> Path:
     return folder
 
 
-def told(run: Path, what: str) -> str:
+def full_text(run: Path, what: str) -> str:
     result = listing.require_result(run)
-    return explain_text.text(explain.explain(run, result, witness_lookup.asked(what)))
+    return explanation_text.text(explanation.explain(run, result, witness_lookup.named_witness(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
-    text = told(lost, "lost-write")
+    text = full_text(lost, "lost-write")
     assert text.splitlines()[0].startswith("lost-write#1 of 1; ")
     assert "Key 6, value 8: sent by process 0 at 6.000 s" in flat(text)
     assert "op 4: process 0, txn ok, 6.000-6.250 s sent 8 to key 6 at offset 1 polled 1 record of key 6" in flat(text)
@@ -79,7 +84,7 @@ def test_a_witness_in_full(lost: Path) -> None:
 
 
 def test_everything_that_was_found(lost: Path) -> None:
-    text = explain_text.overview(lost, listing.require_result(lost))
+    text = explanation_text.overview(lost, listing.require_result(lost))
     assert text.splitlines()[0] == "run 20260102T030405-kill: INVALID"
     for name in ("lost-write", "unseen"):
         assert f"{name}: 1" in text and f"in full: harness explain {lost} {name}" in text
@@ -88,10 +93,10 @@ def test_everything_that_was_found(lost: Path) -> None:
 def test_without_tables_or_logs_or_header_there_is_less_to_say(lost: Path) -> None:
     shutil.rmtree(lost / "logs")
     shutil.rmtree(lost / "tables")
-    text = told(lost, "lost-write")
+    text = full_text(lost, "lost-write")
     assert "sent 8 to key 6 at offset 1" in text and "what the servers logged" not in text
     shutil.rmtree(lost / "history")
-    assert "Key 6, value 8" in told(lost, "lost-write")
+    assert "Key 6, value 8" in full_text(lost, "lost-write")
 
 
 @pytest.mark.parametrize("case", EXPLAINED, ids=lambda case: case.name)
@@ -99,29 +104,29 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     (tmp_path / "history").mkdir()
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
-    for held in result.anomalies:
-        what = explain.explain(tmp_path, result, witness_lookup.asked(held.name))
-        text = explain_text.text(what)
+    for anomaly in result.anomalies:
+        what = explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly.name))
+        text = explanation_text.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
         for op in what.ops:
             assert f"op {op.id}: process " in text
         if "cycle" in what.witness:
             assert text.count(" < ") == len(what.witness["steps"]) and "a contradiction!" in text
-        assert json.loads(orjson.dumps(explain.data(what)))["anomaly"] == held.name
+        assert json.loads(orjson.dumps(explanation.data(what)))["anomaly"] == anomaly.name
 
 
-def stored_witnesses(run: Path, name: str, held: list[dict[str, Any]]) -> None:
+def stored_witnesses(run: Path, name: str, witnesses: list[dict[str, Any]]) -> None:
     folder = run / "results" / "witnesses"
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"witness": [orjson.dumps(one).decode() for one in held]}), folder / f"{name}.parquet")
+    pq.write_table(pa.table({"witness": [orjson.dumps(one).decode() for one in witnesses]}), folder / f"{name}.parquet")
 
 
 def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp_path: Path) -> None:
-    held = [{"key": 1, "value": n, "count": 2, "offsets": [n, n + 1]} for n in range(10_000)]
-    shown = (held[9_000], held[5])
-    anomaly = AnomalyFound("duplicate", "Twice.", len(held), True, True, shown)
-    stored_witnesses(tmp_path, "duplicate", held)
+    witnesses = [{"key": 1, "value": n, "count": 2, "offsets": [n, n + 1]} for n in range(10_000)]
+    shown = (witnesses[9_000], witnesses[5])
+    anomaly = AnomalyFound("duplicate", "Twice.", len(witnesses), True, True, shown)
+    stored_witnesses(tmp_path, "duplicate", witnesses)
     numbers = [one["value"] for one in witness_lookup.numbered(tmp_path, anomaly)]
     assert numbers[:4] == [9_000, 5, 0, 1]
     assert sorted(numbers) == list(range(10_000))
@@ -135,7 +140,7 @@ def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp
 )
 def test_what_is_no_number_is_refused(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        witness_lookup.asked(text)
+        witness_lookup.named_witness(text)
 
 
 def test_names_are_found_in_any_case_and_unknown_ones_are_refused_with_those_there_are() -> None:
@@ -167,15 +172,15 @@ def test_the_command(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
     folder = recorded(tmp_path, "20260102T030405-fine", [])
     write_json(folder / "results.json", to_data(Result("valid")))
-    assert "nothing to explain" in explain_text.overview(folder, listing.require_result(folder))
+    assert "nothing to explain" in explanation_text.overview(folder, listing.require_result(folder))
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
-    held = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
-    result = Result("invalid", True, (), (held,))
+    anomaly = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
+    result = Result("invalid", True, (), (anomaly,))
     for text in (
-        explain_text.overview(lost, result),
-        explain_text.text(explain.explain(lost, result, witness_lookup.asked("G1a"))),
+        explanation_text.overview(lost, result),
+        explanation_text.text(explanation.explain(lost, result, witness_lookup.named_witness("G1a"))),
     ):
         assert "\x1b" not in text and "\\x1b[2J" in text
 
@@ -183,7 +188,7 @@ def test_what_does_not_print_is_escaped(lost: Path) -> None:
 def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
     result = Result("unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),))
     with pytest.raises(BadInput, match="no witness"):
-        explain.explain(lost, result, witness_lookup.asked("empty-transaction-graph"))
+        explanation.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -208,7 +213,7 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["G1a", "G1c", "unseen", "torn-transaction", "poll-skip"])
 def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
-    assert name in explain_text.overview(lost, result)
-    told = explain.explain(lost, result, witness_lookup.asked(name))
-    assert explain_text.text(told).startswith(f"{name}#1")
-    assert json.dumps(explain.data(told), default=str)
+    assert name in explanation_text.overview(lost, result)
+    full_text = explanation.explain(lost, result, witness_lookup.named_witness(name))
+    assert explanation_text.text(full_text).startswith(f"{name}#1")
+    assert json.dumps(explanation.data(full_text), default=str)

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from harness.model.errors import BadInput, Missing
 from harness.model.result import Result
-from harness.report.page import context, document, series, settings
-from harness.report.page.context import Group
+from harness.model.wording import plain
+from harness.report.page import chart_series, document, settings, witness_groups
+from harness.report.page.witness_groups import Group
 from harness.report.plots import readings
 from harness.report.plots.readings import Readings
 from harness.report.text import summary
-from harness.report.text.phrases import plain
 from harness.stored import damaged, fault_spans, listing
 from harness.stored.fault_spans import Span
 
 BYTES_MAX: Final = 3_000_000
 # Witnesses and lines of an anomaly, tried in turn until the page is small enough.
-SHOWN: Final = ((context.OF_EACH, context.LISTED_MAX), (5, 100), (3, 30), (1, 0), (0, 0))
+SHOWN: Final = ((witness_groups.OF_EACH, witness_groups.LISTED_MAX), (5, 100), (3, 30), (1, 0), (0, 0))
 FAULTS_MAX: Final = 300
 GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
 FIGURES: Final = ("sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
@@ -58,7 +58,7 @@ def page(run: Path) -> str:
     result, notes = _result(run)
     data, faults = _readings(run, notes)
     groups = _groups(run, result, data, notes)
-    charts = series.of_run(run, data, faults)
+    charts = chart_series.of_run(run, data, faults)
     text = ""
     for most, lines in SHOWN:
         kept = [replace(group, shown=group.shown[:most], listed=_thinned(group.listed, lines)) for group in groups]
@@ -88,7 +88,7 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
                 "joined": group.joined,
                 "verb": group.verb,
                 "listed": [list(row) for row in group.listed],
-                **series.moments(group.times, end_s),
+                **chart_series.moments(group.times, end_s),
             }
             for group in groups
         ],
@@ -130,7 +130,7 @@ def _groups(run: Path, result: Result | None, data: Readings, notes: list[str]) 
         return []
     ops = sum(reading.count for reading in data.by_f.values())
     try:
-        return context.of_run(run, result, ops, data.end_s)
+        return witness_groups.groups_of_run(run, result, ops, data.end_s)
     except damaged.DAMAGED as error:
         notes.append(f"The witnesses in results.json cannot be shown ({type(error).__name__}: {plain(error)})")
         return []
@@ -159,7 +159,7 @@ def _values(
         "figures": [(name, value) for name in FIGURES if type(value := figures.get(name)) is int],
         "by_f": _by_f(data),
         "outcomes": OUTCOMES,
-        "faults": series.faults(faults[:FAULTS_MAX], data.end_s),
+        "faults": chart_series.faults(faults[:FAULTS_MAX], data.end_s),
         "faults_left": max(0, len(faults) - FAULTS_MAX),
         "groups": groups,
         "charted": bool(data.by_f),

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.report.text.phrases import LISTED, Teller, at_offset, listed, many, plain
+from checker.anomalies.prose import Phrases, Witness, fields
+from harness.model.wording import LISTED, at_offset, listed, many, plain
 
 Step = Mapping[str, Any]
 SHOWN_MAX: Final = 24
@@ -24,17 +25,19 @@ MODELS: Final[Mapping[str, str]] = {
 }
 
 
-def is_cycle(witness: Mapping[str, Any]) -> bool:
+def is_cycle(witness: Witness) -> bool:
     """Whether a witness has the form of a cycle or of a component of cycles."""
     return isinstance(witness.get("cycle"), list) or "scc-size" in witness
 
 
-def text(witness: Mapping[str, Any], tell: Teller) -> str:
+def prose(witness: Witness, phrases: Phrases) -> str:
     """One sentence or a few."""
+    if not is_cycle(witness):
+        return fields(witness, phrases)
     if "cycle" not in witness:
         return component(witness)
     cycle, names = witness["cycle"], _ops(witness["cycle"])
-    steps, left_out = _reasons(witness, tell, names)
+    steps, left_out = _reasons(witness, phrases, names)
     shown = [f"{steps[0][0]} came before {steps[0][1]}, because {steps[0][2]}"]
     shown += [f"{one} before {two}, because {why}" for one, two, why in steps[1:-1]]
     if left_out:
@@ -42,14 +45,14 @@ def text(witness: Mapping[str, Any], tell: Teller) -> str:
     if len(steps) > 1:
         one, two, why = steps[-1]
         shown.append(f"however, {one} came before {two}, because {why}: a contradiction")
-    involved = "; ".join(tell.who(op) for op in cycle[:-1][:LISTED])
-    faults = tell.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
-    told = "; ".join(shown)
+    involved = "; ".join(phrases.who(op) for op in cycle[:-1][:LISTED])
+    faults = phrases.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
+    sentence = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
-    return f"{told[0].upper()}{told[1:]}. They are {involved}{faults}.{sure}"
+    return f"{sentence[0].upper()}{sentence[1:]}. They are {involved}{faults}.{sure}"
 
 
-def let(witness: Mapping[str, Any]) -> dict[int, str]:
+def let(witness: Witness) -> dict[int, str]:
     """Short names of a cycle's ops: {index: "T1"}."""
     return {op: f"T{number}" for number, op in enumerate(dict.fromkeys(witness["cycle"]), 1)}
 
@@ -58,22 +61,20 @@ def _ops(cycle: Sequence[int]) -> dict[int, str]:
     return {op: f"op {op}" for op in cycle}
 
 
-def then(witness: Mapping[str, Any], tell: Teller) -> list[str]:
+def then(witness: Witness, phrases: Phrases) -> list[str]:
     """The chain of reasons, a sentence each; the last one contradicts the others."""
-    steps, left_out = _reasons(witness, tell, let(witness))
-    said = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
+    steps, left_out = _reasons(witness, phrases, let(witness))
+    sentences = [f"{one} < {two}, because {why}." for one, two, why in steps[:-1]]
     if left_out:
-        said.append(f"... and so on, {many(left_out, 'more step')} up to {steps[-1][0]}.")
+        sentences.append(f"... and so on, {many(left_out, 'more step')} up to {steps[-1][0]}.")
     if steps:
         one, two, why = steps[-1]
-        head = "However, " if said else ""
-        said.append(f"{head}{one} < {two}, because {why}: a contradiction!")
-    return said
+        head = "However, " if sentences else ""
+        sentences.append(f"{head}{one} < {two}, because {why}: a contradiction!")
+    return sentences
 
 
-def _reasons(
-    witness: Mapping[str, Any], tell: Teller, names: Mapping[int, str]
-) -> tuple[list[tuple[str, str, str]], int]:
+def _reasons(witness: Witness, phrases: Phrases, names: Mapping[int, str]) -> tuple[list[tuple[str, str, str]], int]:
     """(before, after, why) of the first edges and the last one, and how many are left out between them.
 
     A cycle may have thousands of edges, and each why is a look into the tables.
@@ -85,42 +86,42 @@ def _reasons(
         if SHOWN_MAX <= number < SHOWN_MAX + left_out:
             continue
         a, b = cycle[number], cycle[number + 1]
-        reason = REASONS.get(str(step.get("type")), _fields)
-        found.append((names[a], names[b], reason(step, a, b, names, tell)))
+        reason = REASONS.get(str(step.get("type")), _edge_fields)
+        found.append((names[a], names[b], reason(step, a, b, names, phrases)))
     return found, left_out
 
 
-def _ww(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+def _ww(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     key, first, second = step["key"], step["value"], step["value'"]
     return (
-        f"{names[a]} sent {plain(first)} to key {plain(key)}{_sent_at(tell, key, first)}, and the next "
-        f"record there is {plain(second)}{_sent_at(tell, key, second)}, which {names[b]} sent"
+        f"{names[a]} sent {plain(first)} to key {plain(key)}{_sent_at(phrases, key, first)}, and the next "
+        f"record there is {plain(second)}{_sent_at(phrases, key, second)}, which {names[b]} sent"
     )
 
 
-def _wr(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+def _wr(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     key, value = step["key"], step["value"]
-    place = tell.place("polled", key, b, value) or _sent_at(tell, key, value)
+    place = phrases.place("polled", key, b, value) or _sent_at(phrases, key, value)
     return f"{names[a]} sent {plain(value)} to key {plain(key)}{place}, and {names[b]} polled it"
 
 
-def _rw(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+def _rw(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     key, value, missed = step["key"], step.get("value"), step["value'"]
-    upto = "nothing" if value is None else f"no further than {plain(value)}{tell.place('polled', key, a, value)}"
+    upto = "nothing" if value is None else f"no further than {plain(value)}{phrases.place('polled', key, a, value)}"
     return (
         f"{names[a]} polled {upto} of key {plain(key)}, so it had not seen {plain(missed)}"
-        f"{_sent_at(tell, key, missed)}, the next record there, which {names[b]} sent"
+        f"{_sent_at(phrases, key, missed)}, the next record there, which {names[b]} sent"
     )
 
 
-def _process(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
-    fact = tell.op(a)
+def _process(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
+    fact = phrases.op(a)
     process = step.get("process", "of both" if fact is None else fact.process)
     return f"process {process} did {names[a]} before {names[b]}"
 
 
-def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
-    one, two = tell.op(a), tell.op(b)
+def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
+    one, two = phrases.op(a), phrases.op(b)
     if one is None or two is None or one.complete_ns is None:
         begun = f" (index {step['b']})" if "b" in step else ""
         return f"{names[a]} completed (index {a}) before {names[b]} was invoked{begun}"
@@ -131,12 +132,12 @@ def _realtime(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller
     )
 
 
-def _fields(step: Step, a: int, b: int, names: Mapping[int, str], tell: Teller) -> str:
+def _edge_fields(step: Step, a: int, b: int, names: Mapping[int, str], phrases: Phrases) -> str:
     """An edge of a kind that is not known here: its fields."""
-    return "of " + ", ".join(f"{name} {plain(held)}" for name, held in step.items())
+    return "of " + ", ".join(f"{name} {plain(field)}" for name, field in step.items())
 
 
-REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Teller], str]]] = {
+REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Phrases], str]]] = {
     "ww": _ww,
     "wr": _wr,
     "rw": _rw,
@@ -145,15 +146,15 @@ REASONS: Final[Mapping[str, Callable[[Step, int, int, Mapping[int, str], Teller]
 }
 
 
-def _sent_at(tell: Teller, key: Any, value: Any) -> str:
+def _sent_at(phrases: Phrases, key: Any, value: Any) -> str:
     """The offset of a value, from its send, or else from who polled it."""
-    for record in (*tell.sends(key, value), *tell.polls(key, value)):
+    for record in (*phrases.sends(key, value), *phrases.polls(key, value)):
         if record.offset is not None:
             return at_offset(record.offset)
     return ""
 
 
-def component(witness: Mapping[str, Any]) -> str:
+def component(witness: Witness) -> str:
     """Of a component, which shows that cycles exist."""
     ops = witness.get("scc") or []
     size = witness.get("scc-size") or len(ops)

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies import cycle_prose
 from harness.model.op import INVOKE
 from harness.model.result import AnomalyFound, Result
-from harness.report.text import broker_logs, cycle_text, pipeline_moments, witness_lookup
+from harness.model.wording import plain
+from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
-from harness.report.text.phrases import Teller, plain
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
-from harness.stored import fault_spans as spans
-from harness.stored import listing
-from harness.stored.facts import Lookup, OpFact
+from harness.report.text.phrases import Teller
+from harness.report.text.witness_text import witness_text
+from harness.stored import fault_spans, listing
+from harness.stored.facts import Lookup, OpFact, of_run
 from harness.stored.fault_spans import Span
 from harness.stored.op_log import OpLog
 
@@ -30,7 +30,7 @@ Moment = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class InvolvedOp:
     """An op of a witness: its name in the text, and what is known of it."""
 
     id: int
@@ -58,7 +58,7 @@ class Explanation:
     witness: Mapping[str, Any]
     text: str
     involved: Involved
-    ops: tuple[Told, ...]
+    ops: tuple[InvolvedOp, ...]
     moments: tuple[Moment, ...]
     beside: tuple[Moment, ...]
     chain: tuple[str, ...]
@@ -67,34 +67,34 @@ class Explanation:
     logs: tuple[broker_logs.LogLine, ...]
 
 
-def explain(run: Path, result: Result, asked: witness_lookup.Asked) -> Explanation:
+def explain(run: Path, result: Result, wanted: witness_lookup.NamedWitness) -> Explanation:
     """Gather what is known around one witness. Raises BadInput for one that is not there."""
-    held = witness_lookup.anomaly(result, asked.name)
-    return about(run, held, asked.number, witness_lookup.one(run, held, asked.number))
+    anomaly = witness_lookup.anomaly(result, wanted.name)
+    return about(run, anomaly, wanted.number, witness_lookup.one(run, anomaly, wanted.number))
 
 
-def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
+def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, Any]) -> Explanation:
     """Gather what is known around a witness of a number."""
-    facts, log = lookup.of_run(run), OpLog(run)
+    facts, log = of_run(run), OpLog(run)
     tell = Teller(facts)
-    involved = of_witness(held.name, witness, facts, log)
+    involved = of_witness(anomaly.name, witness, facts, log)
     chain = _chain(witness, tell)
-    names = cycle_text.let(witness) if chain else {}
-    ops = tuple(_told(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
+    names = cycle_prose.let(witness) if chain else {}
+    ops = tuple(_involved_op(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
     own = [op.moment for op in ops if op.moment is not None]
-    own += [(at, at) for at in pipeline_moments.moments(held.name, witness)]
-    beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(held.name, witness)]
+    own += [(at, at) for at in pipeline_moments.moments(anomaly.name, witness)]
+    beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
     moments = [*own, *beside]
     known = facts.spans if facts is not None else []
-    during = [s for s in known if any(spans.during([s], begin, end) for begin, end in moments)]
+    during = [s for s in known if any(fault_spans.during([s], begin, end) for begin, end in moments)]
     first = min((begin for begin, _ in moments), default=0)
     ended = [s for s in known if s.end_ns is not None and s.end_ns < first]
     return Explanation(
         run,
-        held,
+        anomaly,
         number,
         witness,
-        witness_text(held.name, witness, facts),
+        witness_text(anomaly.name, witness, facts),
         involved,
         ops,
         tuple(own),
@@ -102,13 +102,13 @@ def about(run: Path, held: AnomalyFound, number: int, witness: Mapping[str, Any]
         chain,
         tuple(during),
         max(ended, key=lambda s: s.end_ns or 0, default=None),
-        tuple(_logs(run, facts, log, _partitions(run, log, held.name, witness, involved), moments)),
+        tuple(_logs(run, facts, log, _partitions(run, log, anomaly.name, witness, involved), moments)),
     )
 
 
 def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
     try:
-        return tuple(cycle_text.then(witness, tell)) if "cycle" in witness else ()
+        return tuple(cycle_prose.then(witness, tell)) if "cycle" in witness else ()
     except (
         KeyError,
         IndexError,
@@ -119,14 +119,14 @@ def _chain(witness: Mapping[str, Any], tell: Teller) -> tuple[str, ...]:
         return ()
 
 
-def _told(id_: int, name: str, facts: Lookup | None, log: OpLog) -> Told:
+def _involved_op(id_: int, name: str, facts: Lookup | None, log: OpLog) -> InvolvedOp:
     fact = facts.op(id_) if facts is not None else None
     op = log.at(id_)
     if fact is None and op is not None:  # without tables: as much as its own line says
         done = None if op.type == INVOKE else op.time_ns
         kind = "info" if op.type == INVOKE else op.type
         fact = OpFact(id_, id_, _number(op.process), kind, op.f, op.time_ns, done, _text(op.error))
-    return Told(id_, name, fact, None if op is None else op.value, {} if op is None else op.extra)
+    return InvolvedOp(id_, name, fact, None if op is None else op.value, {} if op is None else op.extra)
 
 
 def _number(process: Any) -> int:
@@ -158,17 +158,17 @@ def _logs(
     return broker_logs.around(run / "logs", log.header.wall_ns, end_ns, broker_logs.Wanted(moments, partitions))
 
 
-def data(told: Explanation) -> dict[str, Any]:
+def data(explanation: Explanation) -> dict[str, Any]:
     """The explanation as data."""
     return {
-        "anomaly": told.anomaly.name,
-        "number": told.number,
-        "count": told.anomaly.count,
-        "bad": told.anomaly.bad,
-        "promised": told.anomaly.promised,
-        "witness": dict(told.witness),
-        "text": told.text,
-        "chain": list(told.chain),
+        "anomaly": explanation.anomaly.name,
+        "number": explanation.number,
+        "count": explanation.anomaly.count,
+        "bad": explanation.anomaly.bad,
+        "promised": explanation.anomaly.promised,
+        "witness": dict(explanation.witness),
+        "text": explanation.text,
+        "chain": list(explanation.chain),
         "ops": [
             {
                 "index": op.id,
@@ -176,10 +176,11 @@ def data(told: Explanation) -> dict[str, Any]:
                 "value": op.value,
                 **({} if op.fact is None else {n: getattr(op.fact, n) for n in OpFact.__slots__[1:]}),
             }
-            for op in told.ops
+            for op in explanation.ops
         ],
         "faults": [
-            {"fault": s.fault, "hit": list(s.hit), "begin_ns": s.begin_ns, "end_ns": s.end_ns} for s in told.spans
+            {"fault": s.fault, "hit": list(s.hit), "begin_ns": s.begin_ns, "end_ns": s.end_ns}
+            for s in explanation.spans
         ],
-        "logs": [{"time_ns": line.time_ns, "node": line.node, "text": line.text} for line in told.logs],
+        "logs": [{"time_ns": line.time_ns, "node": line.node, "text": line.text} for line in explanation.logs],
     }

@@ -9,41 +9,41 @@ import threading
 
 import pytest
 
-from harness.cluster.local import supervisor_messages
+from harness.cluster import json_messages
 from harness.protocol import metadata
 
 
 def test_descriptors_travel_with_their_message() -> None:
-    here, there = supervisor_messages.pair()
-    with here, there:
+    ours, theirs = json_messages.pair()
+    with ours, theirs:
         read, write = os.pipe()
-        supervisor_messages.send(here, {"n": 1}, [write])
-        supervisor_messages.send(here, {"n": 2})
+        json_messages.send(ours, {"n": 1}, [write])
+        json_messages.send(ours, {"n": 2})
         os.close(write)
-        message, fds = supervisor_messages.receive(there)
+        message, fds = json_messages.receive(theirs)
         assert message == {"n": 1} and len(fds) == 1
         assert not os.get_inheritable(fds[0])
         os.write(fds[0], b"through")
         os.close(fds[0])
         assert os.read(read, 100) == b"through"
         os.close(read)
-        assert supervisor_messages.receive(there) == ({"n": 2}, [])
+        assert json_messages.receive(theirs) == ({"n": 2}, [])
 
 
 def test_the_end_is_an_error_of_its_own() -> None:
-    here, there = supervisor_messages.pair()
-    with there:
-        here.close()
-        with pytest.raises(supervisor_messages.Closed):
-            supervisor_messages.receive(there)
-        with pytest.raises(supervisor_messages.Closed):
-            supervisor_messages.send(there, {})
+    ours, theirs = json_messages.pair()
+    with theirs:
+        ours.close()
+        with pytest.raises(json_messages.Closed):
+            json_messages.receive(theirs)
+        with pytest.raises(json_messages.Closed):
+            json_messages.send(theirs, {})
 
 
 def test_a_message_that_is_too_large_is_refused() -> None:
-    here, there = supervisor_messages.pair()
-    with here, there, pytest.raises(ValueError, match="too large"):
-        supervisor_messages.send(here, {"x": "x" * supervisor_messages.MAX_BYTES})
+    ours, theirs = json_messages.pair()
+    with ours, theirs, pytest.raises(ValueError, match="too large"):
+        json_messages.send(ours, {"x": "x" * json_messages.MAX_BYTES})
 
 
 def broker(node: int, host: bytes, rack: bytes | None = None) -> bytes:

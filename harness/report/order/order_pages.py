@@ -12,15 +12,14 @@ from typing import Any, Final
 
 from harness.model.result import Result
 from harness.report import order_paths
-from harness.report.order import layout, marks, page, records
+from harness.report.order import key_page, key_records, layout, marks
+from harness.report.order.key_records import Records
 from harness.report.order.marks import Mark, Suspect
-from harness.report.order.records import Records
 from harness.report.text import broker_logs
 from harness.report.text.involved_ops import key_of, named_ops
-from harness.report.text.witness_text import text as witness_text
-from harness.stored import facts as lookup
+from harness.report.text.witness_text import witness_text
 from harness.stored import listing
-from harness.stored.facts import Lookup, OpFact
+from harness.stored.facts import Lookup, OpFact, of_run
 
 KEYS_MAX: Final = 20
 # (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.
@@ -35,13 +34,13 @@ def draw(run: Path, result: Result) -> list[Path]:
     """
     for old in (*order_paths.pages(run), order_paths.index(run)):
         old.unlink(missing_ok=True)
-    facts = lookup.of_run(run)
+    facts = of_run(run)
     found = marks.suspects(run, result) if facts is not None else []
     if facts is None or not found:
         return []
     order_paths.folder(run).mkdir(exist_ok=True)
     chosen = found[:KEYS_MAX]
-    ops = facts.ops(op for one in chosen for mark in _told(one.marks) for op in named_ops(mark.witness))
+    ops = facts.ops(op for one in chosen for mark in _first_marks(one.marks) for op in named_ops(mark.witness))
     rows = []
     for suspect in chosen:
         text = _page(run, facts, suspect, ops)
@@ -51,32 +50,32 @@ def draw(run: Path, result: Result) -> list[Path]:
     if not rows:
         return []
     order_paths.index(run).write_text(
-        page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
+        key_page.render_index(run.resolve().name, result.valid, rows, len(found) - len(rows)), encoding="utf-8"
     )
     return [order_paths.index(run), *(order_paths.folder(run) / file for file, _ in rows)]
 
 
-def _told(found: Sequence[Mark]) -> list[Mark]:
+def _first_marks(found: Sequence[Mark]) -> list[Mark]:
     """The marks that get sentences: anomaly by anomaly in turn, so that none crowds out the others."""
     by_name: dict[str, list[Mark]] = {}
     for mark in found:
         by_name.setdefault(mark.anomaly, []).append(mark)
-    share = max(1, page.WITNESSES_MAX // max(1, len(by_name)))
+    share = max(1, key_page.WITNESSES_MAX // max(1, len(by_name)))
     return [mark for mine in by_name.values() for mark in mine[:share]]
 
 
 def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) -> str | None:
     """The page of a key, with as much around the anomalies as fits; None when no place is known."""
     places = _places(facts, suspect)
-    wanted = [offset for mark in _told(suspect.marks) for offset in places.get(mark.name, ())]
+    wanted = [offset for mark in _first_marks(suspect.marks) for offset in places.get(mark.name, ())]
     if not wanted:
         return None
     text = ""
     for margin, rows_max in SIZES:
         windows = layout.windows_of(wanted, margin, rows_max)
-        held = records.read(facts, suspect.key, windows)
-        text = page.render(
-            _laid_out(run, suspect, windows, places, Records(held.sends_, held.polls_, facts.spans, ops))
+        read = key_records.read(facts, suspect.key, windows)
+        text = key_page.render(
+            _laid_out(run, suspect, windows, places, Records(read.sends_, read.polls_, facts.spans, ops))
         )
         if len(text.encode()) <= BYTES_MAX:
             return text
@@ -86,21 +85,24 @@ def _page(run: Path, facts: Lookup, suspect: Suspect, ops: dict[int, OpFact]) ->
 def _laid_out(
     run: Path,
     suspect: Suspect,
-    windows: Sequence[records.Window],
+    windows: Sequence[key_records.Window],
     places: dict[str, list[int]],
-    held: Records,
-) -> page.Page:
+    facts: Records,
+) -> key_page.Page:
     def inside(mark: Mark) -> list[int]:
         return [at for at in places.get(mark.name, ()) if any(low <= at <= high for low, high in windows)]
 
     shown = [mark for mark in suspect.marks if inside(mark)]
     marked = frozenset(spot.op for mark in shown for spot in mark.spots if spot.op is not None)
-    sections = [layout.section(held, window, marked) for window in windows]
-    told = {mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), held) for mark in _told(shown)}
+    sections = [layout.section(facts, window, marked) for window in windows]
+    texts = {
+        mark.name: witness_text(mark.anomaly, _narrowed(mark.witness, suspect.key), facts)
+        for mark in _first_marks(shown)
+    }
     known = {line.offset for one in sections for line in one.lines if isinstance(line, layout.Line)}
     where = {mark.name: at for mark in shown for at in inside(mark)[:1] if at in known}
     name = run.resolve().name
-    return page.Page(name, _about(run, suspect.key), suspect, sections, shown, told, where, held.spans, held.cut)
+    return key_page.Page(name, _about(run, suspect.key), suspect, sections, shown, texts, where, facts.spans, facts.cut)
 
 
 def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
@@ -108,7 +110,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
     if not isinstance(witness.get("unseen"), dict):
         return witness
     mine = {
-        name: {text: held for text, held in (witness.get(name) or {}).items() if key_of(text) == key}
+        name: {text: per_key for text, per_key in (witness.get(name) or {}).items() if key_of(text) == key}
         for name in ("unseen", "messages")
     }
     return {**witness, **mine}
@@ -126,8 +128,8 @@ def _places(facts: Lookup, suspect: Suspect) -> dict[str, list[int]]:
     """Mark.name -> the offsets that it points to."""
     spots = [spot for mark in suspect.marks for spot in mark.spots]
     values = {repr(spot.value): spot.value for spot in spots if spot.value is not None and spot.offset is None}
-    by_value = records.offsets_of(facts, suspect.key, values.values())
-    ends = records.polled_by(
+    by_value = key_records.offsets_of(facts, suspect.key, values.values())
+    ends = key_records.polled_by(
         facts,
         suspect.key,
         (spot.op for spot in spots if spot.kind in ("ended", "began") and spot.op is not None),

@@ -1,6 +1,6 @@
-"""What is Jepsen's alone: which error types count as bad, and which of several values has an offset's index.
+"""The order of Clojure's hash sets, by which Jepsen chooses which of several values has an offset's index.
 
-Sources: jepsen.tests.kafka (`allowed-error-types`, `version-orders`); the order of Clojure's hash sets.
+Source: jepsen.tests.kafka (`version-orders`).
 """
 
 from __future__ import annotations
@@ -11,29 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.tables.packing import Ints
-from harness.model.options import CheckOptions
-
-# Kafka promises no isolation of writes between transactions.
-ALWAYS_ALLOWED: Final = frozenset(
-    {"int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists", "strong-PL-1-cycle-exists"}
-)
-# With subscribe, a rebalance may come between any two polls.
-ALLOWED_WITH_SUBSCRIBE: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
-# With ww edges, writes that are not isolated close such cycles: t0 <ww t1 <wr t0.
-ALLOWED_WITH_WW: Final = frozenset(
-    {"G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists"}
-)
-
-
-def allowed(options: CheckOptions) -> frozenset[str]:
-    """The error types that are not bad by themselves."""
-    result = ALWAYS_ALLOWED
-    if "subscribe" in options.sub_via:
-        result |= ALLOWED_WITH_SUBSCRIBE
-    if options.ww_deps:
-        result |= ALLOWED_WITH_WW
-    return result
-
 
 Words: TypeAlias = npt.NDArray[np.uint32]
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)

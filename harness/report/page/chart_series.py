@@ -54,8 +54,8 @@ def of_run(run: Path, data: Readings, spans: Sequence[Span]) -> dict[str, Any]:
 def _operations(data: Readings) -> list[dict[str, Any]]:
     """Rates, quantiles and points of each kind of operation that the plots show."""
     shown = [(f, data.by_f[f]) for f in latency.shown(data)]
-    held = [(ALL, _together([data.by_f[f] for f in data.fs])), *shown] if len(data.fs) > 1 else shown
-    return [_operation(name, reading, POINTS_MAX) for name, reading in held]
+    readings = [(ALL, _together([data.by_f[f] for f in data.fs])), *shown] if len(data.fs) > 1 else shown
+    return [_operation(name, reading, POINTS_MAX) for name, reading in readings]
 
 
 def _together(parts: Sequence[Reading]) -> Reading:
@@ -146,14 +146,14 @@ def _line(name: str, colour: str, values: Floats) -> dict[str, Any]:
 
 def faults(spans: Sequence[Span], end_s: float) -> list[dict[str, Any]]:
     """Faults in lanes as on the plots: {name, colour, spans: [{begin, end, hit, label, effect, detail}]}."""
-    held = fault_bands.lanes(spans)
+    lanes = fault_bands.lanes(spans)
     return [
         {
             "name": name,
-            "colour": fault_bands.colour(list(held), name),
+            "colour": fault_bands.colour(list(lanes), name),
             "spans": [_span(span, end_s) for span in mine],
         }
-        for name, mine in held.items()
+        for name, mine in lanes.items()
     ]
 
 
@@ -181,6 +181,6 @@ def moments(times: Sequence[float], end_s: float) -> dict[str, Any]:
     """Moments as counts of cells of time: {cells, counts, known}, cells ascending and not empty."""
     if not times or end_s <= 0:
         return {"cells": [], "counts": [], "known": 0}
-    held = np.clip((np.asarray(times) / end_s * CELLS).astype(np.int64), 0, CELLS - 1)
-    found, counts = np.unique(held, return_counts=True)
+    cells = np.clip((np.asarray(times) / end_s * CELLS).astype(np.int64), 0, CELLS - 1)
+    found, counts = np.unique(cells, return_counts=True)
     return {"cells": found.tolist(), "counts": counts.tolist(), "known": len(times)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local import disk_stall, disks, namespaces
+from harness.cluster.local import disks, freeze_disk, namespaces
 from tests.conftest import absent
 
 # A supervisor with a disk that is held for a minute, and a process that waits to write to it.
@@ -81,9 +81,9 @@ def test_ext4_mounts_are_found_by_their_names(tmp_path: Path) -> None:
         r"31 29 7:0 / /tmp/a\040b rw - ext4 /dev/loop0 rw" + "\n"
     )
     with info.open() as file:
-        assert disk_stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
-        assert disk_stall.mounted(file.fileno()) == {"/", "/tmp/a b"}
+        assert freeze_disk.mounted(file.fileno()) == {"/", "/tmp/a b"}
+        assert freeze_disk.mounted(file.fileno()) == {"/", "/tmp/a b"}
 
 
 def test_what_is_not_frozen_is_left_alone(tmp_path: Path) -> None:
-    disk_stall.thaw_all([str(tmp_path), "/no/such/place"])
+    freeze_disk.thaw_all([str(tmp_path), "/no/such/place"])

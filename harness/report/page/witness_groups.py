@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
-from harness.report import order_paths as orders
+from harness.model.wording import plain
+from harness.report import order_paths
 from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import cycle_text, explain, explain_text, op_text, pipeline_moments
-from harness.report.text import witness_lookup as found
-from harness.report.text.explain import Explanation, Told
-from harness.report.text.phrases import plain
-from harness.stored import facts as lookup
-from harness.stored.facts import Lookup
+from harness.report.text import explanation, explanation_text, op_text, pipeline_moments, witness_lookup
+from harness.report.text.explanation import Explanation, InvolvedOp
+from harness.stored.facts import Lookup, of_run
 
 SHOWN_MAX: Final = 30
 OF_EACH: Final = 10
@@ -95,7 +94,7 @@ class Group:
 
     @property
     def joined(self) -> bool:
-        return self.found.name in found.JOINED
+        return self.found.name in witness_lookup.JOINED
 
     @property
     def verb(self) -> str:
@@ -109,50 +108,54 @@ class Group:
         return next(number for number in itertools.count(1) if number not in numbers)
 
 
-def of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
+def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Group]:
     """Everything that was found. `ops`, `end_s`: how many operations the history has, and how long it is."""
-    facts = lookup.of_run(run)
-    slugs = _slugs([held.name for held in result.anomalies])
-    known = {held.name: choose_witnesses.timed(run, held, facts) for held in result.anomalies}
+    facts = of_run(run)
+    slugs = _slugs([anomaly.name for anomaly in result.anomalies])
+    known = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
     faults = facts.spans if facts is not None else []
-    told = {
-        held.name: [
-            explain.about(run, held, one.number, one.witness)
-            for one in choose_witnesses.shown(known[held.name], room, faults)
+    explanations = {
+        anomaly.name: [
+            explanation.about(run, anomaly, one.number, one.witness)
+            for one in choose_witnesses.shown(known[anomaly.name], room, faults)
         ]
-        for held, room in _rooms(result)
+        for anomaly, room in _rooms(result)
     }
-    every = [one for mine in told.values() for one in mine]
+    every = [one for mine in explanations.values() for one in mine]
     margin = lanes.margin_ns(ops, end_s)
     wanted = [_around(one, margin) for one in every]
     lanes.read(run, wanted)
     strips = strip.of_witnesses(facts, [one.involved for one in every])
-    around = {
-        (one.anomaly.name, one.number): (held, mine) for one, held, mine in zip(every, wanted, strips, strict=True)
+    surroundings = {
+        (one.anomaly.name, one.number): (around, offset_strips)
+        for one, around, offset_strips in zip(every, wanted, strips, strict=True)
     }
     lines = LISTED_MAX // max(1, len(result.anomalies))
     return [
         Group(
-            slugs[held.name],
-            held,
-            _sentence(held.summary),
-            explain_text.PROMISED[held.promised],
-            tuple(_shown(slugs[held.name], one, *around[held.name, one.number]) for one in told[held.name]),
-            held.name not in found.JOINED and bool(held.witnesses),
-            _times(run, held, known[held.name], facts),
+            slugs[anomaly.name],
+            anomaly,
+            _sentence(anomaly.summary),
+            explanation_text.PROMISED[anomaly.promised],
+            tuple(
+                _shown(slugs[anomaly.name], one, *surroundings[anomaly.name, one.number])
+                for one in explanations[anomaly.name]
+            ),
+            anomaly.name not in witness_lookup.JOINED and bool(anomaly.witnesses),
+            _times(run, anomaly, known[anomaly.name], facts),
             ()
-            if held.name in found.JOINED
+            if anomaly.name in witness_lookup.JOINED
             else tuple(
                 choose_witnesses.listed(
-                    held.name,
-                    known[held.name],
-                    frozenset(one.number for one in told[held.name]),
+                    anomaly.name,
+                    known[anomaly.name],
+                    frozenset(one.number for one in explanations[anomaly.name]),
                     lines,
                     end_s,
                 )
             ),
         )
-        for held in result.anomalies
+        for anomaly in result.anomalies
     ]
 
 
@@ -161,10 +164,10 @@ def _rooms(result: Result) -> list[tuple[AnomalyFound, int]]:
     rooms = []
     left = SHOWN_MAX
     share = max(1, SHOWN_MAX // max(1, len(result.anomalies)))
-    for held in sorted(result.anomalies, key=lambda held: not held.bad):
-        room = min(OF_EACH if held.bad else OF_EACH_FINE, share, left)
-        rooms.append((held, room))
-        left -= min(room, held.count)
+    for anomaly in sorted(result.anomalies, key=lambda anomaly: not anomaly.bad):
+        room = min(OF_EACH if anomaly.bad else OF_EACH_FINE, share, left)
+        rooms.append((anomaly, room))
+        left -= min(room, anomaly.count)
     return rooms
 
 
@@ -181,8 +184,8 @@ def _around(one: Explanation, margin: int) -> Around:
 
 
 def _sentence(text: str) -> str:
-    said = plain(text).rstrip(".")
-    return f"{said[:1].upper()}{said[1:]}."
+    words = plain(text).rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:
@@ -196,10 +199,10 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
     return slugs
 
 
-def _times(run: Path, held: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
+def _times(run: Path, anomaly: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
     """When many witnesses began, or the messages of a joined one were sent; seconds, ascending."""
-    if held.name in found.JOINED:
-        return tuple(sorted(choose_witnesses.of_messages(run, held, facts)))
+    if anomaly.name in witness_lookup.JOINED:
+        return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
     return tuple(sorted(one.at_s for one in known if one.at_s is not None))
 
 
@@ -219,22 +222,22 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         slug=f"{slug}-{one.number}",
         number=one.number,
         text=_cut(plain(one.text)),
-        chain=tuple(_cut(plain(said)) for said in one.chain),
+        chain=tuple(_cut(plain(reason)) for reason in one.chain),
         ops=tuple(_op(op, one) for op in one.ops),
         more_ops=max(0, whole - len(one.ops)),
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
         timed=bool(moments or one.beside),
-        nothing=explain_text.nothing_on(one),
+        nothing=explanation_text.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
         at_s=max(at) / 1e9 if (at := pipeline_moments.moments(one.anomaly.name, one.witness)) else None,
         data=data,
         pages=tuple(
-            (f"key {plain(key)}", f"{orders.NAME}/{page.name}")
+            (f"key {plain(key)}", f"{order_paths.NAME}/{page.name}")
             for key in one.involved.keys[:4]
-            if (page := orders.page(one.run, key)).is_file()
+            if (page := order_paths.page(one.run, key)).is_file()
         ),
     )
 
@@ -243,10 +246,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
 
 
-def _op(op: Told, one: Explanation) -> OpText:
-    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explain_text.extras(op.extra)]
+def _op(op: InvolvedOp, one: Explanation) -> OpText:
+    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explanation_text.extras(op.extra)]
     kind = op.fact.type if op.fact is not None else ""
-    return OpText(_cut(plain(explain_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
+    return OpText(_cut(plain(explanation_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
 
 
 def _fault(span: Any) -> str:
@@ -259,7 +262,7 @@ def _graph(one: Explanation) -> dict[str, Any] | None:
     """The graph of a cycle: nodes [name, op, process, type], edges [from, to, type, key, why]."""
     if not one.chain:
         return None
-    names = cycle_text.let(one.witness)
+    names = cycle_prose.let(one.witness)
     known = {op.id: op.fact for op in one.ops}
     order = {op: number for number, op in enumerate(names)}
     cycle, steps = one.witness["cycle"], one.witness["steps"]
@@ -269,9 +272,11 @@ def _graph(one: Explanation) -> dict[str, Any] | None:
     ]
     edges = [
         [
-            order[cycle[number]], order[cycle[number + 1]], plain(step.get("type", "")),
+            order[cycle[number]],
+            order[cycle[number + 1]],
+            plain(step.get("type", "")),
             plain(step["key"]) if "key" in step else "",
         ]
         for number, step in enumerate(steps)
-    ]  # fmt: skip
+    ]
     return {"nodes": nodes, "edges": edges}

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.model.wording import many, plain
 from harness.report.order.flags import anchor, colour
 from harness.report.order.layout import Section
 from harness.report.order.marks import Mark, Suspect
 from harness.report.order.markup import Markup, element, joined
 from harness.report.order.picture import Picture
 from harness.report.plots import fault_bands, style
-from harness.report.text.phrases import many, plain
 from harness.stored import fault_spans
 
 CSS: Final = """
@@ -53,7 +53,7 @@ class Page:
     suspect: Suspect
     sections: Sequence[Section]
     marks: Sequence[Mark]
-    told: Mapping[str, str]
+    texts: Mapping[str, str]
     places: Mapping[str, int]
     faults: Sequence[fault_spans.Span]
     cut: bool = False
@@ -76,7 +76,7 @@ def render(page: Page) -> str:
     """The page of a key."""
     suspect = page.suspect
     names = list(suspect.counts)
-    picture = Picture(names, page.faults, frozenset(page.told))
+    picture = Picture(names, page.faults, frozenset(page.texts))
     title = f"key {plain(suspect.key)}"
     found = ", ".join(f"{name} ({count:,})" for name, count in suspect.counts.items())
     body: list[object] = [
@@ -149,7 +149,7 @@ def _legend(names: Sequence[str], faults: Sequence[fault_spans.Span]) -> Markup:
 def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
     items = []
     for mark in page.marks:
-        if mark.name not in page.told:
+        if mark.name not in page.texts:
             continue
         place = page.places.get(mark.name)
         link = joined(" ", element("a", f"offset {place}", href=f"#o-{place}")) if place is not None else ""
@@ -159,7 +159,7 @@ def _witnesses(page: Page, names: Sequence[str]) -> list[Markup]:
                 _swatch(colour(names, mark.anomaly)),
                 element("b", mark.name),
                 " ",
-                page.told[mark.name],
+                page.texts[mark.name],
                 link,
                 id=anchor(mark),
             )

@@ -1,0 +1,64 @@
+"""When anomalies count against the verdict: natively, and by Jepsen's list of what is allowed.
+
+Sources: Kafka's documentation of isolation.level; jepsen.tests.kafka (`allowed-error-types`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from harness.model.options import CheckOptions
+
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+
+# --- natively -----------------------------------------------------------------------------------------
+
+
+def always(rows: Rows, options: CheckOptions) -> bool:
+    return True
+
+
+def never(rows: Rows, options: CheckOptions) -> bool:
+    return False
+
+
+def forbidden(rows: Rows, options: CheckOptions) -> bool:
+    """Of cycles: where no order of events explains one (checker.cycles.impossible)."""
+    return any(row.get("forbidden") for row in rows)
+
+
+def unless_uncommitted(rows: Rows, options: CheckOptions) -> bool:
+    """Where what is not committed may not be read."""
+    return not uncommitted_is_read(options)
+
+
+def uncommitted_is_read(options: CheckOptions) -> bool:
+    """Whether what is not committed may be read.
+
+    Without transactions nothing is uncommitted: what failed then never was sent, and what an op polls after
+    it has sent it is there.
+    """
+    return options.settings.isolation_level == "read_uncommitted" and options.settings.txn is not False
+
+
+# --- by Jepsen's list ---------------------------------------------------------------------------------
+
+
+def jepsen_never_allows(options: CheckOptions) -> bool:
+    return False
+
+
+def jepsen_always_allows(options: CheckOptions) -> bool:
+    """Kafka promises no isolation of writes between transactions."""
+    return True
+
+
+def jepsen_allows_with_subscribe(options: CheckOptions) -> bool:
+    """With subscribe, a rebalance may come between any two polls."""
+    return "subscribe" in options.sub_via
+
+
+def jepsen_allows_with_ww(options: CheckOptions) -> bool:
+    """With ww edges, writes that are not isolated close such cycles: t0 <ww t1 <wr t0."""
+    return options.ww_deps

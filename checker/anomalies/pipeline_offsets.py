@@ -1,0 +1,124 @@
+"""What the check of a pipeline's offsets looks for: see checker.pipeline.offset_machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from checker.anomalies.model import Anomaly
+from checker.anomalies.pipeline_modes import BY_HAND, CONSUMER, KIP_98, KIP_447, LEAST, MODES, ONCE, SEMANTICS, Modes
+from checker.anomalies.pipeline_prose import at, events_around, record_of, who
+from checker.anomalies.prose import Phrases, Witness
+from harness.model.wording import joined
+
+
+def prose(witness: Witness, phrases: Phrases) -> str:
+    """A finding of the offset state machine."""
+    first, until = witness.get("first"), witness.get("until")
+    offsets = "" if first is None else f" offset {first}"
+    if first is not None and until is not None and until - first > 1:
+        offsets = f" offsets {first} to {until - 1}"
+    head = f"partition {record_of(witness)}{offsets}: {witness['said']}"
+    return joined(head, f"{who(witness)} at {at(witness['time_ns'])}", events_around(witness))
+
+
+OFFSETS: Final[dict[str, Anomaly]] = {
+    anomaly.name: anomaly
+    for anomaly in (
+        Anomaly(
+            name="offset-gap",
+            summary="Reading began, or went on, past where it should.",
+            source=CONSUMER,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+        Anomaly(
+            name="offset-reset",
+            summary="Reading began before what the group had committed.",
+            source=CONSUMER,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+        Anomaly(
+            name="position-back",
+            summary="A position went back without a reassignment or an abort.",
+            source=CONSUMER,
+            kind="offset",
+            prose=prose,
+            modes=Modes(BY_HAND, always_bad=False),
+        ),
+        Anomaly(
+            name="work-unowned",
+            summary="An instance worked on a partition after it was revoked or lost.",
+            source=CONSUMER,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+        Anomaly(
+            name="work-unassigned",
+            summary="An instance worked on a partition that it was never assigned.",
+            source=CONSUMER,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+        Anomaly(
+            name="work-skipped",
+            summary="Records that were read were passed over: what was produced began past them.",
+            source=SEMANTICS,
+            kind="offset",
+            prose=prose,
+            modes=Modes(LEAST, always_bad=False),
+        ),
+        Anomaly(
+            name="work-repeated",
+            summary="Records were produced again without an abort.",
+            source=KIP_98,
+            kind="offset",
+            prose=prose,
+            modes=Modes(ONCE, always_bad=False),
+        ),
+        Anomaly(
+            name="commit-unprocessed",
+            summary="An offset was committed for records that were not produced yet.",
+            source=SEMANTICS,
+            kind="offset",
+            prose=prose,
+            modes=Modes(LEAST, always_bad=False),
+        ),
+        Anomaly(
+            name="commit-unowned",
+            summary="An offset was committed after the partition was revoked or lost.",
+            source=KIP_447,
+            kind="offset",
+            prose=prose,
+            modes=Modes(BY_HAND, always_bad=False),
+        ),
+        Anomaly(
+            name="commit-back",
+            summary="The committed offset went back.",
+            source=KIP_447,
+            kind="offset",
+            prose=prose,
+            modes=Modes(BY_HAND, always_bad=False),
+        ),
+        Anomaly(
+            name="stale-generation",
+            summary="An offset was committed in an older generation than its instance had been told.",
+            source=KIP_447,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+        Anomaly(
+            name="two-owners",
+            summary="An offset was committed by an instance whose partition had gone on to another.",
+            source=KIP_447,
+            kind="offset",
+            prose=prose,
+            modes=Modes(MODES),
+        ),
+    )
+}

@@ -1,0 +1,18 @@
+"""Replica difference: a replica's bytes below the high watermark are not those of another one.
+
+Kafka promises equal replicas where it promises to keep records. Witness {log, node, other, offset, has,
+other_has}: checker.checks.replicas.
+"""
+
+from __future__ import annotations
+
+from checker.anomalies.guarantees import DOCUMENTED, KEPT
+from checker.anomalies.model import Anomaly
+
+ANOMALY = Anomaly(
+    name="replica-difference",
+    summary="Replicas of a partition hold different bytes below its high watermark.",
+    source=f"{DOCUMENTED}: Design, 4.7 Replication",
+    kind="disk",
+    guarantee=KEPT,
+)

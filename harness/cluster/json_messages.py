@@ -1,0 +1,73 @@
+"""Messages between processes of one machine: JSON values on a stream socket, with file descriptors.
+
+A message is its length (8 bytes, big-endian) and one JSON value. Descriptors travel with the length, so they arrive
+with their message. (Ops and completions of workers are JSON lines without descriptors: see `harness.run.worker`.)
+"""
+
+from __future__ import annotations
+
+import array
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+MAX_BYTES: Final = 64 << 20
+MAX_FDS: Final = 64
+_LENGTH: Final = struct.Struct(">Q")
+_FDS_BYTES: Final = socket.CMSG_SPACE(MAX_FDS * array.array("i").itemsize)
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Closed(ConnectionError):
+    """The other side is gone."""
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
+    """Send one message. Raises Closed, ValueError when it is too large, or OSError."""
+    data = orjson.dumps(message)
+    if len(data) > MAX_BYTES or len(fds) > MAX_FDS:
+        raise ValueError(f"a message of {len(data)} bytes with {len(fds)} descriptors is too large")
+    try:
+        socket.send_fds(end, [_LENGTH.pack(len(data))], list(fds))
+        end.sendall(data)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise Closed("the other side is gone") from error
+
+
+def receive(end: socket.socket) -> tuple[Any, list[int]]:
+    """One message and its descriptors, which are closed on exec. Raises Closed at the end, TimeoutError."""
+    try:
+        # `socket.recv_fds` ignores its flags, so the descriptors would be inherited.
+        length, ancillary, _, _ = end.recvmsg(_LENGTH.size, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
+        fds = array.array("i")
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+        if not length:
+            raise Closed("the other side is gone")
+        length += _exactly(end, _LENGTH.size - len(length))
+        (size,) = _LENGTH.unpack(length)
+        if size > MAX_BYTES:
+            raise Closed(f"a message of {size} bytes")
+        return orjson.loads(_exactly(end, size)), list(fds)
+    except ConnectionResetError as error:
+        raise Closed("the other side is gone") from error
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    chunks = []
+    while size:
+        chunk = end.recv(min(size, _CHUNK_BYTES))
+        if not chunk:
+            raise Closed("the other side is gone")
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)

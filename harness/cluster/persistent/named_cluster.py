@@ -1,0 +1,247 @@
+"""A cluster that stays, as a run sees it: every capability there is, carried out by the cluster's keeper.
+
+Which of them the kept cluster has, it says itself; `capabilities` lists their names, and
+`harness.model.capabilities.offers` goes by that list.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cluster.json_messages import Closed
+from harness.cluster.local import namespaces, process_owner
+from harness.cluster.persistent import client, rpc
+from harness.cluster.persistent.client import KeptChild, State
+from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
+from harness.model.errors import ClusterTrouble, Missing
+from harness.model.wire_rules import Rule, RuleCounts, Traffic
+from harness.protocol.metadata import View
+
+HOLD_TIMEOUT_S: Final = 200.0
+
+
+class NamedCluster:
+    """Satisfies Cluster and Hosts, and what `capabilities` names.
+
+    capabilities  names of what the kept cluster offers
+    run           who holds it from `up` to `down`; a second one is refused
+    left_runs     runs whose topics are still there, once up
+    """
+
+    def __init__(self, state: State, run: str) -> None:
+        self.name, self.left_runs = state.name, tuple[str, ...]()
+        self._run_name = run
+        self._hold: socket.socket | None = None
+        description = client.call(state.name, "describe")
+        self.capabilities = frozenset(description["capabilities"])
+        self.nodes: tuple[str, ...] = description["nodes"]
+        self.metadata_servers: tuple[str, ...] = description["metadata_servers"]
+        self.bootstrap: str = description["bootstrap"]
+        self.direct_bootstrap: str = description["direct_bootstrap"]
+        self.outside_bootstrap: str = description["outside_bootstrap"]
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        return client.call_method(self.name, method, *arguments)
+
+    # --- holding it -----------------------------------------------------------------------------------
+
+    def up(self, progress: Callable[[str], None]) -> None:
+        """Hold it, and return when it is healed and healthy. Raises BadInput when another run holds it."""
+        hold = rpc.connect(client.folder(self.name) / client.SOCKET, HOLD_TIMEOUT_S)
+        try:
+            owner = process_owner.owner(os.getpid())
+            rpc.send(hold, {"do": "hold", "run": self._run_name, "owner": owner, "cwd": str(Path.cwd())})
+            answer, _ = rpc.receive(hold)
+            while "say" in answer:
+                progress(answer["say"])
+                answer, _ = rpc.receive(hold)
+            self.left_runs = tuple(rpc.value(answer)["left"])
+        except (Closed, TimeoutError) as error:
+            hold.close()
+            raise ClusterTrouble(f"the cluster {self.name}: its keeper does not answer ({error})") from None
+        except BaseException:
+            hold.close()
+            raise
+        self._hold = hold
+        progress(f"{len(self.nodes)} brokers of {self.name}, healthy")
+
+    def down(self) -> None:
+        """Let it go, healed, for others. Safe to repeat. Raises ClusterTrouble when it does not heal."""
+        hold, self._hold = self._hold, None
+        if hold is None:
+            return
+        with hold:
+            try:
+                rpc.send(hold, {"do": "release"})
+                answer, _ = rpc.receive(hold)
+            except (Closed, OSError) as error:
+                raise ClusterTrouble(f"the cluster {self.name}: its keeper is gone ({error})") from None
+            rpc.value(answer)
+
+    def forget(self, runs: Sequence[str]) -> None:
+        """The topics of these runs are gone, or are to stay."""
+        client.call(self.name, "forget", runs=list(runs))
+
+    # --- Cluster, Hosts, OwnAddresses -----------------------------------------------------------------
+
+    def run(self, node: str, argv: Sequence[str], timeout_s: float) -> CommandResult:
+        """Run a command where the node runs."""
+        result: CommandResult = self._call("run", node, list(argv), timeout_s)
+        return result
+
+    def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> KeptChild:
+        """Start a process on a host, in this process's environment and `env`."""
+        everything = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
+        path = str(Path(log).absolute())
+        pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=everything, log=path)
+        return KeptChild(int(pid), self.name)
+
+    def host(self, name: str) -> str:
+        return str(self._call("host", name))
+
+    # --- Processes, MetadataServers, Brokers, and what each broker says -------------------------------
+
+    def kill(self, node: str) -> None:
+        self._call("kill", node)
+
+    def stop(self, node: str, within_s: float = STOP_S) -> None:
+        self._call("stop", node, within_s)
+
+    def pause(self, node: str) -> None:
+        self._call("pause", node)
+
+    def resume(self, node: str) -> None:
+        self._call("resume", node)
+
+    def start(self, node: str) -> None:
+        self._call("start", node)
+
+    def running(self, node: str) -> bool:
+        return bool(self._call("running", node))
+
+    def silent(self) -> Sequence[str]:
+        names: Sequence[str] = self._call("silent")
+        return names
+
+    def views(self) -> list[View]:
+        views: list[View] = self._call("views")
+        return views
+
+    def controller(self) -> int | None:
+        broker: int | None = self._call("controller")
+        return broker
+
+    def coordinator(self, role: str, name: str) -> int | None:
+        broker: int | None = self._call("coordinator", role, name)
+        return broker
+
+    # --- Network, Links -------------------------------------------------------------------------------
+
+    def drop(self, at: str, sources: Sequence[str]) -> None:
+        self._call("drop", at, list(sources))
+
+    def heal(self) -> None:
+        self._call("heal")
+
+    def dropped(self, at: str) -> int:
+        return int(self._call("dropped", at))
+
+    def degrade(self, hosts: Sequence[str], quality: LinkQuality, seed: int) -> None:
+        self._call("degrade", list(hosts), quality, seed)
+
+    def restore(self) -> None:
+        self._call("restore")
+
+    def link_counts(self, at: str) -> LinkCounts:
+        counts: LinkCounts = self._call("link_counts", at)
+        return counts
+
+    def round_trip_ms(self, at: str) -> float | None:
+        median_ms: float | None = self._call("round_trip_ms", at)
+        return median_ms
+
+    # --- Wire -----------------------------------------------------------------------------------------
+
+    def apply_rules(self, name: str, rules: Sequence[Rule], seed: int) -> None:
+        self._call("apply_rules", name, list(rules), seed)
+
+    def rule_counts(self, name: str) -> Sequence[RuleCounts]:
+        counts: Sequence[RuleCounts] = self._call("rule_counts", name)
+        return counts
+
+    def clear_rules(self, name: str) -> Sequence[RuleCounts]:
+        counts: Sequence[RuleCounts] = self._call("clear_rules", name)
+        return counts
+
+    def wire_traffic(self) -> Traffic:
+        traffic: Traffic = self._call("wire_traffic")
+        return traffic
+
+    # --- Clocks ---------------------------------------------------------------------------------------
+
+    def set_clock(self, node: str, ahead_s: float) -> None:
+        self._call("set_clock", node, ahead_s)
+
+    def strobe_clock(self, node: str, ahead_s: float, every_s: float) -> None:
+        self._call("strobe_clock", node, ahead_s, every_s)
+
+    def clock_ahead_s(self, node: str) -> tuple[float, float] | None:
+        bounds: tuple[float, float] | None = self._call("clock_ahead_s", node)
+        return bounds
+
+    # --- SlowDisks, Disks -----------------------------------------------------------------------------
+
+    def stall(self, node: str, stall_s: float, gap_s: float) -> None:
+        self._call("stall", node, stall_s, gap_s)
+
+    def unstall(self) -> None:
+        self._call("unstall")
+
+    def write_ms(self, node: str) -> Sequence[float]:
+        times: Sequence[float] = self._call("write_ms", node)
+        return times
+
+    def power_off(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        lost_bytes: Mapping[str, int] = self._call("power_off", list(nodes))
+        return lost_bytes
+
+    def fill(self, nodes: Sequence[str]) -> Mapping[str, int]:
+        free_bytes: Mapping[str, int] = self._call("fill", list(nodes))
+        return free_bytes
+
+    def free(self, nodes: Sequence[str]) -> None:
+        self._call("free", list(nodes))
+
+    # --- Files, LogFolders, Data, Logs, ServerLogs ----------------------------------------------------
+
+    def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
+        damage: Mapping[str, Any] = self._call("damage", node, kind, topic_prefix, seed)
+        return damage
+
+    def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
+        folders: Mapping[str, Any] = self._call("log_folders", node, topic_prefix)
+        return folders
+
+    def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
+        copied: Mapping[str, Any] = self._call("keep_data", folder, topic_prefix, most_bytes)
+        return copied
+
+    def collect(self, folder: str) -> None:
+        self._call("collect", str(Path(folder).absolute()))
+
+    def read_log(self, node: str, offset: int | None) -> tuple[bytes, int]:
+        chunk: tuple[bytes, int] = self._call("read_log", node, offset)
+        return chunk
+
+
+def attach(name: str, kind: str, run: str) -> NamedCluster:
+    """The cluster of that name, for a run. Raises BadInput, or Missing when its keeper does not answer."""
+    state = client.find(name, kind)
+    try:
+        return NamedCluster(state, run)
+    except ClusterTrouble as error:
+        raise Missing(f"{error}: harness cluster down {name}, then up again") from None
