@@ -1,5 +1,6 @@
-# make demo   from a fresh machine to a verdict       make test   the tests, 15 minutes at most
-# make ci     exactly what CI runs                    make soak   the repetition counts, for hours
+# make demo   from a fresh machine to a verdict       make test      the tests, 9 minutes
+# make ci     exactly what CI runs, 40 minutes        make nightly   what CI leaves out, 90 minutes at most
+# make soak   the repetition counts, for hours
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -17,10 +18,11 @@ ROOT_OF_DEBIAN := $(shell [ "$$(id -u)" -eq 0 ] && command -v apt-get)
 # pip fetches uv, by its hash; uv installs the rest, in less than half of the time.
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --native-tls
 
-# Files of tests are shared out to every core; what stands in one file runs in one process, in order.
-PARALLEL := --numprocesses logical --dist loadfile
+# Files of tests are shared out to every core, the slowest first (tests/conftest.py); what stands in one file runs in
+# one process, in order.
+PARALLEL := --numprocesses logical --dist loadfile --no-loadscope-reorder
 
-.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci soak bench mutants clock-library docs lock clean
+.PHONY: help system-deps setup setup-dev demo test lint types layers long rootless ci nightly soak bench mutants clock-library docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -59,7 +61,7 @@ demo: setup ## the main job: kill leaders under load, and judge
 	$(BIN)/harness run --nemesis leader-kill --acks all --time-limit 30
 
 test: setup-dev ## unit, property, Spark and end-to-end tests
-	$(BIN)/pytest -q $(PARALLEL) --durations 20 -m "not long and not rootless" tests
+	$(BIN)/pytest -q $(PARALLEL) --durations 20 -m "not long and not nightly and not rootless" tests
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -71,11 +73,10 @@ types: setup-dev
 layers: setup-dev
 	$(BIN)/lint-imports
 
-# The versions of tests/e2e/test_versions.py are fetched meanwhile: a minute or two of waiting for each.
+# The versions of tests/e2e/test_kafka_versions.py are fetched meanwhile: a minute or two of waiting for each.
 long: setup-dev
-	$(BIN)/python -m harness.cluster.distribution.jars 2.4 3.4 3.9 4.3 >/dev/null &
-	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not rootless and not alone" tests
-	$(BIN)/pytest -v --durations 20 -m "alone" tests
+	$(BIN)/python -m harness.cluster.distribution.jars 2.4 4.3 >/dev/null &
+	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "long and not nightly and not rootless" tests
 
 rootless: setup-dev ## the tests that must run as an ordinary user; root makes one for them
 	tests/rootless.sh
@@ -86,9 +87,14 @@ ci: ## exactly what CI runs
 	$(MAKE) long
 	$(MAKE) rootless
 
+nightly: setup-dev ## the tests that CI leaves out: repetitions, combinations of faults, every version of Kafka
+	$(BIN)/python -m harness.cluster.distribution.jars 2.8 3.4 3.8 3.9 4.0 4.1 >/dev/null &
+	$(BIN)/pytest -v $(PARALLEL) --durations 40 -m "nightly and not alone" tests
+	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests
+
 soak: setup-dev ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
 	$(BIN)/pytest --soak tests/property
-	$(BIN)/pytest --soak --verbose -m "long and not rootless" tests/e2e
+	$(BIN)/pytest --soak --verbose -m "(long or nightly) and not rootless" tests/e2e
 
 bench: setup-dev ## speed, as ratios within one run
 	$(BIN)/python tests/bench/interpreter.py

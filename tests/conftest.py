@@ -18,12 +18,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`repetition` runs a test as often as its `repeat(ci, soak)` marker says."""
+    """`repetition` runs a test as often as its marker says: `repeat(ci, soak)`, or `repeat(ci, nightly, soak)`,
+    where the first `ci` repetitions run in CI and the others at night."""
     if "repetition" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("repeat")
         assert marker is not None, f"{metafunc.definition.nodeid} asks for repetition without @repeat"
-        count = marker.args[1] if metafunc.config.getoption("--soak") else marker.args[0]
-        metafunc.parametrize("repetition", range(count))
+        in_ci, *_, soak = marker.args
+        count = soak if metafunc.config.getoption("--soak") else marker.args[-2]
+        metafunc.parametrize("repetition", [nightly_if(n >= in_ci, n) for n in range(count)])
+
+
+def nightly_if(nightly: bool, *values: Any, id: str | None = None) -> Any:
+    """The parameters of a test that runs in CI, or at night only."""
+    return pytest.param(*values, marks=[pytest.mark.nightly] if nightly else [], id=id)
+
+
+# Files whose tests take a minute or more begin first, so that none of them runs alone at the end.
+SLOWEST_FIRST = (
+    "test_faults",
+    "test_tutorial",
+    "test_docker_cluster",
+    "test_kafka_versions",
+    "test_log_model",
+    "test_pipeline_runs",
+    "test_persistent_cluster",
+    "test_qos",
+    "test_durability",
+    "test_client_libraries",
+    "test_ssh_cluster",
+    "test_wheel",
+    "test_recovery_scenarios",
+    "test_external_cluster",
+    "test_harness_killed",
+    "test_experiments",
+    "test_real_runs",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 def absent(reason: str) -> None:

@@ -42,6 +42,7 @@ def offsets(
     from harness.run import spark
     from harness.stored import log_pattern
 
+    spark.require(spark_master, "harness offsets")
     found = log_pattern.load(pattern)
     for file in files:
         if not file.is_file():

@@ -86,5 +86,10 @@ def given(ctx: typer.Context) -> dict[str, Any]:
 
 RunsDir = Annotated[Path, typer.Option("--runs", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]
 SparkMaster = Annotated[
-    str, typer.Option("--spark-master", help="Where the checker's Spark runs.", rich_help_panel=CHECKING)
+    str,
+    typer.Option(
+        "--spark-master",
+        help="Where the checker's Spark runs; none: judge in this process (pipelines need Spark).",
+        rich_help_panel=CHECKING,
+    ),
 ]

@@ -1,4 +1,4 @@
-"""The Spark session of a run, started beside everything else."""
+"""The Spark session of a run, started beside everything else; or none, and this process judges."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.cluster.distribution import cds_archive, java
-from harness.model.errors import Missing
+from harness.model.errors import BadInput, Missing
 
 START_TIMEOUT_S: Final = 180.0
 # What one run leaves is judged before the second compiler has earned what it takes.
 BRIEF_BYTES: Final = 30_000_000
+NONE: Final = "none"  # --spark-master none
+
+
+def require(master: str, what: str) -> None:
+    """Raises BadInput for the master `none`: what works on Spark's own tables cannot do without."""
+    if master == NONE:
+        raise BadInput(f"--spark-master none: {what} needs Spark; give local[N]")
 
 
 class WarmSpark:
@@ -20,7 +27,7 @@ class WarmSpark:
 
     It starts while topics are made and workers load, and the load waits for it: a JVM that starts takes both
     cores of a small machine for seconds, which would disturb the load, the healing or the verdict. Idle, it
-    costs no processor time.
+    costs no processor time. With the master `none` there is no session, and nothing is started.
     """
 
     def __init__(self, master: str) -> None:
@@ -31,6 +38,8 @@ class WarmSpark:
 
     def start(self) -> None:
         """Begin to start, or to warm up."""
+        if self._master == NONE:
+            return
         if self._thread is not None:
             self._thread.join(START_TIMEOUT_S)
         if self._error is None:
@@ -49,7 +58,9 @@ class WarmSpark:
             self._error = error
 
     def get(self) -> Any:
-        """The session, when it is ready. Raises what starting it raised."""
+        """The session, when it is ready; None for none. Raises what starting it raised."""
+        if self._master == NONE:
+            return None
         if self._thread is None:
             self.start()
         assert self._thread is not None
@@ -69,7 +80,9 @@ def _found_java() -> tuple[str, ...]:
 
 
 def session_now(master: str, size: int | None = None) -> Any:
-    """A session in this thread, for histories of so many bytes; None: that is not known."""
+    """A session in this thread, for histories of so many bytes; None: that is not known. None for none."""
+    if master == NONE:
+        return None
     from checker.spark import session
 
     brief = size is not None and size < BRIEF_BYTES
@@ -79,8 +92,9 @@ def session_now(master: str, size: int | None = None) -> Any:
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
     """A session that reads Kafka, in this thread, with the first compiler: what it does is little and often.
 
-    Raises Missing when Spark's Kafka source cannot be had, or as `session_now`.
+    Raises Missing when Spark's Kafka source cannot be had, BadInput for none, or as `session_now`.
     """
+    require(master, "the live check")
     from checker.spark import session
     from harness.cluster.distribution import spark_source
 

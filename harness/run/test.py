@@ -23,7 +23,7 @@ from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import attached, client_versions, make_cluster, record
 from harness.run.provenance import git_commit, versions
-from harness.run.spark import WarmSpark
+from harness.run.spark import WarmSpark, require
 from harness.stored import broker_data
 from harness.yaml_data import Where
 from nemesis import table as nemeses
@@ -65,6 +65,8 @@ def run(
     where: Where | None = None,
 ) -> Outcome:
     """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `schedule_rules.checked`."""
+    if plan.workload == "pipeline":
+        require(spark_master, "--workload pipeline")
     plan = attached.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)

@@ -31,7 +31,7 @@ from harness.model.errors import HarnessError, Missing
 from harness.sim.queue.run import simulate
 from harness.stored import listing
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.report.folders import recorded
 
 ROOT = Path(__file__).parents[2]
@@ -65,11 +65,11 @@ def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """The command line in this process, in a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def asked(*arguments: object) -> Answer:
+    def answered(*arguments: object) -> Answer:
         code = invoke([str(argument) for argument in arguments])
         return Answer(code, *capsys.readouterr())
 
-    return asked
+    return answered
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import harness, run
+from tests.e2e.harness_command import LIGHT, harness, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -21,18 +21,18 @@ def inspected(folder: Path) -> tuple[int, dict[str, Any]]:
 
 def test_what_three_brokers_hold_after_transactions(tmp_path: Path) -> None:
     ran = run(
-        tmp_path, "--txn", "--abort-p", "0.3", "--time-limit", "6", "--rate", "100", "--keep-data",
+        tmp_path, "--txn", "--abort-p", "0.3", "--time-limit", "6", *LIGHT, "--keep-data",
         "--seed", "7", "--network", "loopback",
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     assert f"harness inspect {ran.folder}" in ran.out
-    code, told = inspected(ran.folder)
-    assert code == 0, json.dumps(told)[:4000]
-    assert told["judged"] and told["findings"] == [] and told["missing_keys"] == []
-    replicas = [one for each in told["partitions"] for one in each["replicas"].values()]
-    assert list(told["nodes"]) == ["n1", "n2", "n3"]
+    code, inspection = inspected(ran.folder)
+    assert code == 0, json.dumps(inspection)[:4000]
+    assert inspection["judged"] and inspection["findings"] == [] and inspection["missing_keys"] == []
+    replicas = [one for each in inspection["partitions"] for one in each["replicas"].values()]
+    assert list(inspection["nodes"]) == ["n1", "n2", "n3"]
     assert sum(one["aborted"] for one in replicas) > 0
-    best = [each["replicas"][each["reference"]] for each in told["partitions"]]
+    best = [each["replicas"][each["reference"]] for each in inspection["partitions"]]
     assert sum(one["records"] for one in best) >= ran.result["statistics"]["acknowledged"] > 0
 
     # One byte of the longest log of a node, in what its checksum covers.
@@ -40,9 +40,9 @@ def test_what_three_brokers_hold_after_transactions(tmp_path: Path) -> None:
     content = bytearray(log.read_bytes())
     content[70] ^= 1
     log.write_bytes(content)
-    code, told = inspected(ran.folder)
+    code, inspection = inspected(ran.folder)
     assert code == 1
-    (partition,) = [one for one in told["partitions"] if not one["same"]]
+    (partition,) = [one for one in inspection["partitions"] if not one["same"]]
     assert [one["node"] for one in partition["differences"]] == ["n2"]
     (flaw,) = partition["replicas"]["n2"]["flaws"]
     assert flaw["at"] == 0 and "checksum" in flaw["what"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.sim.log_model.programs import parse
-from tests.e2e.running import harness, run
+from tests.e2e.harness_command import harness, run
 
 ABORTED = "records of aborted transactions are read under read_committed"
 
@@ -30,7 +30,7 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_brokers_with_a_remote_tier_do_what_the_model_says(tmp_path: Path) -> None:
     """Segments are copied, leave the local log, are read from their copies, and are deleted there."""
@@ -71,7 +71,7 @@ def test_the_mock_cluster_is_wrong_about_transactions_and_short_programs_show_it
 
 
 def test_what_the_log_model_cannot_do_is_refused(tmp_path: Path) -> None:
-    for arguments, said in (
+    for arguments, message in (
         (("--cluster", "sim"), "harness model run"),
         (("--nemesis", "kill:leader"), "--nemesis"),
         (("--weights", "tick=3"), "--weights"),
@@ -79,5 +79,5 @@ def test_what_the_log_model_cannot_do_is_refused(tmp_path: Path) -> None:
         (("--tiered", "--cluster", "mock"), "--cluster local"),
     ):
         done = harness("run", "--workload", "log-model", "--runs", str(tmp_path), *arguments)
-        assert done.returncode == 254 and said in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 254 and message in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())

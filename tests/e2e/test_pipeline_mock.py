@@ -59,7 +59,7 @@ class Slot:
         self._client.close()
 
 
-def asked(client: Slot, f: str, value: Any = None, **extra: Any) -> Op:
+def completed(client: Slot, f: str, value: Any = None, **extra: Any) -> Op:
     done: Op = client.invoke(Op(next(_INDEX), 0, 0, "invoke", f, value, None, extra))
     return done
 
@@ -82,23 +82,23 @@ def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None
     writer, *instances = (Slot(config, n) for n in range(3))
 
     ids = range(100)
-    sent = asked(writer, "send", [["send", id % 24 % 4, id] for id in ids], keys=24)
+    sent = completed(writer, "send", [["send", id % 24 % 4, id] for id in ids], keys=24)
     assert sent.type == "ok", sent.error
     assert [mop[2][1] for mop in sent.value] == list(ids)
     worked: list[Op] = []
     for _ in range(TURNS):
-        worked += (asked(instance, "work") for instance in instances)
-        lag = asked(writer, "lag")
+        worked += (completed(instance, "work") for instance in instances)
+        lag = completed(writer, "lag")
         if lag.type == "ok" and lag.value["left"] == 0:
             break
     else:
         worked = [op for op in worked if op.error or any(op.value.values())]
         raise AssertionError(f"the instances do not catch up: {lag}\n" + "\n".join(map(str, worked[-40:])))
     for instance in instances:
-        asked(instance, "leave")
+        completed(instance, "leave")
     for client in (writer, *instances):
         for _ in range(TURNS):
-            read = asked(client, "read")
+            read = completed(client, "read")
             if read.type == "ok" and read.value["done"]:
                 break
     rows = [
@@ -113,8 +113,8 @@ def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None
     committed = json.loads((tmp_path / "pipeline" / "committed.json").read_text())
     assert sum(committed["offsets"].values()) == 100
     paths = sorted((tmp_path / "events").glob("instance-*.jsonl"))
-    told = [line for path in paths for line in path.read_text().splitlines()]
-    assert json.loads(told[0])["event"] == "started"
-    assert {"assigned", "position", "polled"} <= {json.loads(line)["event"] for line in told}
+    events = [line for path in paths for line in path.read_text().splitlines()]
+    assert json.loads(events[0])["event"] == "started"
+    assert {"assigned", "position", "polled"} <= {json.loads(line)["event"] for line in events}
     for client in (writer, *instances):
         client.close()

@@ -68,11 +68,11 @@ def test_runs_are_made_and_a_failing_test_tells_of_them(pytester: pytest.Pyteste
     pytester.makepyfile(TESTS)
     ended = _run(pytester, "--harness-cluster", "sim", "--harness-seed", "7")
     ended.assert_outcomes(passed=1, failed=2)
-    said = ended.stdout.str()
-    assert said.count("INVALID: lost-write") == 1, said
-    assert "open: " in said and "harness run " in said
-    assert "--cluster sim has no processes to break" in said
-    assert "Traceback" not in said
+    output = ended.stdout.str()
+    assert output.count("INVALID: lost-write") == 1, output
+    assert "open: " in output and "harness run " in output
+    assert "--cluster sim has no processes to break" in output
+    assert "Traceback" not in output
 
 
 def test_a_run_that_is_not_valid_fails_with_its_summary(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: p
     pytester.makepyfile("def test_it(harness_run):\n    pass\n")
     ended = _run(pytester, "--harness-cluster", "cloud")
     assert "--harness-cluster cloud: one of local, docker" in ended.stdout.str() + ended.stderr.str()
-    told = _run(pytester, "--help").stdout.str()
-    assert all(f"--harness-{name}" in told for name in ("cluster", "kafka-version", "seed", "runs"))
+    help_text = _run(pytester, "--help").stdout.str()
+    assert all(f"--harness-{name}" in help_text for name in ("cluster", "kafka-version", "seed", "runs"))
 
 
 @pytest.mark.cluster

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster.local import namespaced
 from harness.cluster.local.loopback import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
-from tests.e2e.running import HARNESS, harness
+from tests.e2e.harness_command import HARNESS, harness
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(900)]
@@ -100,11 +100,12 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def lines(checkpoint: Path) -> dict[int, dict[str, Any]]:
+def windows(checkpoint: Path) -> dict[int, dict[str, Any]]:
     """The last whole line of each window."""
     path = checkpoint / "windows.jsonl"
     whole = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return {told["start_ms"]: told for told in map(json.loads, (one for one in whole if one.endswith("\n")))}
+    rows = [json.loads(line) for line in whole if line.endswith("\n")]
+    return {row["start_ms"]: row for row in rows}
 
 
 def test_holes_and_copies_are_found_whatever_is_killed(
@@ -113,27 +114,26 @@ def test_holes_and_copies_are_found_whatever_is_killed(
     """Broken off in turns: the broker, the check itself, and the topic's beginning."""
     away_s = 60 if request.config.getoption("--soak") else 12
     bootstrap = broker.bootstrap
-    load, checkpoint, said_at = Load(bootstrap), tmp_path / "checkpoint", tmp_path / "said"
+    load, checkpoint, output = Load(bootstrap), tmp_path / "checkpoint", tmp_path / "output"
     load.send(PAST)
     argv = [*HARNESS, *load.options(bootstrap, checkpoint)]
-    with said_at.open("w") as said:
-        first = subprocess.Popen(argv, stdout=said, stderr=subprocess.STDOUT)
+    with output.open("w") as stream:
+        first = subprocess.Popen(argv, stdout=stream, stderr=subprocess.STDOUT)
     try:
         # The alarm is raised while it goes on, and its page shows it.
-        alarm = lambda: len(lines(checkpoint)) > 5 and "ALARM" in said_at.read_text()  # noqa: E731
-        assert eventually(alarm, 400), said_at.read_text()
-        told = said_at.read_text()
-        page = told.split("http://")[1].split("/")[0]
+        alarm = lambda: len(windows(checkpoint)) > 5 and "ALARM" in output.read_text()  # noqa: E731
+        assert eventually(alarm, 400), output.read_text()
+        page = output.read_text().split("http://")[1].split("/")[0]
         with urllib.request.urlopen(f"http://{page}/windows.json", timeout=30) as answer:
             shown = json.load(answer)
         assert shown["verdict"] == "invalid" and shown["sums"]["missing"] > 0
         broker.kill("n1")
         time.sleep(away_s)
-        assert first.poll() is None, said_at.read_text()
+        assert first.poll() is None, output.read_text()
         broker.start("n1")
         load.send(MORE)
-        read = lambda: sum(told["in"] for told in lines(checkpoint).values()) > PAST.stop  # noqa: E731
-        assert eventually(read, 200), said_at.read_text()
+        read = lambda: sum(window["in"] for window in windows(checkpoint).values()) > PAST.stop  # noqa: E731
+        assert eventually(read, 200), output.read_text()
     finally:
         first.kill()  # in whatever it is at
         first.wait(60)
@@ -142,14 +142,14 @@ def test_holes_and_copies_are_found_whatever_is_killed(
     done = subprocess.run(again, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "going on from batch" in done.stderr
-    held = lines(checkpoint)
-    assert {start: told["missing"] for start, told in held.items() if told["missing"]} == +load.missing
-    assert {start: told["duplicate"] for start, told in held.items() if told["duplicate"]} == +load.copies
-    assert sum(told["in"] for told in held.values()) == LAST.stop
-    assert set(held) == set(load.missing)  # no window is passed over, and none is made up
+    found = windows(checkpoint)
+    assert {start: row["missing"] for start, row in found.items() if row["missing"]} == +load.missing
+    assert {start: row["duplicate"] for start, row in found.items() if row["duplicate"]} == +load.copies
+    assert sum(row["in"] for row in found.values()) == LAST.stop
+    assert set(found) == set(load.missing)  # no window is passed over, and none is made up
     missing, copies = load.missing.total(), load.copies.total()
     assert f"invalid: {missing} missing; {copies} duplicate" in done.stdout
-    assert not any(told["unmatched"] for told in held.values())
+    assert not any(row["unmatched"] for row in found.values())
 
     read_to = end(bootstrap, load.input)
     load.send(TOO_LATE)
@@ -177,10 +177,10 @@ def test_what_it_cannot_do_is_one_message(broker: LoopbackCluster, tmp_path: Pat
         assert done.returncode == 254 and "Traceback" not in done.stderr, done.stderr
         return done.stderr.strip().splitlines()[-1]
 
-    said = refused("--input", "nothing-there", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
-    assert "has no topic nothing-there, nor-this" in said
-    said = refused("--input", "other", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
-    assert "of another query: input was" in said
+    message = refused("--input", "nothing-there", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
+    assert "has no topic nothing-there, nor-this" in message
+    message = refused("--input", "other", "--output", "nor-this", "--checkpoint", str(tmp_path / "c"))
+    assert "of another query: input was" in message
     assert "different topics" in refused("--input", "a", "--output", "a")
     assert "--window 0" in refused("--input", "a", "--output", "b", "--window", "0")
     assert "no such folder" in refused("--input", "a", "--output", str(tmp_path / "none"))

@@ -64,8 +64,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.cluster
 def test_the_main_job(installed: Path, tmp_path: Path) -> None:
-    asked = ("run", "--nemesis", "leader-kill", "--acks", "all", "--time-limit", "15")
-    printed = _run(installed / "harness", *asked, cwd=tmp_path, within_s=RUN_S)
+    command = ("run", "--nemesis", "leader-kill", "--acks", "all", "--time-limit", "15")
+    printed = _run(installed / "harness", *command, cwd=tmp_path, within_s=RUN_S)
     assert "VALID: nothing wrong" in printed
     assert (tmp_path / "runs" / "latest" / "report.html").is_file()
 

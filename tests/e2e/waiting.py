@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.running import left_behind
+from tests.e2e.harness_command import left_behind
 
 
 def wait_for_load(runs: Path, ops_min: int) -> Path:

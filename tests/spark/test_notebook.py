@@ -21,12 +21,12 @@ def test_the_notebook_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HARNESS_RUN", str(folder))
     notebook = json.loads(NOTEBOOK.read_text())
     assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
-    said: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             assert not cell["outputs"]  # what a machine said once is no documentation
-            exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}, {cell['id']}", "exec"), said)
+            exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}, {cell['id']}", "exec"), variables)
     (lost,) = [found.count for found in result.anomalies if found.name == "lost-write"]
-    assert len(said["unread"]) == lost > 0
-    keys = said["by_key"].toPandas()
-    assert keys["count"].sum() == len(said["sends"]) == said["run"].spark(spark, "sends").count()
+    assert len(variables["unread"]) == lost > 0
+    keys = variables["by_key"].toPandas()
+    assert keys["count"].sum() == len(variables["sends"]) == variables["run"].spark(spark, "sends").count()

@@ -21,7 +21,7 @@ from harness.model import codec
 from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
-from tests.spark.clusters import environment, standalone
+from tests.spark.standalone_cluster import environment, standalone
 
 pytestmark = pytest.mark.spark
 
@@ -147,9 +147,9 @@ def test_two_workers_of_a_standalone_cluster(tmp_path: Path) -> None:
     # Six buckets, so that there is something for both.
     ingest.make(run, run / "tables", 6)
     with standalone(cluster, workers=2) as url:
-        told = _harness("check", str(run), "--spark-master", url, "--json")
-    assert told.returncode == 1, told.stderr
-    answer = json.loads(told.stdout)
+        checked = _harness("check", str(run), "--spark-master", url, "--json")
+    assert checked.returncode == 1, checked.stderr
+    answer = json.loads(checked.stdout)
     assert (answer["valid"], answer["reasons"]) == (plain["valid"], plain["reasons"])
     shapes = [
         [(anomaly["name"], anomaly["count"], anomaly["bad"]) for anomaly in data["anomalies"]]

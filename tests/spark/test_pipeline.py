@@ -38,8 +38,8 @@ def simulated(options: Options, seed: int, eager: bool = True) -> Files:
     return files(simulate(options, seed, turns, eager))
 
 
-def write(folder: Path, held: Mapping[str, list[dict[str, Any]]]) -> Path:
-    for name, lines in held.items():
+def write(folder: Path, content: Mapping[str, list[dict[str, Any]]]) -> Path:
+    for name, lines in content.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
@@ -49,58 +49,58 @@ def write(folder: Path, held: Mapping[str, list[dict[str, Any]]]) -> Path:
 # --- one thing wrong in a run that is right -----------------------------------------------------------
 
 
-def _outputs(held: Files) -> list[dict[str, Any]]:
-    return [row for row in held[READ] if row.get("side") == "output" and row["committed"]]
+def _outputs(content: Files) -> list[dict[str, Any]]:
+    return [row for row in content[READ] if row.get("side") == "output" and row["committed"]]
 
 
-def _missing(held: Files) -> None:
-    held[READ].remove(_outputs(held)[50])
+def _missing(content: Files) -> None:
+    content[READ].remove(_outputs(content)[50])
 
 
-def _duplicate(held: Files) -> None:
-    row = _outputs(held)[50]
-    last = max(one["offset"] for one in _outputs(held) if one["partition"] == row["partition"])
-    held[READ].insert(0, row | {"offset": last + 100, "incarnation": 77})
+def _duplicate(content: Files) -> None:
+    row = _outputs(content)[50]
+    last = max(one["offset"] for one in _outputs(content) if one["partition"] == row["partition"])
+    content[READ].insert(0, row | {"offset": last + 100, "incarnation": 77})
 
 
-def _reordered(held: Files) -> None:
-    one = _outputs(held)[50]
-    two = next(row for row in _outputs(held)[51:] if row["key"] == one["key"])
+def _reordered(content: Files) -> None:
+    one = _outputs(content)[50]
+    two = next(row for row in _outputs(content)[51:] if row["key"] == one["key"])
     one["offset"], two["offset"] = two["offset"], one["offset"]
 
 
-def _phantom(held: Files) -> None:
-    held[READ].insert(0, _outputs(held)[50] | {"offset": 10**6, "id": 10**6})
+def _phantom(content: Files) -> None:
+    content[READ].insert(0, _outputs(content)[50] | {"offset": 10**6, "id": 10**6})
 
 
-def _unreadable(held: Files) -> None:
+def _unreadable(content: Files) -> None:
     nothing = {"id": None, "key": None, "n": None}
-    held[READ].insert(0, _outputs(held)[50] | nothing | {"offset": 10**6})
-    held[READ].insert(0, _outputs(held)[50] | nothing | {"offset": 10**6 + 1})
+    content[READ].insert(0, _outputs(content)[50] | nothing | {"offset": 10**6})
+    content[READ].insert(0, _outputs(content)[50] | nothing | {"offset": 10**6 + 1})
 
 
-def _wrong(held: Files) -> None:
-    held[READ].insert(0, _outputs(held)[50] | {"offset": 10**6, "n": 9})
+def _wrong(content: Files) -> None:
+    content[READ].insert(0, _outputs(content)[50] | {"offset": 10**6, "n": 9})
 
 
-def _uncommitted(held: Files) -> None:
-    inputs = [row["offset"] for row in held[READ] if row.get("side") == "input" and row["partition"] == 0]
-    held[COMMITTED][0]["offsets"]["in/0"] = sorted(inputs)[-3]
+def _uncommitted(content: Files) -> None:
+    inputs = [row["offset"] for row in content[READ] if row.get("side") == "input" and row["partition"] == 0]
+    content[COMMITTED][0]["offsets"]["in/0"] = sorted(inputs)[-3]
 
 
-def _lost(held: Files) -> None:
-    row = next(row for row in held[READ] if row.get("side") == "input")
-    held[READ].remove(row)
-    held[READ] = [one for one in held[READ] if one.get("id") != row["id"]]
+def _lost(content: Files) -> None:
+    row = next(row for row in content[READ] if row.get("side") == "input")
+    content[READ].remove(row)
+    content[READ] = [one for one in content[READ] if one.get("id") != row["id"]]
 
 
-def _unsent(held: Files) -> None:
-    held["pipeline/sent-0.jsonl"][5]["outcome"] = "fail"
+def _unsent(content: Files) -> None:
+    content["pipeline/sent-0.jsonl"][5]["outcome"] = "fail"
 
 
-def _aborted(held: Files) -> None:
+def _aborted(content: Files) -> None:
     """A process says that it aborted all that it had committed, and all of it is shown."""
-    for line in held["events/instance-0.jsonl"]:
+    for line in content["events/instance-0.jsonl"]:
         if line["event"] == "committed":
             line["event"] = "aborted"
 
@@ -119,38 +119,38 @@ WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
 }
 
 
-def _no_end(held: Files) -> None:
-    held[READ].pop()
+def _no_end(content: Files) -> None:
+    content[READ].pop()
 
 
-def _behind(held: Files) -> None:
-    held[READ][-1]["caught_up"] = False
+def _behind(content: Files) -> None:
+    content[READ][-1]["caught_up"] = False
 
 
-def _nothing(held: Files) -> None:
-    held[READ] = held[READ][-1:]
-    held["pipeline/sent-0.jsonl"] = []
+def _nothing(content: Files) -> None:
+    content[READ] = content[READ][-1:]
+    content["pipeline/sent-0.jsonl"] = []
 
 
-def _bad_lines(held: Files) -> None:
-    held[READ].insert(0, {"side": "input", "topic": "in", "partition": "zero"})
-    held[READ].insert(0, {"side": "elsewhere"})
+def _bad_lines(content: Files) -> None:
+    content[READ].insert(0, {"side": "input", "topic": "in", "partition": "zero"})
+    content[READ].insert(0, {"side": "elsewhere"})
 
 
-def _no_mode(held: Files) -> None:
-    held["pipeline/pipeline.json"][0]["mode"] = "twice"
+def _no_mode(content: Files) -> None:
+    content["pipeline/pipeline.json"][0]["mode"] = "twice"
 
 
-def _no_reading(held: Files) -> None:
-    del held[READ]
+def _no_reading(content: Files) -> None:
+    del content[READ]
 
 
-def _no_writers(held: Files) -> None:
-    del held["pipeline/sent-0.jsonl"]
+def _no_writers(content: Files) -> None:
+    del content["pipeline/sent-0.jsonl"]
 
 
-def _no_offsets(held: Files) -> None:
-    del held[COMMITTED]
+def _no_offsets(content: Files) -> None:
+    del content[COMMITTED]
 
 
 UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
@@ -199,9 +199,9 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
         runs.append(write(folder / mode, simulated(Options(mode=mode), 1)))
     right = simulated(Options(abort_p=0.05), 1)
     for name, (change, _) in {**WRONG, **UNKNOWN}.items():
-        held = orjson.loads(orjson.dumps(right))
-        change(held)
-        runs.append(write(folder / name, held))
+        content = orjson.loads(orjson.dumps(right))
+        change(content)
+        runs.append(write(folder / name, content))
     torn = write(folder / "torn", right)
     for path in (torn / READ, torn / "events" / "instance-0.jsonl"):
         path.write_bytes(path.read_bytes() + b'{"side": "inp')
@@ -232,9 +232,9 @@ def test_each_mistake_is_found(judged: Judged, seeds: tuple[int, int], mistake: 
             assert witness["instance"] is not None and witness["incarnation"] is not None
             assert witness["offset"] is not None and witness["around"], witness
         if mistake != SHARED_ID:  # what one producer does to another, no event tells
-            told = judged.offsets[f"{mistake} {seed}"]
-            assert told.valid == "invalid" and told.anomalies, f"seed {seed}"
-            assert told.anomalies[0].witnesses[0]["instance"] is not None
+            offsets = judged.offsets[f"{mistake} {seed}"]
+            assert offsets.valid == "invalid" and offsets.anomalies, f"seed {seed}"
+            assert offsets.anomalies[0].witnesses[0]["instance"] is not None
 
 
 def test_weaker_modes(judged: Judged) -> None:
@@ -261,9 +261,9 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_cannot_be_judged(judged: Judged, name: str) -> None:
-    result, (_, said) = judged.batch[name], UNKNOWN[name]
+    result, (_, reason_start) = judged.batch[name], UNKNOWN[name]
     assert result.valid == "unknown" and not result.anomalies, counts(result)
-    assert any(reason.startswith(said) for reason in result.reasons), result.reasons
+    assert any(reason.startswith(reason_start) for reason in result.reasons), result.reasons
 
 
 def test_a_run_folder(spark: Any, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ class Steps:
         self._ids = self._spark.read.schema(spark_batch.IDS).parquet(path)
         self.book = heard(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
         self.judged = spark_batch.judged(self._ids, self.book, SETTINGS)
-        self.book, told = settled(self.book, spark_batch.windows(self.judged), SETTINGS)
-        return told
+        self.book, lines = settled(self.book, spark_batch.windows(self.judged), SETTINGS)
+        return lines
 
     def kept(self) -> int:
         return int(spark_batch.remembered(self._ids, self.book.edge_ms).count())
@@ -74,21 +74,23 @@ def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     # An id of before comes again: its output is not the other's.
     assert steps.batch(40, [sent("0", 39), made("0", 40), sent(None, 40), sent("x", 40, None)]) == []
     # The output of "8" comes when its window is over, an input of that window, too, and an output of nobody.
-    told = steps.batch(95, [sent("20", 95), made("20", 95)])
-    assert counts(told) == [(11, 10, 2, 1, 0, 0)]
+    lines = steps.batch(95, [sent("20", 95), made("20", 95)])
+    assert counts(lines) == [(11, 10, 2, 1, 0, 0)]
     found = spark_batch.examples(steps.judged, [NOW], 9)
     assert [(one["id"], one["what"], one["offset"]) for one in found] == [
-        ("3", "duplicate", 3), ("8", "missing", 8), ("9", "missing", 9)
-    ]  # fmt: skip
-    told = steps.batch(100, [made("8", 99), sent("late", 20), made("ghost", 100)])
-    assert counts(told) == [(12, 11, 1, 1, 1, 0)] and steps.book.pending == 1
+        ("3", "duplicate", 3),
+        ("8", "missing", 8),
+        ("9", "missing", 9),
+    ]
+    lines = steps.batch(100, [made("8", 99), sent("late", 20), made("ghost", 100)])
+    assert counts(lines) == [(12, 11, 1, 1, 1, 0)] and steps.book.pending == 1
     # The late input has the padding from its arrival on.
     assert steps.batch(110, [made("late", 109)]) != []
     assert steps.book.windows[0].counts == (12, 12, 1, 1, 1, 0)
-    told = steps.batch(200, [sent("30", 200), made("30", 200)], gap=True)
-    assert counts(told) == []  # after a gap judgement waits
-    told = steps.batch(231, [sent("31", 231), made("31", 231)])
-    assert (1, 1, 0, 0, 0, 1) in counts(told)
+    lines = steps.batch(200, [sent("30", 200), made("30", 200)], gap=True)
+    assert counts(lines) == []  # after a gap judgement waits
+    lines = steps.batch(231, [sent("31", 231), made("31", 231)])
+    assert (1, 1, 0, 0, 0, 1) in counts(lines)
     assert steps.book.rejects == (2, 0)
     assert steps.kept() < 8  # those of the first window are forgotten
     steps.batch(400, [])
@@ -118,12 +120,12 @@ def test_only_inputs_that_came_late_have_the_padding_from_when_they_were_read(sp
     steps = Steps(spark, tmp_path)
     assert steps.batch(40, [sent("w", 40), made("w", 40)]) == []
     assert steps.batch(68, [sent("in time", 41), sent("x", 68), made("x", 68)], gap=True) == []
-    told = steps.batch(91, [sent("y", 91), made("y", 91)], gap=True)
-    assert counts(told) == [(2, 1, 1, 0, 0, 0)]  # not at 98
+    lines = steps.batch(91, [sent("y", 91), made("y", 91)], gap=True)
+    assert counts(lines) == [(2, 1, 1, 0, 0, 0)]  # not at 98
     assert steps.batch(121, [sent("late", 61), sent("z", 121), made("z", 121)]) == []
     assert counts(steps.batch(150, [sent("z", 150)])) == []
-    told = steps.batch(152, [sent("z", 152)])
-    assert counts(told) == [(3, 2, 1, 0, 0, 0)]
+    lines = steps.batch(152, [sent("z", 152)])
+    assert counts(lines) == [(3, 2, 1, 0, 0, 0)]
 
 
 def test_several_outputs_are_told_apart(spark: Any, tmp_path: Path) -> None:
@@ -136,9 +138,9 @@ def test_several_outputs_are_told_apart(spark: Any, tmp_path: Path) -> None:
         sent("b", 3, 0),
         sent("c", 4, 0),
     ]
-    told = steps.batch(10, [*rows, made("c", 5), sent("z", 5, 2000)]) + steps.batch(100, [sent("n", 100)])
+    lines = steps.batch(10, [*rows, made("c", 5), sent("z", 5, 2000)]) + steps.batch(100, [sent("n", 100)])
     # Part 1 is missing though there are three outputs; "b" has none, as it must; "c" has one too many.
-    assert counts(told) == [(3, 3, 1, 1, 0, 1)]
+    assert counts(lines) == [(3, 3, 1, 1, 0, 1)]
     assert steps.book.rejects == (1, 0)
 
 
@@ -150,11 +152,11 @@ def test_expressions_and_transforms(spark: Any) -> None:
         "cast(null as array<struct<key: string, value: binary>>) as headers",
     )  # fmt: skip
     for transform, expression in EXPECT.items():
-        asked = Settings(
+        settings = Settings(
             ("t",), ("u",), "localhost:1", 60_000, 30_000, expect=expression,
             output_key="get_json_object(cast(value as string), '$.n')",
         )  # fmt: skip
-        rows = source.sides(records, asked).orderBy("offset").collect()
+        rows = source.sides(records, settings).orderBy("offset").collect()
         assert [row["id"] for row in rows] == [str(n) for n in range(40)]
         assert [row["expected"] for row in rows[::2]] == [expected_count(transform, n, 0) for n in range(0, 40, 2)]
         assert [row["time"] for row in rows] == [1000 * n for n in range(40)]
@@ -165,17 +167,20 @@ def test_expressions_and_transforms(spark: Any) -> None:
 
 
 def test_files_are_read_with_ids_of_their_own(spark: Any, tmp_path: Path) -> None:
-    asked = Settings(("t",), (), "localhost:1", 60_000, 30_000, folder=str(tmp_path / "out"), output_key="id")
+    settings = Settings(("t",), (), "localhost:1", 60_000, 30_000, folder=str(tmp_path / "out"), output_key="id")
     (tmp_path / "out").mkdir()
     with pytest.raises(BadInput, match="no Parquet files"):
-        source.files(spark, asked)
+        source.files(spark, settings)
     spark.range(5).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "out"))
-    rows = source.of_files(source.files(spark, asked), asked)
+    rows = source.of_files(source.files(spark, settings), settings)
     assert rows.isStreaming
     written = (
-        rows.writeStream.format("memory").queryName("rows").trigger(availableNow=True)
-        .option("checkpointLocation", str(tmp_path / "c")).start()
-    )  # fmt: skip
+        rows.writeStream.format("memory")
+        .queryName("rows")
+        .trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .start()
+    )
     assert written.awaitTermination(120)
     found = spark.sql("select * from rows").collect()
     assert sorted(row["id"] for row in found) == list("01234")

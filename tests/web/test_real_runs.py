@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import run
+from tests.e2e.harness_command import run
 from tests.web.opened import opened
 from tests.web.test_run_page import drag, painted
 

@@ -55,9 +55,9 @@ def _wait_for(folder: Path, name: str, text: str, process: subprocess.Popen[byte
     deadline = time.monotonic() + START_TIMEOUT_S
     log = folder / f"{name}.log"
     while text not in log.read_text(errors="replace"):
-        said = log.read_text(errors="replace")[-2000:]
-        assert process.poll() is None, f"{name} ended with {process.returncode}: {said}"
-        assert time.monotonic() < deadline, f"{name} did not say {text!r} in {START_TIMEOUT_S} s: {said}"
+        log_end = log.read_text(errors="replace")[-2000:]
+        assert process.poll() is None, f"{name} ended with {process.returncode}: {log_end}"
+        assert time.monotonic() < deadline, f"{name} did not say {text!r} in {START_TIMEOUT_S} s: {log_end}"
         time.sleep(0.1)
 
 

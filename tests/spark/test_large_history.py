@@ -31,9 +31,9 @@ def test_a_hot_key_is_shared_by_tasks(spark: Any, tmp_path: Path, monkeypatch: p
 def test_tables_from_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_segments, "PIECE_BYTES", 60_000)
     histories.write_log(histories.make(Shape(2000, 5, txn=True)), tmp_path, segment_bytes=30_000)
-    said: list[str] = []
-    meta = join_segments.make(tmp_path, tmp_path / "tables", 3, said.append, spark)
+    progress: list[str] = []
+    meta = join_segments.make(tmp_path, tmp_path / "tables", 3, progress.append, spark)
     alone = ingest.make(tmp_path, tmp_path / "alone", 3)
-    assert "pieces" in said[0]
+    assert "pieces" in progress[0]
     assert {**meta, "files": {}} == {**alone, "files": {}}
-    assert check(spark, tmp_path, CheckOptions(), said.append).valid == "valid"
+    assert check(spark, tmp_path, CheckOptions(), progress.append).valid == "valid"

@@ -192,10 +192,10 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(namespaces, "available", lambda: (False, "user namespace: not today"))
-    said: list[str] = []
-    cluster = namespaced.make(ClusterSpec(work_dir=tmp_path, say=said.append))
+    notices: list[str] = []
+    cluster = namespaced.make(ClusterSpec(work_dir=tmp_path, say=notices.append))
     assert isinstance(cluster, LoopbackCluster)
-    assert "user namespace: not today" in said[0] and "no network faults" in said[0]
+    assert "user namespace: not today" in notices[0] and "no network faults" in notices[0]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,9 @@ def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message
 HARNESS = """
 import sys, time
 from pathlib import Path
-from harness.cluster import local
-cluster = local.make(work_dir=Path(sys.argv[1]), mode=sys.argv[2])
+from harness.cluster.local import namespaced
+from harness.cluster.spec import ClusterSpec
+cluster = namespaced.make(ClusterSpec(work_dir=Path(sys.argv[1]), network=sys.argv[2]))
 cluster.up(lambda text: None)
 stay = "while :; do sleep 1; done"
 worker = f"setsid nohup sh -c '{stay}' {sys.argv[1]}/left & {stay}"

@@ -12,7 +12,7 @@ import pytest
 from harness.cluster.local import clock_library, disks, link_faults, namespaces
 from harness.model.capabilities import LinkQuality
 from tests.conftest import absent
-from tests.e2e.running import HARNESS, footprint, left_behind, run
+from tests.e2e.harness_command import HARNESS, LIGHT, footprint, left_behind, run
 from tests.e2e.waiting import wait_for_load, wait_until_gone
 from tests.unit.cluster.test_link_faults import HOSTS, Net, quick
 
@@ -53,11 +53,11 @@ def test_links_and_clocks_can_be_bad_and_disks_cannot(tmp_path: Path) -> None:
 
 def test_a_killed_harness_leaves_nothing(tmp_path: Path) -> None:
     before = footprint()
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]
+    command = [*HARNESS, "run", *LIGHT, "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]
     with (tmp_path / "out").open("wb") as out:
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        wait_for_load(tmp_path, ops_min=1500)
+        wait_for_load(tmp_path, ops_min=600)
     finally:
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import HARNESS
+from tests.e2e.harness_command import HARNESS
 from tests.terminal import Terminal
 
 WAIT_S = 400.0

@@ -190,14 +190,16 @@ def test_without_brokers_ops_end_in_time(opened: Callable[..., Any]) -> None:
 def test_old_versions_find_leaders_and_ends_as_new_ones_do(opened: Callable[..., Any], config: dict[str, Any]) -> None:
     do(opened(), "send", [["send", 1, 10], ["send", 1, 11], ["send", 2, 10]])
     made = settings(config)
-    asked = [made.partition(key) for key in range(3)]
+    partitions = [made.partition(key) for key in range(3)]
     old, new = OldAdmin(common(made)), Confluent().admin(made)
     topics = [f"{made.run}-0"]
     assert old.partitions(topics) == new.partitions(topics)
     for level in ("read_committed", "read_uncommitted"):
-        assert old.offsets(asked, level) == new.offsets(asked, level) == dict(
-            zip(asked, [(0, 0), (0, 2), (0, 1)], strict=True)
-        )  # fmt: skip
+        assert (
+            old.offsets(partitions, level)
+            == new.offsets(partitions, level)
+            == dict(zip(partitions, [(0, 0), (0, 2), (0, 1)], strict=True))
+        )
     old.close()
 
 

@@ -10,21 +10,15 @@ import pytest
 
 from harness.cluster.distribution.versions import SERIES, modes
 from harness.cluster.local import namespaces
-from tests.conftest import absent
-from tests.e2e.running import HARNESS, Ran, footprint, left_behind, run
+from tests.conftest import absent, nightly_if
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran, footprint, left_behind, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
-# Both ends of what each kind of metadata runs on; the soak tries all.
-IN_CI = [("2.4", "zookeeper"), ("3.9", "zookeeper"), ("3.4", "kraft"), ("4.3", "kraft")]
+# The oldest and the newest run in CI, the others at night.
+IN_CI = [("2.4", "zookeeper"), ("4.3", "kraft")]
 ALL = [(series, metadata) for series, patch in SERIES.items() for metadata in modes(patch)]
 SECONDS = "12"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "version" in metafunc.fixturenames:
-        tried = ALL if metafunc.config.getoption("--soak") else IN_CI
-        metafunc.parametrize(("version", "metadata"), tried, ids=["-".join(each) for each in tried])
 
 
 def need_namespaces() -> None:
@@ -41,7 +35,7 @@ def main_job(runs: Path, version: str, metadata: str) -> None:
     """A leader is killed, another takes over within seconds, and nothing is lost."""
     ran = run(
         runs, "--nemesis", "leader-kill", "--acks", "all", "--kafka-version", version, "--metadata", metadata,
-        "--time-limit", SECONDS, "--seed", "7",
+        "--time-limit", SECONDS, "--seed", "7", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     kills = completed(ran, "kill")
@@ -52,6 +46,9 @@ def main_job(runs: Path, version: str, metadata: str) -> None:
     assert all((ran.folder / "logs" / name / "server.log").stat().st_size for name in keepers)
 
 
+@pytest.mark.parametrize(
+    ("version", "metadata"), [nightly_if(each not in IN_CI, *each, id="-".join(each)) for each in ALL]
+)
 def test_the_main_job(tmp_path: Path, version: str, metadata: str) -> None:
     before = footprint()
     main_job(tmp_path, version, metadata)
@@ -64,7 +61,7 @@ def test_the_controller_is_a_node_of_its_own(tmp_path: Path) -> None:
     before = footprint()
     ran = run(
         tmp_path, "--controllers", "3", "--nemesis", "kill:controller", "--acks", "all",
-        "--time-limit", SECONDS, "--seed", "7",
+        "--time-limit", SECONDS, "--seed", "7", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     kills = completed(ran, "kill")
@@ -81,13 +78,13 @@ def test_two_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> 
     need_namespaces()
     before = footprint()
     common = [*HARNESS, "run", "--runs", str(tmp_path), "--quiet", "--nodes", "1", "--acks", "all",
-              "--time-limit", "5", "--seed", "7"]  # fmt: skip
+              "--time-limit", "5", "--seed", "7", *PLAIN, *LIGHT]  # fmt: skip
     running = [
         subprocess.Popen([*common, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for more in (["--network", "loopback"], ["--network", "loopback"], ["--outside"])
     ]
-    told = [process.communicate(timeout=240)[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0], told
+    outputs = [process.communicate(timeout=240)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], outputs
     folders = [path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]
     assert len(folders) == 3
     assert left_behind(before) == {}

@@ -18,7 +18,7 @@ from harness.cli.app import invoke
 from harness.cluster.ssh import cleanup
 from harness.cluster.ssh import hosts as ssh_hosts
 from tests.conftest import absent
-from tests.e2e.running import run
+from tests.e2e.harness_command import LIGHT, run
 from tests.e2e.ssh_hosts import NODES, Hosts, lacking, running
 
 pytestmark = [pytest.mark.cluster]
@@ -91,7 +91,7 @@ def completed(nemesis: list[dict[str, Any]], f: str) -> list[dict[str, Any]]:
 def test_killing_leaders_on_other_hosts_is_valid(hosts: Hosts, tmp_path: Path, mark: str) -> None:
     ran = run(
         tmp_path, "--cluster", "ssh", "--hosts", str(hosts.file), "--nemesis", "leader-kill", "--acks", "all",
-        "--time-limit", "15", "--seed", "7",
+        "--time-limit", "12", "--seed", "7", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     kills = completed(ran.nemesis, "kill")
@@ -109,7 +109,7 @@ def test_killing_leaders_on_other_hosts_is_valid(hosts: Hosts, tmp_path: Path, m
 def test_an_isolated_leader_on_another_host(hosts: Hosts, tmp_path: Path) -> None:
     ran = run(
         tmp_path, "--cluster", "ssh", "--hosts", str(hosts.file), "--nemesis", "leader-isolate",
-        "--acks", "all", "--time-limit", "15", "--seed", "3",
+        "--acks", "all", "--time-limit", "15", "--seed", "3", *LIGHT,
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     (cut, *_) = completed(ran.nemesis, "isolate")
@@ -146,36 +146,36 @@ def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(hosts: Host
         [sys.executable, "-c", _HOLD, str(file), str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as harness:
         try:
-            said = _until_held(harness)
-            assert "held" in said, said
-            told = {name: on_host(hosts, name) for name in NODES}
-            assert all("kafka.Kafka" in kinds["processes"] for kinds in told.values()), told
-            assert all(kinds["rules"] for kinds in told.values()), told
-            there = ssh_hosts.load(hosts.file)
-            assert cleanup.leftovers(there) == []  # it lives
+            output = _lines_until_held(harness)
+            assert "held" in output, output
+            found = {name: on_host(hosts, name) for name in NODES}
+            assert all("kafka.Kafka" in kinds["processes"] for kinds in found.values()), found
+            assert all(kinds["rules"] for kinds in found.values()), found
+            nodes = ssh_hosts.load(hosts.file)
+            assert cleanup.leftovers(nodes) == []  # it lives
         finally:
             harness.kill()
     wait_for(lambda: not any({"processes", "rules"} & kinds.keys() for kinds in left(hosts).values()), 60)
     assert left(hosts).keys() == set(NODES)
-    found = cleanup.leftovers(there)
-    assert [(one.kind, one.host.name, "killed" in one.run) for one in found] == [("run", n, True) for n in NODES]
+    leftovers = cleanup.leftovers(nodes)
+    assert [(one.kind, one.host.name, "killed" in one.run) for one in leftovers] == [("run", n, True) for n in NODES]
     clean = ["cluster", "clean", "--cluster", "ssh", "--hosts", str(hosts.file), "--yes"]
     assert [invoke(clean), invoke(clean)] == [0, 0]
-    cleanup.remove(found[0])  # safe to repeat
-    assert cleanup.leftovers(there) == []
+    cleanup.remove(leftovers[0])  # safe to repeat
+    assert cleanup.leftovers(nodes) == []
     assert left(hosts) == {}
     assert marked(mark) == []
 
 
-def _until_held(process: subprocess.Popen[str]) -> list[str]:
+def _lines_until_held(process: subprocess.Popen[str]) -> list[str]:
     """What it says, up to "held", or its end."""
     assert process.stdout is not None
-    said: list[str] = []
+    output: list[str] = []
     for line in process.stdout:
-        said.append(line.strip())
-        if said[-1] == "held":
+        output.append(line.strip())
+        if output[-1] == "held":
             break
-    return said
+    return output
 
 
 # --- what users get wrong ---------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def refused(
     monkeypatch.setenv("HOME", str(tmp_path))  # no keys, and no known hosts
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
 
-    def asked(entries: list[dict[str, object]], *more: str) -> str:
+    def answered(entries: list[dict[str, object]], *more: str) -> str:
         file = hosts.write("wrong.yaml", entries)
         began = time.monotonic()
         code = invoke(["run", "--cluster", "ssh", "--hosts", str(file), "--runs", str(tmp_path / "runs"), *more])
@@ -200,7 +200,7 @@ def refused(
         assert left(hosts) == {}
         return err
 
-    return asked
+    return answered
 
 
 def changed(hosts: Hosts, number: int, **change: object) -> list[dict[str, object]]:
@@ -222,17 +222,17 @@ def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(hosts: Hosts, r
         )
     )
     entries[2]["known_hosts"] = "swapped"
-    told = refused(entries)
-    assert f"n1 (root@{hosts.network}.99:22) cannot be reached" in told
-    assert f"n2 (tester@{hosts.address('n2')}:22) refuses key {hosts.folder}/other_key" in told
-    assert f"n3 (root@{hosts.address('n3')}:22): its host key has changed" in told
-    assert "ssh-keygen -f" in told
+    message = refused(entries)
+    assert f"n1 (root@{hosts.network}.99:22) cannot be reached" in message
+    assert f"n2 (tester@{hosts.address('n2')}:22) refuses key {hosts.folder}/other_key" in message
+    assert f"n3 (root@{hosts.address('n3')}:22): its host key has changed" in message
+    assert "ssh-keygen -f" in message
 
 
 def test_an_unknown_host_key_is_told_with_how_to_add_it(hosts: Hosts, refused: Callable[..., str]) -> None:
-    told = refused(changed(hosts, 0, known_hosts=None))
-    assert "its host key is not in ~/.ssh/known_hosts. It shows ssh-ed25519 SHA256:" in told
-    assert f"ssh-keyscan -p 22 {hosts.address('n1')} >> ~/.ssh/known_hosts" in told
+    message = refused(changed(hosts, 0, known_hosts=None))
+    assert "its host key is not in ~/.ssh/known_hosts. It shows ssh-ed25519 SHA256:" in message
+    assert f"ssh-keyscan -p 22 {hosts.address('n1')} >> ~/.ssh/known_hosts" in message
 
 
 @pytest.mark.parametrize(
@@ -260,17 +260,17 @@ def test_a_host_that_will_not_do(
 
 
 def test_faults_that_other_hosts_do_not_offer(hosts: Hosts, refused: Callable[..., str]) -> None:
-    told = refused(hosts.entries(), "--nemesis", "power-loss:all")
-    assert "needs Disks, which brokers on other hosts do not offer" in told
-    told = refused(hosts.entries(), "--nemesis", "isolate:client")
-    assert "needs OwnAddresses, which brokers on other hosts do not offer" in told
-    told = refused(hosts.entries(), "--nemesis", "kill:n4")
-    assert "kill has no target 'n4'" in told
+    message = refused(hosts.entries(), "--nemesis", "power-loss:all")
+    assert "needs Disks, which brokers on other hosts do not offer" in message
+    message = refused(hosts.entries(), "--nemesis", "isolate:client")
+    assert "needs OwnAddresses, which brokers on other hosts do not offer" in message
+    message = refused(hosts.entries(), "--nemesis", "kill:n4")
+    assert "kill has no target 'n4'" in message
 
 
 def test_packets_cannot_be_dropped_without_root(hosts: Hosts, refused: Callable[..., str]) -> None:
-    told = refused(changed(hosts, 1, sudo=False), "--nemesis", "isolate:n2")
-    assert "n2 (tester@" in told and "no packets can be dropped" in told and "sudo: true" in told
+    message = refused(changed(hosts, 1, sudo=False), "--nemesis", "isolate:n2")
+    assert "n2 (tester@" in message and "no packets can be dropped" in message and "sudo: true" in message
 
 
 def test_more_nodes_than_hosts(hosts: Hosts, refused: Callable[..., str]) -> None:

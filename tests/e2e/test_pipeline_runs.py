@@ -1,12 +1,12 @@
-"""A pipeline's mistakes on real brokers: by the check of the finished run, and by `harness qos` meanwhile.
+"""The pipeline on real brokers: exactly once under kills and rebalances, in a group of both libraries; and a
+pipeline's mistakes, by the check of the finished run and by `harness qos` meanwhile.
 
-The cases are those of the experiment `pipeline-mistakes`, one after another.
+The mistakes are the cases of the experiment `pipeline-mistakes`, one after another.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 import time
 from collections import Counter
@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cluster.persistent import client
 from harness.experiments import spec
-from tests.e2e.running import HARNESS, Ran, harness
-from tests.e2e.test_pipeline import lines, outputs
-from tests.e2e.test_qos import lines as windows
+from tests.e2e.harness_command import HARNESS, Ran, run
+from tests.e2e.persistent_cluster import persistent_cluster, status
+from tests.e2e.test_qos import windows
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
@@ -30,20 +29,30 @@ WINDOW_S, PADDING_S = 20, 15
 CASES = spec.named("pipeline-mistakes").cases
 FIRST = next(case for case in CASES if case.name == "abort-without-rewind")
 IN_TURN = (FIRST, *(case for case in CASES if case != FIRST))
+PIPELINE = ("--workload", "pipeline", "--instances", "3", "--partitions", "6", "--rate", "60", "--send-batch", "20")
+
+
+def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()]
+
+
+def outputs(folder: Path) -> tuple[set[int], list[int]]:
+    """Ids of the input that was committed, and of each committed output."""
+    offsets = json.loads((folder / "pipeline" / "committed.json").read_text())["offsets"]
+    rows = [row for row in lines(folder, "pipeline/read-*.jsonl") if "end" not in row]
+    given = {
+        row["id"]
+        for row in rows
+        if row["side"] == "input" and row["offset"] < offsets.get(f"{row['topic']}/{row['partition']}", 0)
+    }
+    return given, [row["id"] for row in rows if row["side"] == "output" and row["committed"]]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[str, str]]:
     """(name, address) of brokers that stay."""
-    name = f"test-{secrets.token_hex(3)}"
-    done = harness("cluster", "up", name, "--outside", timeout_s=240)
-    try:
-        assert done.returncode == 0, done.stdout + done.stderr
-        (told,) = json.loads(harness("cluster", "status", name, "--json").stdout)
-        yield name, told["outside_bootstrap"]
-    finally:
-        if client.folder(name).exists():
-            harness("cluster", "down", name, "--force", timeout_s=180)
+    with persistent_cluster("--outside") as name:
+        yield name, status(name)["outside_bootstrap"]
 
 
 def first_alarm(checkpoint: Path, live: subprocess.Popen[str]) -> tuple[dict[str, Any], float] | None:
@@ -60,11 +69,31 @@ def first_alarm(checkpoint: Path, live: subprocess.Popen[str]) -> tuple[dict[str
 
 def sums(checkpoint: Path) -> Mapping[str, int]:
     """Over all windows."""
-    told = windows(checkpoint).values()
-    return {name: sum(one[name] for one in told) for name in ("in", "missing", "duplicate")}
+    rows = windows(checkpoint).values()
+    return {name: sum(row[name] for row in rows) for name in ("in", "missing", "duplicate")}
 
 
-@pytest.mark.repeat(1, 3 * len(CASES))
+@pytest.mark.repeat(1, 20)
+def test_exactly_once(cluster: tuple[str, str], tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--cluster", f"local:{cluster[0]}", *PIPELINE, "--client", "confluent,java", "--time-limit", "20",
+        "--churn-interval", "5", "--nemesis", "kill:client", "--nemesis-interval", "8", "--nemesis-first", "6",
+        timeout_s=400, spark_master="local[*]",
+    )  # fmt: skip
+    given, made = outputs(ran.folder)
+    assert len(made) == len(set(made)), "an output twice"
+    assert given, ran.out
+    assert given == set(made)
+    assert ran.code == 0, ran.out + ran.err
+    sent = {row["id"] for row in lines(ran.folder, "pipeline/sent-*.jsonl") if row["outcome"] == "ok"}
+    assert sent <= given
+    events = lines(ran.folder, "events/instance-*.jsonl")
+    assert {"assigned", "revoked", "polled", "produced", "committed", "position"} <= {e["event"] for e in events}
+    kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
+    assert any(kill["took_effect"] for kill in kills), kills
+
+
+@pytest.mark.repeat(0, 2, 3 * len(CASES))
 def test_the_live_check_agrees_with_that_of_the_finished_run(
     cluster: tuple[str, str], tmp_path: Path, repetition: int, request: pytest.FixtureRequest
 ) -> None:
@@ -76,7 +105,7 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
         *HARNESS, "run", "--plan", str(plan), "--cluster", f"local:{name}", "--keep-topics", "--quiet",
         "--runs", str(runs), "--seed", str(repetition),
     ]  # fmt: skip
-    with (tmp_path / "run.out").open("w+") as out, (tmp_path / "qos.out").open("w+") as said:
+    with (tmp_path / "run.out").open("w+") as out, (tmp_path / "qos.out").open("w+") as live_out:
         ran = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, text=True)
         try:
             at = runs / "latest" / "pipeline" / "pipeline.json"
@@ -88,7 +117,7 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
                     "--bootstrap", bootstrap, "--pipeline", about["transform"], "--window", f"{WINDOW_S}s",
                     "--padding", f"{PADDING_S}s", "--every", "1s", "--until-idle", "30s",
                     "--checkpoint", str(checkpoint),
-                ], stdout=said, stderr=subprocess.STDOUT, text=True,
+                ], stdout=live_out, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
             try:
                 alarm = first_alarm(checkpoint, live)
@@ -99,7 +128,7 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
         finally:
             ran.kill()
         judged = Ran(ran.returncode, (tmp_path / "run.out").read_text(), "", at.parent.parent.resolve())
-        told = (tmp_path / "qos.out").read_text()
+        live_output = (tmp_path / "qos.out").read_text()
 
     shows = set(case.expect.shows)
     assert shows <= judged.anomalies, judged.out
@@ -109,18 +138,18 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
     rows = lines(judged.folder, "pipeline/read-*.jsonl")
     everything = {row["id"] for row in rows if row.get("side") == "input"}
     found = sums(checkpoint)
-    assert found["in"] == len(everything), told
-    assert found["missing"] == len(everything - set(made)), told
-    assert found["duplicate"] == len(made) - len(set(made)), told
-    held = {one["name"]: one["count"] for one in judged.result["anomalies"]}
-    assert held.get("missing-output", 0) == len(given - set(made)), judged.out
-    assert held.get("duplicate-output", 0) == sum(times > 1 for times in Counter(made).values()), judged.out
+    assert found["in"] == len(everything), live_output
+    assert found["missing"] == len(everything - set(made)), live_output
+    assert found["duplicate"] == len(made) - len(set(made)), live_output
+    counts = {anomaly["name"]: anomaly["count"] for anomaly in judged.result["anomalies"]}
+    assert counts.get("missing-output", 0) == len(given - set(made)), judged.out
+    assert counts.get("duplicate-output", 0) == sum(times > 1 for times in Counter(made).values()), judged.out
     # Against what the writers themselves noted.
     sent = lines(judged.folder, "pipeline/sent-*.jsonl")
     acknowledged = {row["id"] for row in sent if row["outcome"] == "ok"}
     assert acknowledged <= everything <= {row["id"] for row in sent}
     if shows:
-        assert alarm is not None, told
+        assert alarm is not None, live_output
         window, late_s = alarm
         print(f"{case.name}: told {late_s:.1f} s after the padding of its window")
         assert {"place", "offset"} <= set(window["examples"][0]), window

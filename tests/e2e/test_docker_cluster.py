@@ -23,8 +23,8 @@ from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAd
 from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing
-from tests.e2e.engine import engine, everything
-from tests.e2e.running import HARNESS, harness, ops, run
+from tests.e2e.docker_engine import engine, everything
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, harness, ops, run
 from tests.e2e.test_faults import Clients, Place, _soon
 from tests.e2e.waiting import wait_for_load
 
@@ -65,7 +65,7 @@ def place(where: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plac
 
 def test_the_main_job(where: str, tmp_path: Path) -> None:
     ran = run(tmp_path, "--cluster", "docker", "--nemesis", "leader-kill", "--acks", "all",
-              "--time-limit", "20", "--seed", "7")  # fmt: skip
+              "--time-limit", "12", "--seed", "7", *LIGHT, spark_master="local[*]")  # fmt: skip
     kills = [op["value"] for op in ran.nemesis if op["f"] == "kill" and op["extra"]["phase"] == "complete"]
     assert any(kill["took_effect"] and kill["new_leaders"] for kill in kills), kills
     assert ran.code == 0, ran.out + ran.err
@@ -73,10 +73,10 @@ def test_the_main_job(where: str, tmp_path: Path) -> None:
     assert everything(where) == []
 
 
-@pytest.mark.repeat(5, 20)
+@pytest.mark.repeat(2, 5, 20)
 def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
     """By its guard alone, or by cleaning, where the guard was killed with it."""
-    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", "--concurrency", "4"]
+    command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", *LIGHT, *PLAIN]
     command += ["--time-limit", "60", "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]
     before = set(everything(where))
     client = docker.DockerClient(base_url=where, timeout=30)
@@ -106,7 +106,11 @@ def _guards(parent: int) -> list[int]:
     """Guard processes that a harness started."""
     children = Path(f"/proc/{parent}/task")
     numbers = [pid for task in children.glob("*/children") for pid in task.read_text().split()]
-    return [pid for pid in map(int, numbers) if b"docker_clean" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [
+        pid
+        for pid in map(int, numbers)
+        if b"harness.cluster.docker.cleanup" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def test_it_can_do_what_it_says(where: str) -> None:

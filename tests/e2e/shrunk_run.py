@@ -11,7 +11,7 @@ from harness.model.op import NEMESIS
 from harness.run.test import options_of
 from harness.shrinking import shrink_run as shrinking
 from harness.stored import listing
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.shrinking.reading import read_plainly
 
 
@@ -19,13 +19,13 @@ def shown_by_few(run: Path, anomaly: str, most: int) -> None:
     """The first witness of an anomaly that counts is shown by at most so many operations; with Spark."""
     done = harness("shrink", str(run), "--anomaly", anomaly, "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["operations"] <= most < told["of"], told
-    assert told["valid"] == "invalid" and anomaly in told["anomalies"]
-    stored = (Path(told["folder"]) / "history" / "00000.jsonl").read_bytes().splitlines()[1:]
+    shrunk = json.loads(done.stdout)
+    assert shrunk["operations"] <= most < shrunk["of"], shrunk
+    assert shrunk["valid"] == "invalid" and anomaly in shrunk["anomalies"]
+    stored = (Path(shrunk["folder"]) / "history" / "00000.jsonl").read_bytes().splitlines()[1:]
     ops = [op for op in map(codec.decode, stored) if op.process != NEMESIS]
-    assert len([op for op in ops if op.type == "invoke"]) == told["operations"]
-    read_plainly(anomaly, told["witness"], ops)
+    assert len([op for op in ops if op.type == "invoke"]) == shrunk["operations"]
+    read_plainly(anomaly, shrunk["witness"], ops)
 
 
 def quickly_shown_by_few(run: Path, anomaly: str, most: int) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.running import Ran, harness, ops, run
+from tests.e2e.harness_command import Ran, harness, ops, run
+from tests.e2e.persistent_cluster import persistent_cluster
 
 SLOTS = 4
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 LOAD = ("--nemesis", "leader-kill", "--nemesis-first", "3", "--time-limit", "16", "--rate", "60",
         "--sub-p", "0.15", "--seed", "5")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[str, str]]:
+    """The options of a run on brokers that all tests of this file use; each run leaves them healed."""
+    with persistent_cluster() as name:
+        yield "--cluster", f"local:{name}"
 
 
 def done(ran: Ran) -> list[dict[str, Any]]:
@@ -32,9 +41,9 @@ def rebalanced(found: list[dict[str, Any]]) -> set[str]:
     return {event["event"] for op in found for event in (op.get("extra") or {}).get("rebalance_log", ())}
 
 
-def test_java_with_transactions_and_groups(tmp_path: Path) -> None:
+def test_java_with_transactions_and_groups(cluster: tuple[str, str], tmp_path: Path) -> None:
     options = ("--client", "java", "--concurrency", "2", "--txn", "--sub-via", "subscribe")
-    ran = run(tmp_path, *options, *LOAD)
+    ran = run(tmp_path, *cluster, *options, *LOAD)
     valid_through_the_loss_of_a_leader(ran)
     found = done(ran)
     assert {op["f"] for op in found} >= {"poll", "txn", "subscribe"}
@@ -42,16 +51,16 @@ def test_java_with_transactions_and_groups(tmp_path: Path) -> None:
     assert "client java" in harness("show", str(ran.folder)).stdout
 
 
-def test_aiokafka_with_transactions(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--client", "aiokafka", "--concurrency", "4", "--txn", *LOAD)
+def test_aiokafka_with_transactions(cluster: tuple[str, str], tmp_path: Path) -> None:
+    ran = run(tmp_path, *cluster, "--client", "aiokafka", "--concurrency", "4", "--txn", *LOAD)
     valid_through_the_loss_of_a_leader(ran)
     assert {op["f"] for op in done(ran)} >= {"send", "poll", "txn", "assign"}
 
 
-def test_three_libraries_in_one_run_and_one_group(tmp_path: Path) -> None:
+def test_three_libraries_in_one_run_and_one_group(cluster: tuple[str, str], tmp_path: Path) -> None:
     libraries = ["confluent", "java", "aiokafka"]
     options = ("--client", ",".join(libraries), "--concurrency", str(SLOTS), "--sub-via", "subscribe")
-    ran = run(tmp_path, *options, *LOAD)
+    ran = run(tmp_path, *cluster, *options, *LOAD)
     valid_through_the_loss_of_a_leader(ran)
     found = done(ran)
     for number, name in enumerate(libraries):

@@ -9,7 +9,7 @@ import pytest
 from harness.cluster.local import disks, namespaces
 from harness.experiments import recovery
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import PLAIN, harness
 from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _rows(runs: Path, *arguments: str) -> list[recovery.Row]:
-    done = harness("run", "--workload", "recovery", "--runs", str(runs), "--quiet", *arguments, timeout_s=1400)
+    done = harness("run", "--workload", "recovery", "--runs", str(runs), "--quiet", *PLAIN, *arguments, timeout_s=1400)
     assert "Traceback" not in done.stderr, done.stderr
     rows = recovery.stored(runs)
     assert rows and all(row.expected for row in rows), f"{done.stdout}\n{done.stderr}"

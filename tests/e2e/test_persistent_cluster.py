@@ -5,60 +5,40 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client
-from tests.e2e.running import HARNESS, harness
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, harness
+from tests.e2e.persistent_cluster import persistent_cluster, status
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
-@contextlib.contextmanager
-def kept(*options: str) -> Iterator[str]:
-    """A cluster for the block; its name."""
-    name = f"test-{secrets.token_hex(3)}"
-    done = harness("cluster", "up", name, *options, timeout_s=180)
-    try:
-        assert done.returncode == 0, done.stdout + done.stderr
-        yield name
-    finally:
-        if client.folder(name).exists():
-            harness("cluster", "down", name, "--force", timeout_s=180)
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    with kept() as name:
+    with persistent_cluster() as name:
         yield name
-
-
-def told(name: str) -> dict[str, Any]:
-    done = harness("cluster", "status", name, "--json")
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
-    return dict(found)
 
 
 def healthy(name: str) -> Callable[[], bool]:
     def check() -> bool:
-        now = told(name)
+        now = status(name)
         return not now["held"] and not now["trouble"] and all(node["running"] for node in now["nodes"])
 
     return check
 
 
 def started(runs: Path, name: str, *options: str) -> subprocess.Popen[str]:
-    argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--cluster", f"local:{name}", *options]
+    argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--cluster", f"local:{name}", *PLAIN, *LIGHT]
+    argv += options
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -71,10 +51,10 @@ def test_one_run_at_a_time_and_nothing_is_left(cluster: str, tmp_path: Path) -> 
     running = started(tmp_path / "runs", cluster, "--time-limit", "10", "--nemesis", "leader-kill")
     try:
         assert eventually(lambda: bool(topics(cluster)), 60)
-        held = told(cluster)["held"]
-        assert f"pid {running.pid}" in held and "kill-leader" in held
+        holder = status(cluster)["held"]
+        assert f"pid {running.pid}" in holder and "kill-leader" in holder
         second = harness("run", "--runs", str(tmp_path / "other"), "--cluster", f"local:{cluster}")
-        assert second.returncode == 254 and f"is held by run {held.split()[1]}" in second.stderr
+        assert second.returncode == 254 and f"is held by run {holder.split()[1]}" in second.stderr
         assert not list((tmp_path / "other").iterdir())
         down = harness("cluster", "down", cluster)
         assert down.returncode == 254 and "--force" in down.stderr
@@ -83,7 +63,7 @@ def test_one_run_at_a_time_and_nothing_is_left(cluster: str, tmp_path: Path) -> 
         running.kill()
     assert running.returncode == 0, out + err
     assert "leader-kill" in out or "kill:leader: 1 time, 1 took effect" in out, out
-    assert healthy(cluster)(), told(cluster)
+    assert healthy(cluster)(), status(cluster)
     assert topics(cluster) == []
 
 
@@ -91,18 +71,17 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
     faults = ("--nemesis", "kill:one,pause:clients", "--nemesis-first", "1", "--nemesis-interval", "100")
     running = started(tmp_path / "runs", cluster, "--time-limit", "120", *faults)
     try:
-        assert eventually(lambda: not all(node["running"] for node in told(cluster)["nodes"]), 90)
+        assert eventually(lambda: not all(node["running"] for node in status(cluster)["nodes"]), 90)
     finally:
         running.send_signal(signal.SIGKILL)
         running.communicate()
-    left = told(cluster)["left_topics_of"]
-    assert eventually(healthy(cluster), 90), told(cluster)
-    left = told(cluster)["left_topics_of"]
+    assert eventually(healthy(cluster), 90), status(cluster)
+    left = status(cluster)["left_topics_of"]
     assert len(left) == 1 and topics(cluster)
     again = started(tmp_path / "runs", cluster, "--time-limit", "3")
     out, err = again.communicate(timeout=200)
     assert again.returncode == 0, out + err
-    assert topics(cluster) == [] and told(cluster)["left_topics_of"] == []
+    assert topics(cluster) == [] and status(cluster)["left_topics_of"] == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +118,7 @@ def test_logs_and_a_shell(cluster: str) -> None:
 
 
 def test_a_killed_keeper_takes_its_brokers_along_and_is_cleaned_up_after(tmp_path: Path) -> None:
-    with kept("--nodes", "1", "--min-insync-replicas", "1") as name:
+    with persistent_cluster("--nodes", "1", "--min-insync-replicas", "1") as name:
         state = client.read(name)
         assert state is not None
         os.kill(state.pid, signal.SIGKILL)

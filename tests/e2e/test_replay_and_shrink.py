@@ -10,33 +10,32 @@ import yaml
 
 from harness.plan import plan_file
 from harness.stored import listing
-from tests.e2e.running import harness, run
+from tests.e2e.harness_command import PLAIN, harness, run
 
 # One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.
 SMALL = ("--time-limit", "2.8", "--final-time-limit", "30", "--rate", "0", "--concurrency", "1")
 SIZE = ("time_limit_s", "concurrency", "rate_hz", "nemesis", "schedule")
 
 
-@pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> None:
     ran = run(tmp_path, "--cluster", "sim", "--sim-bugs", "lose-acked", "--seed", "7", *SMALL)
     assert ran.code == 1 and "lost-write" in ran.anomalies, ran.out + ran.err
 
-    again = harness("replay", str(ran.folder), "--runs", "2", "--json", "--runs-dir", str(tmp_path))
+    again = harness("replay", str(ran.folder), "--runs", "2", "--json", "--runs-dir", str(tmp_path), *PLAIN)
     assert again.returncode == 0, again.stdout + again.stderr
-    told = json.loads(again.stdout)
-    came = {row["anomaly"]: (row["k"], row["n"], row["before"]) for row in told["came"]}
+    replayed = json.loads(again.stdout)
+    came = {row["anomaly"]: (row["k"], row["n"], row["before"]) for row in replayed["came"]}
     assert came["lost-write"] == (2, 2, True)
-    folders = {Path(one["folder"]).resolve() for one in told["runs"]}
+    folders = {Path(one["folder"]).resolve() for one in replayed["runs"]}
     assert len(folders - {ran.folder}) == 2
     assert all(listing.plan_of(folder)["seed"] == 7 for folder in folders)
     assert "run 2 of 2: invalid: " in again.stderr and "lost-write" in again.stderr
 
     small = harness(
         "shrink", str(ran.folder), "--schedule", "--anomaly", "lost-write", "--runs", "1", "--budget", "150s",
-        "--runs-dir", str(tmp_path),
+        "--runs-dir", str(tmp_path), *PLAIN,
     )  # fmt: skip
     assert small.returncode == 0, small.stdout + small.stderr
     target = ran.folder / "shrunk" / "schedule" / "plan.yaml"
@@ -49,7 +48,7 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     size = _size(yaml.safe_load(target.read_text()))
     same = [row.path for row in listing.rows(tmp_path) if _size(listing.plan_of(row.path)) == size]
     results = [listing.result_of(folder) for folder in same]
-    assert any(held is not None and "lost-write" in [one.name for one in held.anomalies] for held in results)
+    assert any(result is not None and "lost-write" in [one.name for one in result.anomalies] for result in results)
 
 
 def _size(plan: object) -> list[object]:

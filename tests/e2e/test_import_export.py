@@ -12,7 +12,7 @@ import pytest
 from harness.cluster.distribution import java
 from harness.model.errors import HarnessError
 from tests.conftest import absent
-from tests.e2e.running import harness
+from tests.e2e.harness_command import harness
 from tests.unit.checker import jepsen
 
 OWN = ("schema", "promised", "reasons", "anomalies", "statistics", "checker_version")
@@ -40,7 +40,7 @@ def _agrees(line: dict[str, Any], row: dict[str, Any]) -> list[str]:
         if ours is None:
             continue
         if name == "unseen":
-            messages = {key: sorted(held) for key, held in theirs["messages"].items()}
+            messages = {key: sorted(values) for key, values in theirs["messages"].items()}
             same = ours == {**theirs, "messages": messages}
         elif jepsen.is_cycle(name):
             fields = {frozenset(error) for error in theirs["errs"]}

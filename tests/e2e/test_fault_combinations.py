@@ -13,9 +13,9 @@ from harness.cli import fault_support
 from harness.model.draw import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
-from tests.e2e.running import footprint, left_behind, run
+from tests.e2e.harness_command import footprint, left_behind, run
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.alone]
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.alone]
 
 LOAD_S = 20
 MORE_S = 60
@@ -45,7 +45,7 @@ def combination(seed: int) -> list[dict[str, object]]:
     return lines
 
 
-@pytest.mark.repeat(10, 30)
+@pytest.mark.repeat(0, 10, 30)
 @pytest.mark.timeout(LOAD_S + MORE_S + 60)
 def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetition: int) -> None:
     before = footprint()

@@ -17,8 +17,6 @@ from harness.cluster.local.loopback import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.errors import ClusterTrouble
 from harness.model.wire_rules import BROKERS, Rule
-from tests.e2e.running import run
-from tests.e2e.small import quickly_shown_by_few
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]
 HERE = Path(__file__).parent
@@ -53,7 +51,7 @@ def ends(cluster: LoopbackCluster, topic: str) -> int:
 
 def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaError | None, float]:
     """A record sent by way of the proxy: its error, if any, and how long that took."""
-    said: list[KafkaError | None] = []
+    errors: list[KafkaError | None] = []
     producer = Producer({
         "bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "request.timeout.ms": 1500,
         "socket.timeout.ms": 2000, **{name.replace("_", "."): value for name, value in settings.items()},
@@ -61,19 +59,19 @@ def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaEr
     producer.list_topics(topic, 10)
 
     def report(error: KafkaError | None, message: Message) -> None:
-        said.append(error)
+        errors.append(error)
 
     began = time.monotonic()
     producer.produce(topic, b"x", partition=0, on_delivery=report)
     producer.flush(20)
-    return said[0], time.monotonic() - began
+    return errors[0], time.monotonic() - began
 
 
 @pytest.mark.parametrize("client", ["confluent", "aiokafka", "java"])
 def test_what_real_clients_say_passes_and_every_answer_has_its_request(
     cluster: LoopbackCluster, client: str, tmp_path: Path
 ) -> None:
-    argv = [sys.executable, str(HERE / f"wire_{client}.py"), cluster.bootstrap]
+    argv = [sys.executable, str(HERE / f"wire_client_{client}.py"), cluster.bootstrap]
     if client == "java":
         argv.append(jars.ensure(cluster.version, java.find(), print).classpath)
     log = tmp_path / "client.log"
@@ -164,16 +162,3 @@ def test_a_proxy_that_is_gone_is_said(tmp_path: Path) -> None:
             cluster.wire_traffic()
     finally:
         cluster.down()
-
-
-def test_a_late_end_of_a_transaction_is_found(tmp_path: Path) -> None:
-    """KAFKA-17754, with the current client and broker; the plan is the experiment's."""
-    ran = run(
-        tmp_path, "--txn", "--acks", "all", "--abort-p", "0.3", "--nemesis", "wire:late-endtxn",
-        "--nemesis-first", "2", "--time-limit", "20", "--seed", "5",
-    )  # fmt: skip
-    assert ran.code == 1, ran.out + ran.err
-    assert "torn-transaction" in ran.anomalies, ran.out + ran.err
-    cleared = [op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})]
-    assert any(one["took_effect"] and one["rules"][0]["released"] > 0 for one in cleared), cleared
-    quickly_shown_by_few(ran.folder, "torn-transaction", 8)

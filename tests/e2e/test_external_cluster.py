@@ -23,8 +23,8 @@ from harness.cli.app import invoke
 from harness.cluster.local import namespaced
 from harness.cluster.spec import ClusterSpec
 from harness.plan.plan_file import load
-from tests.e2e.running import HARNESS, Ran
-from tests.e2e.secured import OTHER_PASSWORD, PASSWORD, Secured, secured
+from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran
+from tests.e2e.secured_broker import OTHER_PASSWORD, PASSWORD, Secured, secured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 ONE = ("--replication", "1", "--min-insync-replicas", "1")
@@ -66,27 +66,27 @@ def topics(client: Any) -> set[str]:
 
 def effects(ran: Ran) -> list[bool]:
     """Whether each fault took effect."""
-    told = [op["value"] for op in ran.nemesis if isinstance(op["value"], dict)]
-    return [value["took_effect"] for value in told if "took_effect" in value]
+    values = [op["value"] for op in ran.nemesis if isinstance(op["value"], dict)]
+    return [value["took_effect"] for value in values if "took_effect" in value]
 
 
 def command_lines() -> bytes:
-    found = []
+    lines = []
     for proc in Path("/proc").iterdir():
         if proc.name.isdigit():
             try:
-                found.append((proc / "cmdline").read_bytes())
+                lines.append((proc / "cmdline").read_bytes())
             except OSError:
                 continue
-    return b"\n".join(found)
+    return b"\n".join(lines)
 
 
 def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     file = config(tmp_path, broker)
     argv = [*HARNESS, "run", "--runs", str(runs), "--quiet", "--bootstrap", broker.bootstrap,
-            "--client-config", str(file), "--time-limit", "8", "--txn", "--nemesis", "kill:client",
-            *ONE]  # fmt: skip
+            "--client-config", str(file), *PLAIN, *LIGHT, "--time-limit", "8", "--txn", "--nemesis",
+            "kill:client", *ONE]  # fmt: skip
     seen = b""
     with subprocess.Popen(
         argv, env={**os.environ, "PASSWORD_OF_ALICE": PASSWORD}, stdout=-1, stderr=-1, text=True
@@ -124,7 +124,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         ("nobody there", ONE, "no Kafka broker answers"),
         ("may read only", ONE, "no permission to make topics"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_is_refused_before_the_load(
     broker: Secured,
     tmp_path: Path,
@@ -157,23 +157,20 @@ def test_who_may_make_topics_and_not_use_them_is_told(
 ) -> None:
     client = admin(broker)
     rules = [
-        AclBinding(
-            kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW
-        )
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:bob", "*", operation, AclPermissionType.ALLOW)
         for kind, name, operation in (
             (ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE),
             (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
             (ResourceType.TOPIC, "*", AclOperation.DELETE),
         )
-    ]  # fmt: skip
+    ]
     for future in client.create_acls(rules).values():
         future.result(10)
     monkeypatch.setenv("PASSWORD_OF_BOB", OTHER_PASSWORD)
     file = config(tmp_path, broker, "bob")
     code = invoke(
-        ["run", "--runs", str(tmp_path / "runs"), "--bootstrap", broker.bootstrap,
-         "--client-config", str(file), *ONE]
-    )  # fmt: skip
+        ["run", "--runs", str(tmp_path / "runs"), "--bootstrap", broker.bootstrap, "--client-config", str(file), *ONE]
+    )
     err = capsys.readouterr().err
     assert code == 254, err
     assert "no permission: Read on topics, Write on topics, Read on groups; allow it" in err
@@ -186,7 +183,8 @@ def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap
         argv = [*HARNESS, "run", "--runs", str(tmp_path / "runs"), "--quiet", "--bootstrap", bootstrap,
-                "--time-limit", "8", "--nemesis", "pause:client", "--keep-topics"]  # fmt: skip
+                *PLAIN, *LIGHT, "--time-limit", "8", "--nemesis", "pause:client",
+                "--keep-topics"]  # fmt: skip
         done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         ran = Ran(done.returncode, done.stdout, done.stderr, (tmp_path / "runs" / "latest").resolve())
