@@ -66,6 +66,7 @@ test: setup-dev ## unit, property, Spark and end-to-end tests
 lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
 
 types: setup-dev
 	$(BIN)/mypy

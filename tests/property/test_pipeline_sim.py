@@ -52,7 +52,7 @@ def anomalies(options: Options, seed: int, eager: bool = True, turns: int = 200)
     kinds = frozenset(line["event"] for lines in world.events.values() for line in lines)
     ahead = options.mode in ("at-most-once", "auto-commit")
     return [
-        (one.anomaly, one.said)
+        (one.anomaly, one.text)
         for at, events in by_partition(world).items()
         for one in findings(events, kinds, 0, ahead)
         if not one.verify or any(one.first <= offset < one.until for offset, _, _ in world.inputs[at])
