@@ -22,7 +22,7 @@ from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.hosts import Host
 from harness.model.errors import ClusterTrouble, HarnessError, Missing
 
-_SCRIPT: Final = Path(__file__).with_name("ssh_host.sh")
+_SCRIPT: Final = Path(__file__).with_name("host.sh")
 _LOOK_S: Final = 30.0
 _SPACE_MB: Final = 1024
 _MEMORY_MB: Final = 600
