@@ -302,7 +302,7 @@ class SshCluster:
     # --- asking ---------------------------------------------------------------------------------------
 
     def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
-        """Have a command of ssh_host.sh carried out on a node's host. Raises ClusterTrouble."""
+        """Have a command of host.sh carried out on a node's host. Raises ClusterTrouble."""
         state = self._up()
         name = self._known(node)
         return ask(state.hosts[name].link, timeout_s, what, state.folders[name], *arguments)
