@@ -7,6 +7,7 @@ with their message. (Ops and completions of workers are JSON lines without descr
 from __future__ import annotations
 
 import array
+import os
 import socket
 import struct
 from collections.abc import Sequence
@@ -43,14 +44,19 @@ def send(end: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
 
 
 def receive(end: socket.socket) -> tuple[Any, list[int]]:
-    """One message and its descriptors, which are closed on exec. Raises Closed at the end, TimeoutError."""
+    """One message and its descriptors, which are closed on exec. Raises Closed at the end, TimeoutError.
+
+    When anything is raised, no descriptor is left open.
+    """
+    fds = array.array("i")
     try:
         # `socket.recv_fds` ignores its flags, so the descriptors would be inherited.
-        length, ancillary, _, _ = end.recvmsg(_LENGTH.size, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
-        fds = array.array("i")
+        length, ancillary, flags, _ = end.recvmsg(_LENGTH.size, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+        if flags & socket.MSG_CTRUNC:
+            raise Closed("descriptors were lost on the way: too many are open")
         if not length:
             raise Closed("the other side is gone")
         length += _exactly(end, _LENGTH.size - len(length))
@@ -58,8 +64,12 @@ def receive(end: socket.socket) -> tuple[Any, list[int]]:
         if size > MAX_BYTES:
             raise Closed(f"a message of {size} bytes")
         return orjson.loads(_exactly(end, size)), list(fds)
-    except ConnectionResetError as error:
-        raise Closed("the other side is gone") from error
+    except BaseException as error:
+        for fd in fds:
+            os.close(fd)
+        if isinstance(error, ConnectionResetError):
+            raise Closed("the other side is gone") from error
+        raise
 
 
 def _exactly(end: socket.socket, size: int) -> bytes:

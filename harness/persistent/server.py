@@ -102,7 +102,7 @@ class Keeper:
                 if request["do"] == "hold":
                     self._serve_run(end, request)
                 else:
-                    json_messages.send(end, rpc.answered(lambda: self._do(request, fds)))
+                    rpc.reply(end, lambda: self._do(request, fds))
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -136,7 +136,7 @@ class Keeper:
     def _describe(self) -> dict[str, Any]:
         cluster = self._cluster
         return {
-            "capabilities": [kind.__name__ for kind in CAPABILITIES if isinstance(cluster, kind)],
+            "capabilities": [kind.__name__ for kind in CAPABILITIES if offers(cluster, kind)],
             "nodes": cluster.nodes,
             "metadata_servers": cluster.metadata_servers if offers(cluster, MetadataServers) else (),
             "bootstrap": cluster.bootstrap,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,16 +23,20 @@ Say = Callable[[str], None]
 
 
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
-    """The cluster that a plan names, with what faults need; nothing is started. Raises Missing."""
+    """The cluster that a plan names, with what faults need; nothing is started.
+
+    Raises Missing, and BadInput where secrets cannot be read.
+    """
     if plan.cluster_name:
         return named_cluster.attach(plan.cluster_name, plan.cluster, plan.run)
-    return table.make(plan.cluster, spec_of(plan, work, say, needed | by_load(plan)))
+    spec = spec_of(plan, work, say, needed | by_load(plan))
+    return table.make(plan.cluster, replace(spec, connection=attached.connecting(plan)))
 
 
 def spec_of(
     plan: TestPlan, work: Path = Path(), say: Say = print, needed: frozenset[type] = frozenset()
 ) -> ClusterSpec:
-    """What the plan's cluster is made from. Raises BadInput where secrets cannot be read."""
+    """What the plan's cluster is made from, but for the secrets that connect to it."""
     return ClusterSpec(
         run=plan.run,
         work_dir=work,
@@ -54,7 +59,6 @@ def spec_of(
         image=plan.image,
         hosts=plan.hosts,
         bootstrap=plan.bootstrap,
-        connection=attached.connecting(plan),
     )
 
 
@@ -107,9 +111,11 @@ def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
 
 def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
     """Raises BadInput where the workload needs what the cluster, or this machine, does not offer."""
-    for need, why in refusals(plan, by_load(plan)).items():
-        if why or not offers(cluster, need):
-            reason = why or "the cluster has none; use --cluster local with network namespaces"
+    needed = by_load(plan)
+    refused = refusals(plan, needed)
+    for need in needed:
+        if refused.get(need) or not offers(cluster, need):
+            reason = refused.get(need) or "the cluster has none; use --cluster local with network namespaces"
             raise BadInput(f"--weights {plan.weights}: power needs disks of the brokers' own: {reason}")
 
 

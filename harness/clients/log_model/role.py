@@ -58,9 +58,9 @@ class LogRole:
         self._producers, self._ends = {}, dict.fromkeys(range(partitions), 0)
         self._acks = -1
 
-    def hold(self, on: bool) -> None:
+    def hold(self, held: bool) -> None:
         """Whether followers are cut off, so that appends without sequence numbers ask the leader alone."""
-        self._acks = 1 if on else -1
+        self._acks = 1 if held else -1
 
     def apply(self, f: str, args: Mapping[str, Any], now: int) -> Answer:
         """{"error", "value", "size"} of an action whose position is a number; `now`: the clock in ms.

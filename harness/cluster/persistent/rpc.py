@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import json_messages
-from harness.cluster.json_messages import Closed
 from harness.cluster.persistent import values
 from harness.model.errors import BadHistory, BadInput, ClusterTrouble, HarnessError, Missing
 
@@ -91,6 +90,15 @@ def answered(work: Callable[[], Any]) -> dict[str, Any]:
         return {"raise": ClusterTrouble.__name__, "text": f"{type(error).__name__}: {error}"}
 
 
+def reply(end: socket.socket, work: Callable[[], Any]) -> None:
+    """Send what `answered` says of some work, or that it cannot be sent. Raises OSError."""
+    answer = answered(work)
+    try:
+        json_messages.send(end, answer)
+    except (TypeError, ValueError) as error:
+        json_messages.send(end, {"raise": ClusterTrouble.__name__, "text": f"an answer that cannot be sent: {error}"})
+
+
 def value(answer: Mapping[str, Any]) -> Any:
     """The value of an answer. Raises what the other side raised."""
     if "raise" in answer:
@@ -104,7 +112,9 @@ def call(path: Path, request: Mapping[str, Any], fds: Sequence[int] = (), timeou
         with connect(path, timeout_s) as end:
             send(end, request, fds)
             answer, passed = receive(end)
-    except (Closed, OSError) as error:
+    except (TypeError, ValueError) as error:
+        raise ClusterTrouble(f"{path}: a request that cannot be sent ({error})") from None
+    except OSError as error:
         raise ClusterTrouble(f"{path}: no answer ({error or type(error).__name__})") from None
     for fd in passed:
         with suppress(OSError):
