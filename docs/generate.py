@@ -20,12 +20,12 @@ from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.anomalies.table import CATALOGUE
 from checker.cycles.edges import KINDS, RW
-from checker.cycles.types import EXISTS, LEVELS, SPECS
+from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 from harness.cli import fault_support
 from harness.clients import errors as client_errors
 from harness.cluster.distribution import versions as kafka
 from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.protocols import Fault
 from harness.plan.test_plan import TestPlan
 from nemesis import table as nemeses
@@ -129,7 +129,7 @@ def _cycles() -> list[str]:
         "Kafka interleaves the writes of transactions, so most cycles are legal and make no run invalid.",
         "One that no order of events explains does: a record polled before it was sent, or two",
         "transactions that read each other's records although `read_committed` shows them only after",
-        "their commit. Such a witness says `forbidden: true` (`checker/cycles/impossible.py`). With",
+        "their commit. Such a witness says `forbidden: true` (`checker/cycles/event_cycles.py`). With",
         "`--jepsen-compatible`, Jepsen's list decides.",
         "",
         "Of those that are forbidden:",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ def never(rows: Rows, options: CheckOptions) -> bool:
 
 
 def forbidden(rows: Rows, options: CheckOptions) -> bool:
-    """Of cycles: where no order of events explains one (checker.cycles.impossible)."""
+    """Of cycles: where no order of events explains one (checker.cycles.event_cycles)."""
     return any(row.get("forbidden") for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The types of cycles as rows of the catalogue; what makes each type is in `checker.cycles.types`.
+"""The types of cycles as rows of the catalogue; what makes each type is in `checker.cycles.types_and_levels`.
 
 Kafka interleaves the writes of transactions, so most cycles are legal. Sources: Adya, Weak Consistency (1999);
 Kingsbury and Alvaro, Elle (VLDB 2020); jepsen.tests.kafka (`allowed-error-types`).
@@ -17,7 +17,7 @@ from checker.anomalies.bad_when import (
 from checker.anomalies.cycle_prose import prose
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed
 from checker.anomalies.model import Anomaly
-from checker.cycles.types import EXISTS, LEVELS, SPECS
+from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 
 SOURCE: Final = "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020)"
 

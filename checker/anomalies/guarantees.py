@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 
 Condition = Callable[[Settings], bool | None]
 

@@ -14,7 +14,7 @@ from checker.anomalies.guarantees import Guarantee
 from checker.anomalies.pipeline_modes import Modes
 from checker.anomalies.prose import Prose, fields
 from checker.kernels.bucket import Bucket
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 
 # What it is an anomaly of: records of a history, cycles of its ops, a pipeline's outputs or its instances'
 # offsets, servers' starts, data on disk, or the log beside its model.

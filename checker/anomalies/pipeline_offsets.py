@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from checker.anomalies.model import Anomaly
-from checker.anomalies.pipeline_modes import BY_HAND, CONSUMER, KIP_98, KIP_447, LEAST, MODES, ONCE, SEMANTICS, Modes
+from checker.anomalies.pipeline_modes import (
+    BY_HAND,
+    CONSUMER,
+    KIP_98,
+    KIP_447,
+    LEAST,
+    MODES,
+    ONCE,
+    SEMANTICS,
+    Modes,
+)
 from checker.anomalies.pipeline_prose import at, events_around, record_of, who
 from checker.anomalies.prose import Phrases, Witness
 from harness.model.wording import joined

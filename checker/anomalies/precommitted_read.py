@@ -16,7 +16,7 @@ from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import begins, order
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.wording import joined
 
 

@@ -22,7 +22,7 @@ from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import Ints, begins, member, order
 from checker.tables.schema import FAIL
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.wording import joined, many
 
 

@@ -21,7 +21,7 @@ from checker.kernels.bucket import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
 from checker.tables.schema import OK
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.wording import LISTED, first_of, joined, seconds
 
 

@@ -25,7 +25,7 @@ from checker.tables.packing import begins, order
 from checker.tables.schema import FAIL, OK
 from checker.tables.source import Part, Source
 from checker.version import VERSION
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.result import Result
 
 OUTCOMES: Final = ("acknowledged", "failed", "unknown")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from checker.anomalies.log_divergence import ANOMALY
 from checker.tables.source import Source
-from checker.verdict import native, results
+from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 20
@@ -23,13 +23,13 @@ _NEEDED: Final = ("log-append", "log-read")
 def check(source: Source, options: CheckOptions) -> Result:
     """The divergences that the run's events tell of."""
     folder = source.run or source.noted
-    events = native.events(folder) if folder is not None else None
+    events = unknown_reasons.events(folder) if folder is not None else None
     counts = source.meta["counts"]
     reasons = list(source.meta["doubts"])
     if folder is None or events is None:
         reasons.append("what the steps found is in the run's events, which are not here")
     else:
-        reasons += native.trouble(folder)
+        reasons += unknown_reasons.trouble(folder)
     divergences = [event for event in events or () if event.get("event") == "divergence"]
     steps = next((event for event in events or () if event.get("event") == "steps"), {})
     if not divergences and steps.get("done") != steps.get("asked", -1):

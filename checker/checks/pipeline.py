@@ -13,9 +13,9 @@ from checker.anomalies.table import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
-from checker.verdict import native
+from checker.verdict import unknown_reasons
 from checker.version import VERSION
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, Verdict
 
 EVERY: Final = 1 << 31
@@ -88,9 +88,9 @@ def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[st
     """What the harness noted, and faults that were asked for and did nothing."""
     if source.meta["ops"] == 0:
         return ["the history holds no operations"]
-    idle = native.faults_without_effect(source.small("nemesis"), options.expected_faults)
+    idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)
     return [
         *(f"the fault {fault} never took effect" for fault in idle),
-        *native.unfinished(folder, options),
-        *native.trouble(folder),
+        *unknown_reasons.unfinished(folder, options),
+        *unknown_reasons.trouble(folder),
     ]

@@ -38,9 +38,9 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import MICRO
 from checker.tables.source import Source
-from checker.verdict import native, results
+from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
 LISTED_UNSEEN: Final = 32
@@ -197,10 +197,10 @@ def _verdict(
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
         ends, nemesis = source.small("ends"), source.small("nemesis")
-        reasons = native.reasons(source.meta, figures, unseen, nemesis, ends, options)
-        reasons += native.moved_starts(ends, source.small("deletions"), options.settings, original)
+        reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
+        reasons += unknown_reasons.moved_starts(ends, source.small("deletions"), options.settings, original)
         if (noted := source.run or source.noted) is not None:
-            reasons += native.unfinished(noted, options) + native.trouble(noted)
+            reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within
     return _result(anomalies, [*source.meta["doubts"], *reasons], figures)
 

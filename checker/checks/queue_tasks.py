@@ -25,7 +25,7 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
 from checker.verdict import results
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 SHOWN: Final = 32
 HOT_BYTES: Final = 64 << 20  # of a bucket's files: some three million rows

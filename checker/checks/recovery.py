@@ -20,7 +20,7 @@ from checker.anomalies.recovery_divergence import ANOMALY
 from checker.checks import replicas
 from checker.tables.source import Source
 from checker.version import VERSION
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 8

@@ -13,7 +13,7 @@ from typing import Any, Final
 from checker.anomalies.replica_difference import ANOMALY
 from checker.disk import data_folder
 from checker.disk.comparison import Comparison, compare
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 from harness.model.result import AnomalyFound
 
 SHOWN: Final = 8

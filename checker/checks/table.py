@@ -7,7 +7,7 @@ from typing import Final
 
 from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery
 from checker.tables.source import Source
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.result import Result
 
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {

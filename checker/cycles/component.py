@@ -27,7 +27,7 @@ class Cycle:
     ops     the cycle, its first op last again; empty for a type that says only that some cycle is there
     kinds   the kind of each step
     members the component: the smallest of the subgraph that shows the type; ascending
-    forbidden   no order of events explains it, however little writes are isolated (checker.cycles.impossible)
+    forbidden   no order of events explains it, however little writes are isolated (checker.cycles.event_cycles)
     invoked, processes   of each op of the cycle: index of its invocation, process
     """
 
@@ -74,7 +74,7 @@ class Component:
     """One component: its ops, ids ascending, and the edges between them, as places in `ops`.
 
     labels   by kinds: per op, its component in that subgraph, or -1
-    circles  per event of each op (4 an op, see checker.cycles.impossible), its circle, or -1
+    circles  per event of each op (4 an op, see checker.cycles.event_cycles), its circle, or -1
     """
 
     ops: Ops

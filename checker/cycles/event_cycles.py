@@ -23,9 +23,9 @@ from checker.cycles.component import Component, Cycle, Tangle, adjacent, smalles
 from checker.cycles.edges import KINDS, REALTIME, WR
 from checker.cycles.graph import Ops, strong, time_edges
 from checker.cycles.shortest import find
-from checker.cycles.types import mask, name_of
+from checker.cycles.types_and_levels import mask, name_of
 from checker.tables.packing import Bools, Ints
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 # Events of op i are EVENTS * i + these.
 EVENTS: Final = 4

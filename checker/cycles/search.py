@@ -2,7 +2,7 @@
 
 Stages, where edges point backwards at all: each bucket stores its edges (checker.cycles.edges, checker.cycles.windows);
 one task per group of windows finds the strongly connected components and classifies each by
-checker.cycles.types; then the buckets say why the steps of the cycles that were found are there. No stage
+checker.cycles.types_and_levels; then the buckets say why the steps of the cycles that were found are there. No stage
 has a time budget. Which types a component holds is decided by components of subgraphs, in time proportional
 to the edges; only the cycle that shows a type is searched for, and in a component of more than
 EXPLAINED_MAX ops it is not: its size and its ops are the witness.
@@ -20,15 +20,15 @@ import pyarrow as pa
 from checker.cycles import edges
 from checker.cycles.component import Component, Cycle, Tangle, split
 from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
+from checker.cycles.event_cycles import circles, impossible
 from checker.cycles.graph import components, ops_of, places
-from checker.cycles.impossible import circles, impossible
 from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
-from checker.cycles.types import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
+from checker.cycles.types_and_levels import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
 from checker.cycles.windows import Stored, Windows, windows, within
 from checker.kernels.bucket import Bucket
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 EXPLAINED_MAX: Final = 20_000
 GROUPS_PER_CORE: Final = 2

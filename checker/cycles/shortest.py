@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from checker.cycles.edges import KINDS, RW
-from checker.cycles.types import RwMode
+from checker.cycles.types_and_levels import RwMode
 
 # target -> kinds, as bits, per source
 Adjacent = Mapping[int, Mapping[int, int]]

@@ -18,13 +18,9 @@ from checker.kernels import version_order
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.ends import Ends, ends_of
 from checker.tables.columns import Columns, Data, Small
-from checker.tables.packing import (
-    Bools,
-    Ints,
-    member,
-)
+from checker.tables.packing import Bools, Ints, member
 from checker.tables.schema import FAIL, INFO, OK
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 T = TypeVar("T")
 

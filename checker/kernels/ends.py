@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import DELETIONS, FAIL, OK
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 
 # What makes a broker delete old records, unless it is -1. The defaults (a week, no limit of size) delete
 # nothing within a run; segment settings say when a file is closed, not that it may go.

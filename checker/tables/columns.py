@@ -11,7 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from checker.tables.coding import EMPTY
-from checker.tables.packing import AnyInts, Bools, Bytes, Ints, Shorts, empty, joint_ranks, member, ranks
+from checker.tables.packing import (
+    AnyInts,
+    Bools,
+    Bytes,
+    Ints,
+    Shorts,
+    empty,
+    joint_ranks,
+    member,
+    ranks,
+)
 from checker.tables.schema import INFO, OK
 
 

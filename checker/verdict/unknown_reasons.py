@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from checker.kernels.ends import not_caught_up, unexplained
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})

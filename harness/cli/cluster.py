@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import RunsDir, with_options
+from harness.cli.parameters import RunsDir, with_options
 from harness.model.errors import EXIT_BAD_INPUT, EXIT_VALID
-from harness.run.attached import OF_CLUSTER
+from harness.run.attached_cluster import OF_CLUSTER
 
 app = typer.Typer(no_args_is_help=True, help="Clusters that stay for many runs, and what is left of others.")
 
@@ -54,7 +54,7 @@ def up(
 
       harness run --cluster local:default --nemesis leader-kill
     """
-    from harness.cli.options import given
+    from harness.cli.parameters import given
     from harness.persistent import lifecycle
     from harness.plan import from_options
 

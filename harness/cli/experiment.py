@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import SparkMaster
+from harness.cli.parameters import SparkMaster
 from harness.model.errors import EXIT_VALID
 
 app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import RunsDir, SparkMaster, given
 from harness.cli.output import VERDICT_EXIT, say
+from harness.cli.parameters import RunsDir, SparkMaster, given
 from harness.model.errors import EXIT_VALID, BadInput
 from harness.model.result import Verdict, worst
 
@@ -40,7 +40,7 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
-    from harness.model.options import EDGES
+    from harness.model.check_options import EDGES
     from harness.report.text import summary
     from harness.run import spark, test
     from harness.run.histories import bytes_of, find, judge, line

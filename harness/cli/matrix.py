@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import RunsDir, SparkMaster
+from harness.cli.parameters import RunsDir, SparkMaster
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import SparkMaster
+from harness.cli.parameters import SparkMaster
 from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 

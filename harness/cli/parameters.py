@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 import typer
 
-from harness.plan.fields import GROUPS
+from harness.plan.options import GROUPS
 from harness.plan.test_plan import TestPlan, option_name
 
 FAULTS: Final = "Faults"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import SparkMaster
 from harness.cli.output import VERDICT_EXIT
+from harness.cli.parameters import SparkMaster
 from harness.model.errors import BadInput, ClusterTrouble
 
 if TYPE_CHECKING:

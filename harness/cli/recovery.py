@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import RunsDir
+from harness.cli.parameters import RunsDir
 from harness.model.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 app = typer.Typer(no_args_is_help=True, help="Crashes and damage, step by step: harness run --workload recovery.")

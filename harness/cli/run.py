@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import recovery
-from harness.cli.options import FAULTS, RunsDir, SparkMaster, given, with_options
 from harness.cli.output import VERDICT_EXIT, say
+from harness.cli.parameters import FAULTS, RunsDir, SparkMaster, given, with_options
 from harness.model.errors import EXIT_INTERRUPTED
 
 

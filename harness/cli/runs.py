@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import RunsDir
 from harness.cli.output import say
+from harness.cli.parameters import RunsDir
 from harness.model.errors import EXIT_VALID, BadInput
 from harness.model.result import to_data
 

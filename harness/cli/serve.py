@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import RunsDir
+from harness.cli.parameters import RunsDir
 from harness.model.errors import EXIT_VALID
 
 

@@ -45,10 +45,10 @@ class ClusterKind:
 CLUSTERS: Final[dict[str, ClusterKind]] = {
     "local": ClusterKind(
         summary="brokers on this machine",
-        make="harness.cluster.local.namespaced:make",
+        make="harness.cluster.local.namespaced_cluster:make",
         classes={
-            "local": "harness.cluster.local.namespaced:LocalCluster",
-            "local --network loopback": "harness.cluster.local.loopback:LoopbackCluster",
+            "local": "harness.cluster.local.namespaced_cluster:LocalCluster",
+            "local --network loopback": "harness.cluster.local.loopback_cluster:LoopbackCluster",
         },
         refusal=(
             "this machine's namespaces would give, and they are refused or switched off; "
@@ -63,7 +63,7 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
         make="harness.cluster.docker.make:make",
         classes={"docker": "harness.cluster.docker.cluster:DockerCluster"},
         refusal="containers do not offer; use --cluster local",
-        reasons="harness.cluster.docker.network:reasons",
+        reasons="harness.cluster.docker.packet_filters:reasons",
         can_stay=True,
     ),
     "ssh": ClusterKind(

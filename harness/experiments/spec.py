@@ -29,7 +29,7 @@ from harness.experiments.expect import ANY, Expectation, holds
 from harness.model.errors import BadInput
 from harness.plan import make_plan
 from harness.plan.test_plan import TestPlan
-from harness.run import attached, make_cluster
+from harness.run import attached_cluster, make_cluster
 from harness.yaml_data import Loaded, Place
 
 OURS: Final = Path(__file__).resolve().parents[2] / "workloads" / "experiments"
@@ -137,8 +137,8 @@ class Case:
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
             raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
-        started, wanted = attached.plan_of(name), self.test_plan(0)
-        says = "cluster" in self.plan or any(field in self.plan for field in attached.OF_CLUSTER)
+        started, wanted = attached_cluster.plan_of(name), self.test_plan(0)
+        says = "cluster" in self.plan or any(field in self.plan for field in attached_cluster.OF_CLUSTER)
         if says or wanted.broker_config:
             return self
         if make_cluster.lacking(make_cluster.resolved(wanted), make_cluster.resolved(started)):

@@ -154,7 +154,7 @@ class Fault:
     final        heals it at the end
     needs        capability protocols that the cluster must satisfy
     takes_turns  not on together with others that take turns
-    settings     what it makes of fields of harness.model.options.Settings, so that less is promised
+    settings     what it makes of fields of harness.model.check_options.Settings, so that less is promised
     subscribed   of use only where consumers subscribe
     """
 

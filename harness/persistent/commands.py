@@ -15,7 +15,7 @@ from harness.cluster.persistent import client
 from harness.cluster.persistent.client import KeptChild, State
 from harness.model.capabilities import CommandResult, ServerLogs
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.run import attached
+from harness.run import attached_cluster
 
 STATUS_S: Final = 30.0
 SHELL: Final = ("bash", "--norc", "-i")
@@ -131,7 +131,7 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         raise BadInput(f"there is no node {node!r}: the nodes are {', '.join(every)}")
     if state.kind != "local":
         return _elsewhere(state, node, command, say)
-    plan = attached.plan_of(state.name)
+    plan = attached_cluster.plan_of(state.name)
     found = java.find()
     scripts = client.folder(state.name) / "bin"
     made = command_line_tools.scripts(scripts, jars.ensure(plan.kafka_version, found, say), found, say)

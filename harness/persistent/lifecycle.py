@@ -23,7 +23,7 @@ from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missi
 from harness.plan import plan_file
 from harness.plan.rules import NAME, NAME_RULE
 from harness.plan.test_plan import TestPlan
-from harness.run import attached
+from harness.run import attached_cluster
 
 Say = Callable[[str], None]
 END_S: Final = 90.0
@@ -37,7 +37,7 @@ def start(name: str, plan: TestPlan, say: Say) -> State:
     if not CLUSTERS[plan.cluster].can_stay:
         can = [name for name, kind in CLUSTERS.items() if kind.can_stay]
         raise BadInput(f"--cluster {plan.cluster}: only {', '.join(can)} can stay")
-    plan = attached.settled(plan).model_copy(update={"run": f"cluster-{name}"})
+    plan = attached_cluster.settled(plan).model_copy(update={"run": f"cluster-{name}"})
     folder = client.folder(name)
     with download_cache.locked(folder.with_name(f".{name}.lock"), say, f"starting the cluster {name}", _LOCK_S):
         state = client.read(name)

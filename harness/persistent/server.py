@@ -42,7 +42,16 @@ from harness.cluster.local import process_owner
 from harness.cluster.persistent import client, rpc
 from harness.cluster.persistent.client import State
 from harness.model import capabilities
-from harness.model.capabilities import Child, Cluster, Hosts, MetadataServers, Processes, Wire, offers, servers
+from harness.model.capabilities import (
+    Child,
+    Cluster,
+    Hosts,
+    MetadataServers,
+    Processes,
+    Wire,
+    offers,
+    servers,
+)
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
 from harness.persistent import heal
 from harness.protocol.metadata import newest

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from harness.cluster.distribution.versions import Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
 

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic_core import PydanticKnownError
 
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
+from harness.model.check_options import Acks, IsolationLevel
 from harness.model.errors import BadInput
-from harness.model.options import Acks, IsolationLevel
 from harness.model.transforms import Transform
 from harness.plan.schedule import ENTRIES_MAX, Line
 

@@ -10,8 +10,8 @@ from harness import yaml_data
 from harness.model.errors import BadInput
 from harness.plan import schedule
 from harness.plan.derived import min_isr, replication_factor
-from harness.plan.fields import SCHEMA
 from harness.plan.make_plan import make
+from harness.plan.options import SCHEMA
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Loaded
 

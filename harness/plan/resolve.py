@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.model.protocols import Fault, Workload
 from harness.plan import derived, pipeline, schedule_rules
 from harness.plan.schedule import entries
@@ -46,7 +46,7 @@ class ResolvedPlan:
 def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) -> ResolvedPlan:
     """What a plan stands for. Raises BadInput for faults and schedules that do not fit it.
 
-    plan     with what is known of a cluster that is there before: see `harness.run.attached.settled`
+    plan     with what is known of a cluster that is there before: see `harness.run.attached_cluster.settled`
     servers  names of the cluster's servers
     where    see `schedule_rules.checked`
     """

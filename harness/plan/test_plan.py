@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from harness.plan.fields import (
+from harness.plan.options import (
     CheckingFields,
     ClientFields,
     ClusterFields,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import store
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadInput
-from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
 from harness.run import test
 from harness.stored import listing

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from harness.cluster.distribution import tiered_storage
 from harness.cluster.distribution.versions import parse_version
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.model.capabilities import Cluster, Disks, Network, Processes, offers
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.protocol.segment_file import extent

@@ -19,7 +19,7 @@ from harness.model.protocols import Roles
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
-from harness.run import attached, client_versions
+from harness.run import attached_cluster, client_versions
 from harness.run.roles import AdminRoles, Topics, Viewed, ViewRoles
 from harness.run.worker_pool import AdminLink, Crew
 
@@ -53,7 +53,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
-        "connection": attached.connecting(plan),
+        "connection": attached_cluster.connecting(plan),
         "concurrency": plan.concurrency,
         "idempotence": derived.idempotent(plan),
         "record_size": plan.record_bytes,
@@ -92,7 +92,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
     direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
     admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
-    stack.callback(attached.remove_topics, plan, cluster, admin.call, say)
+    stack.callback(attached_cluster.remove_topics, plan, cluster, admin.call, say)
     worker_env = {**env, **client_versions.worker_env(plan, say)}
     problem = admin.call("problem", 30.0) if worker_env == env else _problem(cluster, config, folder, worker_env)
     if problem:
@@ -104,12 +104,12 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         plan.run,
         plan.partitions_per_topic,
         derived.replication_factor(plan),
-        attached.topic_config(plan),
+        attached_cluster.topic_config(plan),
         inputs=plan.input_topics if plan.workload == "pipeline" else 0,
     )
     topics.ensure(derived.partition_count(plan) - 1)
-    attached.check_allowed(plan, admin.call)
-    attached.remove_left(cluster, admin.call)
+    attached_cluster.check_allowed(plan, admin.call)
+    attached_cluster.remove_left(cluster, admin.call)
     crew.start()
     return Staff(crew, topics, _roles(plan, cluster, admin, client_settings(config).group_id), admin)
 

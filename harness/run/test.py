@@ -15,13 +15,13 @@ from harness import store
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadInput, Missing
-from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
 from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
-from harness.run import attached, client_versions, make_cluster, record
+from harness.run import attached_cluster, client_versions, make_cluster, record
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
 from harness.stored import broker_data
@@ -67,12 +67,12 @@ def run(
     """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `schedule_rules.checked`."""
     if plan.workload == "pipeline":
         require(spark_master, "--workload pipeline")
-    plan = attached.settled(plan)
+    plan = attached_cluster.settled(plan)
     resolved = make_cluster.resolved(plan, where)
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
     spark = WarmSpark(spark_master)
     java.find()
-    folder = store.new_run(runs, attached.run_name(resolved.plan))
+    folder = store.new_run(runs, attached_cluster.run_name(resolved.plan))
     handler = attach_log(folder)
     (folder / store.OWNER).write_text(process_owner.owner(os.getpid()))
     try:

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadHistory
 from harness.model.op import Op, polls, sends
-from harness.model.options import CheckOptions
 from harness.shrinking import oracle
 from harness.shrinking.ddmin import Budget, minimal
 from harness.shrinking.oracle import Findings, Target

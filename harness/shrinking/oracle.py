@@ -23,8 +23,8 @@ from checker.kernels.witness import plain
 from checker.tables import ingest
 from checker.tables.coding import decoder, text_of
 from checker.tables.source import in_memory
+from harness.model.check_options import CheckOptions
 from harness.model.op import Op
-from harness.model.options import CheckOptions
 from harness.shrinking.sub_history import Name, name
 
 Witness = Mapping[str, Any]

@@ -18,9 +18,9 @@ from typing import Any, Final
 import orjson
 
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
-from harness.model.options import CheckOptions
 from harness.model.result import Result
 from harness.model.wording import plain, seconds
 from harness.report.text import op_text, pipeline_moments

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadInput
-from harness.model.options import CheckOptions
 from harness.model.result import AnomalyFound, Result
 from harness.report.text import involved_ops, witness_lookup
 from harness.shrinking import oracle

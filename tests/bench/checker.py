@@ -42,7 +42,7 @@ import pyarrow.parquet as pq
 from checker import check
 from checker.spark import session
 from checker.tables import ingest, join_segments
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.run.spark import session_now
 from tests.bench import histories
 from tests.bench.histories import Shape

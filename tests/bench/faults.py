@@ -25,8 +25,8 @@ from pathlib import Path
 
 from harness.cluster.distribution import jars, java, versions
 from harness.cluster.local import namespaces, servers, storage_format
-from harness.cluster.local.loopback import LoopbackCluster
-from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
+from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.local.servers import Servers
 from harness.cluster.spec import ClusterSpec
 from harness.protocol import metadata

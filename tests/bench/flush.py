@@ -28,8 +28,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster.distribution import versions
-from harness.cluster.local import namespaced
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local import namespaced_cluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import Disks
 
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--disks", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-flush-", dir=os.environ.get("BENCH_DIR")) as folder:
-        cluster = namespaced.make(
+        cluster = namespaced_cluster.make(
             ClusterSpec(
                 nodes=1,
                 kafka_version=versions.resolve(options.kafka_version),

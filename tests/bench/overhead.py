@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from harness import store
-from harness.cluster.local import namespaced
+from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Fn, TimeLimit, op
 from harness.model.op import OK, Op
@@ -45,7 +45,7 @@ def config(bootstrap: str) -> dict[str, object]:
     }
 
 
-def harnessed(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
+def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
     """Acknowledged sends a second through the harness."""
     crew = Crew(cluster, config(cluster.bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
@@ -85,7 +85,7 @@ def harnessed(cluster: namespaced.LocalCluster, folder: Path, seconds: float, ro
         crew.stop()
 
 
-def bare(cluster: namespaced.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
+def bare(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
     """Acknowledged sends a second of bare clients, which know no ops."""
     begin = time.time() + 4.0
     children, logs = [], []
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--sends", type=int, default=1)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
-    cluster = namespaced.make(ClusterSpec(work_dir=folder / "cluster"))
+    cluster = namespaced_cluster.make(ClusterSpec(work_dir=folder / "cluster"))
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))

@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import run_page
 from harness.report.text import explanation, witness_lookup
 from harness.run.test import options_of

@@ -27,7 +27,7 @@ from harness.clients.confluent.pipeline import ConfluentPipeline
 from harness.clients.confluent.sink import LINGER_MS
 from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.events import EventLog
-from harness.cluster.local import namespaced
+from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.model import codec
 from harness.pipeline_app.instance import Instance
@@ -167,7 +167,7 @@ def main() -> None:
     for name in ("history", "events"):
         (folder / name).mkdir()
     (folder / "history" / "00000.jsonl").write_bytes(codec.header("bench", 0, time.time_ns(), time.monotonic_ns()))
-    cluster = namespaced.make(ClusterSpec(work_dir=folder / "cluster"))
+    cluster = namespaced_cluster.make(ClusterSpec(work_dir=folder / "cluster"))
     cluster.up(print)
 
     def run(side: str, group: str) -> list[float]:

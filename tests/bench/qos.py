@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 
 from harness.cluster.distribution import versions
-from harness.cluster.local import namespaced
+from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 
 SAMPLE_S = 5.0
@@ -140,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-qos-") as given:
         folder = Path(given)
-        cluster = namespaced.make(
+        cluster = namespaced_cluster.make(
             ClusterSpec(
                 nodes=1,
                 kafka_version=versions.resolve(options.kafka_version),

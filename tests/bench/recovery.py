@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 
 from harness.cluster.distribution import versions
-from harness.cluster.local import namespaced
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local import namespaced_cluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from nemesis.recovery.log_lines import STARTED, read
 
@@ -68,7 +68,7 @@ def measure(size_mib: int, version: str) -> tuple[int, int, int, float]:
     """(MiB, segments recovered, ms of loading, s until the server had started)."""
     config = {"log.segment.bytes": str(SEGMENT_MIB * MIB), "log.flush.offset.checkpoint.interval.ms": "500"}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
-        cluster = namespaced.make(
+        cluster = namespaced_cluster.make(
             ClusterSpec(nodes=1, kafka_version=version, broker_config=config, work_dir=Path(folder), network="loopback")
         )
         try:

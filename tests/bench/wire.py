@@ -26,7 +26,7 @@ import psutil
 
 from harness import store
 from harness.cluster.distribution.broker_config import Node
-from harness.cluster.local import namespaced, remote_process, wire_faults
+from harness.cluster.local import namespaced_cluster, remote_process, wire_faults
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Rate, TimeLimit
@@ -67,7 +67,9 @@ def config(bootstrap: str) -> dict[str, object]:
     }
 
 
-def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path, seconds: float, n: int) -> float:
+def median_ms(
+    cluster: namespaced_cluster.LoopbackCluster, bootstrap: str, folder: Path, seconds: float, n: int
+) -> float:
     """Median latency of the sends of the queue workload at its default rate."""
     crew = Crew(cluster, config(bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
@@ -103,7 +105,7 @@ def median_ms(cluster: namespaced.LoopbackCluster, bootstrap: str, folder: Path,
 
 def cost(pairs: int, seconds: float) -> None:
     folder = Path(tempfile.mkdtemp())
-    cluster = namespaced.make(ClusterSpec(work_dir=folder / "cluster", proxy="clients"))
+    cluster = namespaced_cluster.make(ClusterSpec(work_dir=folder / "cluster", proxy="clients"))
     cluster.up(print)
     try:
         admin = AdminLink(cluster, config(cluster.direct_bootstrap), folder, dict(os.environ))

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from harness.cli.app import invoke
-from harness.cluster.local import namespaced
+from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.plan.plan_file import load
 from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran
@@ -178,7 +178,7 @@ def test_who_may_make_topics_and_not_use_them_is_told(
 
 
 def test_a_plain_cluster_of_three(tmp_path: Path) -> None:
-    cluster = namespaced.make(ClusterSpec(work_dir=tmp_path / "cluster", outside=True))
+    cluster = namespaced_cluster.make(ClusterSpec(work_dir=tmp_path / "cluster", outside=True))
     try:
         cluster.up(print)
         bootstrap = cluster.outside_bootstrap

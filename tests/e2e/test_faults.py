@@ -17,7 +17,7 @@ import pytest
 from harness.clients.admin import AdminRole
 from harness.clients.table import admin_opener
 from harness.cluster.local import clock_library, disks, namespaces
-from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.local.unavailable import reasons
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local import namespaced, namespaces
-from harness.cluster.local.loopback import LoopbackCluster
-from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local import namespaced_cluster, namespaces
+from harness.cluster.local.loopback_cluster import LoopbackCluster
+from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
 from harness.model.errors import BadInput, ClusterTrouble
@@ -161,7 +161,7 @@ def test_logs_and_configuration_are_collected(cluster: LocalCluster, tmp_path: P
 
 
 def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
-    cluster = namespaced.make(ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback"))
+    cluster = namespaced_cluster.make(ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback"))
     assert isinstance(cluster, LoopbackCluster) and not isinstance(cluster, Network)
     for capability in (Cluster, Hosts, Processes, Logs):
         assert isinstance(cluster, capability)
@@ -180,7 +180,7 @@ def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
-    cluster = namespaced.make(
+    cluster = namespaced_cluster.make(
         ClusterSpec(nodes=1, work_dir=tmp_path, network="loopback", broker_config={"num.io.threads": "many"})
     )
     try:
@@ -193,7 +193,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(namespaces, "available", lambda: (False, "user namespace: not today"))
     notices: list[str] = []
-    cluster = namespaced.make(ClusterSpec(work_dir=tmp_path, say=notices.append))
+    cluster = namespaced_cluster.make(ClusterSpec(work_dir=tmp_path, say=notices.append))
     assert isinstance(cluster, LoopbackCluster)
     assert "user namespace: not today" in notices[0] and "no network faults" in notices[0]
 
@@ -213,7 +213,7 @@ def test_a_refusal_falls_back_with_a_notice(monkeypatch: pytest.MonkeyPatch, tmp
 )
 def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=message):
-        namespaced.make(ClusterSpec(**{"network": "loopback", "work_dir": tmp_path, **wish}))  # type: ignore[arg-type]
+        namespaced_cluster.make(ClusterSpec(**{"network": "loopback", "work_dir": tmp_path, **wish}))  # type: ignore[arg-type]
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ def test_it_is_judged_as_it_was(tmp_path: Path, name: str) -> None:
     assert_same(judged_again(folder, None), before)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_pipeline_is_judged_as_it_was(tmp_path: Path, spark: Any) -> None:
     folder = unpacked("pipeline", tmp_path / "runs")

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster.local import namespaced
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local import namespaced_cluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from tests.e2e.harness_command import HARNESS, harness
 from tests.e2e.waiting import eventually
@@ -33,7 +33,9 @@ COMPARE = ("--window", "10s", "--padding", "10s", "--every", "500ms")
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
     """One, on a port of this machine."""
-    cluster = namespaced.make(ClusterSpec(nodes=1, work_dir=tmp_path_factory.mktemp("cluster"), network="loopback"))
+    cluster = namespaced_cluster.make(
+        ClusterSpec(nodes=1, work_dir=tmp_path_factory.mktemp("cluster"), network="loopback")
+    )
     try:
         cluster.up(lambda text: None)
         yield cluster

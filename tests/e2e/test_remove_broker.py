@@ -11,7 +11,7 @@ import pytest
 
 from harness.clients.table import admin_opener
 from harness.cluster.local import namespaces
-from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.draw import Draw

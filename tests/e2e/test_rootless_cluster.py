@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local.namespaced import LocalCluster
+from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.spec import ClusterSpec
 from tests.conftest import absent
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster.distribution import jars, java
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.errors import ClusterTrouble
 from harness.model.wire_rules import BROKERS, Rule

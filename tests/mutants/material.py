@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from checker.tables import ingest
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import to_data
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate

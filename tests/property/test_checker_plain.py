@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from checker.check import judge
 from checker.tables import ingest
 from checker.tables.source import in_memory
+from harness.model.check_options import CheckOptions
 from harness.model.op import Op
-from harness.model.options import CheckOptions
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
 from tests.property.small import bare, nearly_right, scheduled

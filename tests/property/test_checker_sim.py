@@ -7,7 +7,7 @@ import pytest
 from checker.check import judge
 from checker.tables import ingest
 from checker.tables.source import in_memory
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate

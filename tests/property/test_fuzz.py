@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from checker.check import check_plain
 from checker.tables import parquet_folder
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.edn import fast_path, reader
 from harness.model.edn import ops as edn_ops
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from harness.sim.queue.run import simulate
 
 SEEDS = 30  # per repetition and form

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from checker.check import check, check_many, check_plain
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
 from tests.unit.checker import jepsen
 from tests.unit.checker.cases import Case, cases, differences

@@ -10,7 +10,7 @@ import pytest
 from checker.check import check
 from checker.checks import queue_tasks
 from checker.tables import ingest, join_segments
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
 from tests.spark.test_partitioning import _run, comparable, witnesses

@@ -18,7 +18,7 @@ import pytest
 from checker.check import check, check_plain
 from checker.tables import ingest
 from harness.model import codec
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
 from tests.spark.standalone_cluster import environment, standalone

@@ -9,7 +9,7 @@ import pytest
 
 from checker.check import check_many
 from harness.model import codec
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate

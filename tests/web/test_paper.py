@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import S, judged, killed, recorded, woven

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
-from harness.model.options import CheckOptions, Settings
 from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from harness.stored import listing

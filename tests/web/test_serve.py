@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from harness.model import codec
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import OK, Op
-from harness.model.options import CheckOptions, Settings
 from harness.report.page import run_page
 from harness.sim.queue.run import simulate
 from harness.web import static_site

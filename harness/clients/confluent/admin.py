@@ -11,7 +11,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from harness.clients.confluent import admin_changes, guest
+from harness.clients.confluent import admin_changes, shared_cluster
 from harness.clients.confluent.config import converted, placed
 from harness.protocol.errors import ClientError, TopicPartition
 
@@ -211,10 +211,10 @@ class ConfluentAdmin:
         admin_changes.unregister(self.cluster, broker, timeout_s)
 
     def delete_topics(self, names: Sequence[str], timeout_s: float = 30.0) -> None:
-        guest.delete_topics(self._admin, names, timeout_s)
+        shared_cluster.delete_topics(self._admin, names, timeout_s)
 
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
-        return guest.forbidden(self._admin, topic, timeout_s)
+        return shared_cluster.forbidden(self._admin, topic, timeout_s)
 
     def cluster(self, timeout_s: float = 5.0) -> dict[str, Any]:
         metadata = self._metadata(None, timeout_s)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.clients.api import BEGINNING, END, Batch, Rebalanced, Record
 from harness.clients.call_timeout import bounded
 from harness.clients.java import config
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import Settings
 from harness.pipeline_app.ports import Mark

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.clients.java.consumer import JavaConsumer
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
 from harness.clients.settings import Settings, settings
 from harness.model.errors import BadInput

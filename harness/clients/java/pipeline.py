@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.clients.api import Admin
 from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.java.sink import JavaSink, opened, sent
 from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made

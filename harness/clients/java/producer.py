@@ -10,7 +10,7 @@ from harness.clients.api import Consumer, Delivery
 from harness.clients.call_timeout import bounded
 from harness.clients.java import config
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, JavaConsumer
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.settings import Settings
 from harness.protocol.errors import ClientError, TopicPartition
 

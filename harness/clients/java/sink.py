@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from harness.clients.api import Delivery
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
 from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import Member
 from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.docker import cleanup
-from harness.cluster.docker.containers import Containers, make_container, make_network
 from harness.cluster.docker.engine import connect, trouble
-from harness.cluster.docker.network import Filters
+from harness.cluster.docker.network_and_containers import Containers, make_container, make_network
+from harness.cluster.docker.packet_filters import Filters
 from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control

@@ -1,7 +1,7 @@
 """Kafka on this machine, from nothing but Python and Java, on ports of 127.0.0.1: no network to break.
 
 Everything is below one supervisor: whatever ends this process, kill -9 included, ends all of it.
-`harness.cluster.local.namespaced` adds a network.
+`harness.cluster.local.namespaced_cluster` adds a network.
 """
 
 from __future__ import annotations

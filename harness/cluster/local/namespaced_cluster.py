@@ -1,7 +1,7 @@
 """Kafka on this machine, each server and each worker host with a network of its own.
 
 `LocalCluster` gives every host a network namespace and an address, and can cut hosts off from each other; for
-systems that refuse namespaces there is `harness.cluster.local.loopback`. `make` chooses.
+systems that refuse namespaces there is `harness.cluster.local.loopback_cluster`. `make` chooses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.cluster.local import capacity, layout, namespaces, remote_process, 
 from harness.cluster.local.disk_stalls import Stalls
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.link_faults import LinkFaults, round_trip_ms
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.spec import ClusterSpec, NetworkMode

@@ -33,7 +33,7 @@ from typing import Final
 
 import orjson
 
-from harness.cluster.local.packet_shaping import MAX_HELD, Packet, Shaper
+from harness.cluster.local.link_quality import MAX_HELD, Packet, Shaper
 from harness.model.capabilities import LinkQuality
 
 CONTROL: Final = 3

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from harness.cluster.distribution.cds_archive import TIMEOUT_S, TO, writing
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.errors import HarnessError
 

@@ -29,9 +29,9 @@ from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.cluster.ssh import cleanup, install, logs, preflight
 from harness.cluster.ssh.connection import Link
-from harness.cluster.ssh.filters import Filters
 from harness.cluster.ssh.hosts import Host, load
 from harness.cluster.ssh.package import Pack
+from harness.cluster.ssh.packet_filters import Filters
 from harness.cluster.ssh.preflight import Ready, ask
 from harness.model.capabilities import STOP_S, CommandResult, Network
 from harness.model.errors import BadInput, ClusterTrouble, HarnessError
@@ -302,7 +302,7 @@ class SshCluster:
     # --- asking ---------------------------------------------------------------------------------------
 
     def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
-        """Have a command of host.sh carried out on a node's host. Raises ClusterTrouble."""
+        """Have a command of host_commands.sh carried out on a node's host. Raises ClusterTrouble."""
         state = self._up()
         name = self._known(node)
         return ask(state.hosts[name].link, timeout_s, what, state.folders[name], *arguments)

@@ -41,7 +41,7 @@ def read(link: Link, source: str, offset: int, timeout_s: float) -> bytes:
 def _stream(
     link: Link, timeout_s: float, take: Sink, anew: Callable[[], None], name: str, folder: str, *more: str
 ) -> None:
-    """What a command of host.sh prints, byte for byte. Raises ClusterTrouble."""
+    """What a command of host_commands.sh prints, byte for byte. Raises ClusterTrouble."""
 
     def give(sink: Sink) -> None:
         sink(preflight.script())

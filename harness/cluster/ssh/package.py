@@ -1,6 +1,6 @@
 """What is put on a host of an ssh cluster, as one stream of tar.
 
-FOLDER/host.sh   what watches there (host.sh)
+FOLDER/host.sh   what watches there (host_commands.sh)
 FOLDER/broker.sh starts the broker
 FOLDER/jars/  FOLDER/java/  FOLDER/data/  FOLDER/server.properties  FOLDER/log4j2.properties  FOLDER/since
 """

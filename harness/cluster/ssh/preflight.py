@@ -1,6 +1,6 @@
 """What the hosts of an ssh cluster are like, before anything is started there; and whether that will do.
 
-The host's answers come in sections (see host.sh); reading and judging them is pure.
+The host's answers come in sections (see host_commands.sh); reading and judging them is pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.hosts import Host
 from harness.model.errors import ClusterTrouble, HarnessError, Missing
 
-_SCRIPT: Final = Path(__file__).with_name("host.sh")
+_SCRIPT: Final = Path(__file__).with_name("host_commands.sh")
 _LOOK_S: Final = 30.0
 _SPACE_MB: Final = 1024
 _MEMORY_MB: Final = 600
@@ -74,12 +74,12 @@ def script() -> bytes:
 
 
 def command(host: Host, name: str, folder: str, *arguments: str) -> str:
-    """The line that runs a command of host.sh, which is its standard input."""
+    """The line that runs a command of host_commands.sh, which is its standard input."""
     return shlex.join(["sh", "-s", "--", name, folder, "1" if host.sudo else "0", *arguments])
 
 
 def ask(link: Link, timeout_s: float, name: str, folder: str, *arguments: str) -> str:
-    """Run a command of host.sh; what it prints. Raises ClusterTrouble with the host's own words."""
+    """Run a command of host_commands.sh; what it prints. Raises ClusterTrouble with the host's own words."""
     host = link.host
     done = link.run(command(host, name, folder, *arguments), timeout_s, script())
     if done.code:

@@ -21,7 +21,13 @@ from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
 from harness.report.page.lanes import Around
 from harness.report.page.strip import Strips
-from harness.report.text import explanation, explanation_text, op_text, pipeline_moments, witness_lookup
+from harness.report.text import (
+    explanation,
+    explanation_text,
+    op_text,
+    pipeline_moments,
+    witness_lookup,
+)
 from harness.report.text.explanation import Explanation, InvolvedOp
 from harness.stored.facts import Lookup, of_run
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checker.kernels.witness import OP_FIELDS
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 
 FOLDER: Final = Path(__file__).parents[2] / "histories" / "jepsen"
 

@@ -12,9 +12,9 @@ import pytest
 from checker.check import check_each, check_many, check_plain
 from checker.tables import read_history
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.edn import fast_path
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from harness.model.result import Result
 from tests.unit.checker import jepsen
 from tests.unit.checker.test_ingest import POLL, SEND, op

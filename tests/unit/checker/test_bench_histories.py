@@ -10,7 +10,7 @@ import pytest
 
 from checker.check import check_plain
 from checker.tables import ingest, read_tables, schema
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
 

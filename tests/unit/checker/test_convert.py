@@ -14,10 +14,10 @@ from checker.check import check_plain
 from checker.tables import ingest, parquet_folder, progress
 from checker.tables.read_history import Notes
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.edn import ops as edn_ops
 from harness.model.edn import reader
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
 from tests.unit.checker import jepsen

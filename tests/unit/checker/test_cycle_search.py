@@ -10,7 +10,7 @@ import pytest
 
 from checker.cycles.edges import RW, WR, WW
 from checker.cycles.shortest import Adjacent, find, steps
-from checker.cycles.types import mask, name_of
+from checker.cycles.types_and_levels import mask, name_of
 
 DATA = mask((WW, WR))
 SEEDS = 200

@@ -7,8 +7,8 @@ from typing import Any
 from checker.check import judge
 from checker.tables import ingest
 from checker.tables.source import in_memory
+from harness.model.check_options import CheckOptions
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
-from harness.model.options import CheckOptions
 
 
 def history(*events: tuple[int, str, str, Any]) -> list[Op]:

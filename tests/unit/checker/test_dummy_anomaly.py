@@ -16,7 +16,7 @@ from checker.anomalies.table import CATALOGUE
 from checker.check import check_plain
 from checker.kernels.bucket import Bucket
 from checker.kernels.witness import table
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.report.text.summary import summary
 from tests.unit.checker.cases import cases

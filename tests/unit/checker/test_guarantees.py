@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from checker.anomalies.table import CATALOGUE
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 
 SAFE = Settings(
     acks="all",

@@ -20,8 +20,8 @@ from checker.check import check_plain
 from checker.tables import ingest, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from harness.sim.queue.run import simulate
 
 HEADER = codec.header("r1", 0, 1, 2).decode().strip()

@@ -12,10 +12,10 @@ from checker.checks import table
 from checker.tables import schema
 from checker.tables.ingest import of_ops
 from checker.tables.source import in_memory
-from checker.verdict import native
+from checker.verdict import unknown_reasons
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.errors import BadInput
 from harness.model.op import Op
-from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
 from tests.unit.checker.cases import cases
 
@@ -86,10 +86,10 @@ def test_moved_starts_name_the_key_and_count_the_rest() -> None:
     """A key that is no small integer is shown as it was written."""
     ends = [_end(5, 3), _end(1 << 50, 4), _end(6, 0)]
     tables = pa.Table.from_pylist(ends, schema.ENDS), schema.DELETIONS.empty_table()
-    (one,) = native.moved_starts(*tables, Settings(), {5: "orders"})
+    (one,) = unknown_reasons.moved_starts(*tables, Settings(), {5: "orders"})
     assert one == ("the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)")
-    assert native.moved_starts(*tables, Settings(cleanup_policy="compact,delete"), {}) == []
-    assert native.moved_starts(*tables, Settings(broker={"retention.ms": "60000"}), {}) == []
+    assert unknown_reasons.moved_starts(*tables, Settings(cleanup_policy="compact,delete"), {}) == []
+    assert unknown_reasons.moved_starts(*tables, Settings(broker={"retention.ms": "60000"}), {}) == []
 
 
 def _end(key: int, log_start: int) -> dict[str, int | bool]:
@@ -97,7 +97,7 @@ def _end(key: int, log_start: int) -> dict[str, int | bool]:
 
 
 def test_no_events_is_no_trouble(tmp_path: Path) -> None:
-    assert native.trouble(tmp_path) == []
+    assert unknown_reasons.trouble(tmp_path) == []
 
 
 def test_unknown_check_is_refused() -> None:

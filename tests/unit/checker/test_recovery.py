@@ -13,7 +13,7 @@ import pytest
 from checker.checks import replicas
 from checker.checks.recovery import accepted, acts, differences, due, starts
 from checker.disk.comparison import Comparison, Difference
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 
 SEGMENTS = [[0, 100], [52, 100], [104, 100], [156, 80]]
 

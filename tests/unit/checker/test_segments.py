@@ -13,8 +13,8 @@ import pytest
 from checker.check import check_plain
 from checker.tables import ingest, join_segments, read_tables, schema, segment_tables
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadHistory
-from harness.model.options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
 

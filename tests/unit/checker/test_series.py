@@ -14,8 +14,8 @@ from checker.kernels.bucket import Bucket
 from checker.tables import ingest
 from checker.tables.columns import Data
 from checker.tables.packing import empty
+from harness.model.check_options import CheckOptions
 from harness.model.op import Op, polls, sends
-from harness.model.options import CheckOptions
 from harness.sim.queue.run import simulate
 from tests.unit.partners import partners
 

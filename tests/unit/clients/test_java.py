@@ -10,7 +10,7 @@ from harness.clients.api import Batch, Record
 from harness.clients.errors import outcome
 from harness.clients.java import config
 from harness.clients.java.consumer import JavaConsumer
-from harness.clients.java.machine import Machine
+from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import settings
 from harness.model.errors import BadInput

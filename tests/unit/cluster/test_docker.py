@@ -21,10 +21,10 @@ from harness.cluster.docker import (
     cleanup,
     cluster,
     compose,
-    containers,
     engine,
     image,
-    network,
+    network_and_containers,
+    packet_filters,
     redpanda,
     redpanda_cluster,
 )
@@ -94,7 +94,7 @@ def test_ours_says_what_the_local_cluster_is_told() -> None:
     services = compose.load({})
     for service in services:
         for key, value in broker_config.defaults(len(services)).items():
-            assert service.environment[containers.variable(key)] == value, key
+            assert service.environment[network_and_containers.variable(key)] == value, key
 
 
 def test_ours_runs_as_it_stands() -> None:
@@ -110,13 +110,14 @@ def spec(work_dir: Path, config: dict[str, str]) -> ClusterSpec:
 
 def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
     one, two = (
-        containers.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1") for _ in range(2)
+        network_and_containers.kafka(spec(tmp_path, {"log.retention.ms": "5", "min.insync.replicas": "1"}), "i:1")
+        for _ in range(2)
     )
     assert one.run != two.run
     for service in one.services:
         assert service.environment["KAFKA_LOG_RETENTION_MS"] == "5"
         assert service.environment["KAFKA_MIN_INSYNC_REPLICAS"] == "1"
-        outer = one.port(service.name, containers.KAFKA_PORT)
+        outer = one.port(service.name, network_and_containers.KAFKA_PORT)
         assert service.environment["KAFKA_ADVERTISED_LISTENERS"].endswith(f"OUTSIDE://127.0.0.1:{outer}")
     ids = {service.environment["CLUSTER_ID"] for made in (one, two) for service in made.services}
     assert len(ids) == 2
@@ -124,9 +125,9 @@ def test_a_run_has_ports_and_settings_of_its_own(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the harness sets this one itself"):
-        containers.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
+        network_and_containers.kafka(spec(tmp_path, {"listeners": "x"}), "i:1")
     with pytest.raises(BadInput, match="small letters"):
-        containers.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
+        network_and_containers.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
 
 
 # --- the image's entry --------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java.chmod(0o755)
     script = image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
-    env = {containers.variable(key): value for key, value in settings.items()}
+    env = {network_and_containers.variable(key): value for key, value in settings.items()}
     env |= {
         "CLUSTER_ID": "abc",
         "KAFKA_HEAP_OPTS": "-Xmx1m",
@@ -336,12 +337,12 @@ def test_the_librarys_errors_become_ours() -> None:
 
 def test_network_faults_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
-    assert "another machine" in network.why_not()
+    assert "another machine" in packet_filters.why_not()
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run as root" in network.why_not()
+    assert "run as root" in packet_filters.why_not()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert network.why_not() == ""
+    assert packet_filters.why_not() == ""
 
 
 def test_what_a_living_process_owns_is_no_leftover() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cluster.local.packet_shaping import MAX_HELD, Shaper
+from harness.cluster.local.link_quality import MAX_HELD, Shaper
 from harness.model.capabilities import LinkCounts, LinkQuality
 
 MS = 1_000_000

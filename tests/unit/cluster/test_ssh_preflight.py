@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cluster.ssh import cleanup, filters, logs, preflight
+from harness.cluster.ssh import cleanup, logs, preflight
+from harness.cluster.ssh import packet_filters as filters
 from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import Look, Ready
 from harness.model.errors import ClusterTrouble

@@ -9,7 +9,7 @@ import pytest
 from harness.experiments import spec
 from harness.model.errors import BadInput
 from harness.plan import make_plan
-from harness.run import attached
+from harness.run import attached_cluster
 
 HEAD = "title: t\nwhy: w\nsource: s\n"
 
@@ -80,7 +80,7 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
 
 
 def test_a_cluster_that_stays_is_for_cases_that_want_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "plan_of", lambda name: make_plan.make({"kafka_version": "3.9", "seed": 1}))
+    monkeypatch.setattr(attached_cluster, "plan_of", lambda name: make_plan.make({"kafka_version": "3.9", "seed": 1}))
     on = spec.named("acks-1", None).cases[0].on("local:warm").plan
     assert on["cluster"] == "local:warm"
     assert on["kafka_version"] == make_plan.make({"kafka_version": "3.9", "seed": 1}).kafka_version

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from harness.generator import op
+from harness.model.check_options import Settings
 from harness.model.draw import Draw
 from harness.model.errors import BadInput, ClusterTrouble
-from harness.model.options import Settings
 from harness.model.protocols import Env
 from nemesis import table
 from nemesis.schedule.timing import Timing

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import options
+from harness.cli import parameters
 from harness.cli.app import invoke
 from harness.model.errors import BadInput
 from harness.plan import derived, from_options, make_plan, plan_file
 from harness.plan.test_plan import TestPlan
-from harness.run import attached
+from harness.run import attached_cluster
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, says: str) -> Non
 
 
 def test_every_option_is_a_field_of_the_plan() -> None:
-    assert {field for field, _, _ in options.options()} <= set(TestPlan.model_fields)
+    assert {field for field, _, _ in parameters.options()} <= set(TestPlan.model_fields)
 
 
 def test_options_override_a_plan_file() -> None:
@@ -179,4 +179,4 @@ def test_help_exits_zero(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_run_is_named_as_topics_may_be(values: dict[str, object], name: str) -> None:
-    assert attached.run_name(make_plan.make(values)) == name
+    assert attached_cluster.run_name(make_plan.make(values)) == name

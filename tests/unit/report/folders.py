@@ -10,8 +10,8 @@ import yaml
 
 from checker.check import check_plain
 from harness.model import codec
+from harness.model.check_options import CheckOptions
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.options import CheckOptions
 from harness.model.result import Result, to_data
 from harness.store import write_json
 

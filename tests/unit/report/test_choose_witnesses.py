@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import choose_witnesses, run_page
 from harness.report.page.choose_witnesses import Timed
 from harness.sim.queue.run import simulate

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from harness.model.check_options import CheckOptions
 from harness.model.errors import BadInput
-from harness.model.options import CheckOptions
 from harness.report.page import run_page
 from harness.report.text import (
     explanation,

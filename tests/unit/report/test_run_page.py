@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.model.options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.page import chart_series, document, lanes, run_page, settings
 from harness.run import test

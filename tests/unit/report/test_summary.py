@@ -12,8 +12,8 @@ import pytest
 
 from checker.anomalies.table import CATALOGUE
 from harness.model import op as ops_
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import Op
-from harness.model.options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result
 from harness.report.text import next_steps, summary, witness_text
 from harness.stored import listing

@@ -10,7 +10,7 @@ import orjson
 from checker.check import check_plain
 from checker.tables import segment_tables
 from harness import store
-from harness.model.options import CheckOptions
+from harness.model.check_options import CheckOptions
 from harness.run.table_writer import Roller
 from tests.bench import histories
 from tests.bench.histories import Shape

@@ -9,9 +9,9 @@ import pytest
 
 from checker.check import check_plain
 from harness.model import codec
+from harness.model.check_options import CheckOptions, Settings
 from harness.model.errors import BadInput
 from harness.model.op import NEMESIS, Op, polls, sends
-from harness.model.options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checker.checks.pipeline import _at_first, _promised
-from harness.model.options import Settings
+from harness.model.check_options import Settings
 from harness.model.result import AnomalyFound
 
 

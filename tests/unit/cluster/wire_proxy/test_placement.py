@@ -6,7 +6,7 @@ import pytest
 
 from harness.cluster.distribution import broker_config
 from harness.cluster.distribution.broker_config import Node
-from harness.cluster.local.loopback import LoopbackCluster
+from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.model.capabilities import Wire
 from harness.model.errors import BadInput, ClusterTrouble
 from harness.plan import make_plan
