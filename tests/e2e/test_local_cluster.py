@@ -221,9 +221,9 @@ def test_what_makes_no_sense_is_refused_at_once(wish: dict[str, object], message
 HARNESS = """
 import sys, time
 from pathlib import Path
-from harness.cluster.local import namespaced
+from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
-cluster = namespaced.make(ClusterSpec(work_dir=Path(sys.argv[1]), network=sys.argv[2]))
+cluster = namespaced_cluster.make(ClusterSpec(work_dir=Path(sys.argv[1]), network=sys.argv[2]))
 cluster.up(lambda text: None)
 stay = "while :; do sleep 1; done"
 worker = f"setsid nohup sh -c '{stay}' {sys.argv[1]}/left & {stay}"
