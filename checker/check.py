@@ -19,7 +19,7 @@ from checker.checks.table import CHECKS
 from checker.tables import ingest, join_segments, parquet_folder
 from checker.tables.source import Source, in_memory, on_disk
 from harness.model.check_options import CheckOptions
-from harness.model.errors import EXIT_CRASH, BadHistory, BadInput, HarnessError
+from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput, HarnessError
 from harness.model.result import Result, from_data, to_data, worst
 
 MANY_PER_TASK = 16

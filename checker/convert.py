@@ -19,9 +19,9 @@ import orjson
 from checker.tables import ingest, parquet_folder
 from checker.tables.progress import Counted, Progress
 from checker.tables.read_history import Notes, rarely_collecting, read, sources
-from harness.model import codec
+from harness.model import op_json
 from harness.model.edn import fast_path
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 SEGMENT_BYTES: Final = 64 << 20
 _ORDER: Final = ("index", "time_ns", "process", "type", "f", "value", "error", "extra", "edn")
@@ -41,7 +41,7 @@ def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int
         while more or segment == 0:
             with (folder / f"{segment:05d}.jsonl").open("wb") as stream:
                 record = {"record": True} if notes.record else {}
-                written = stream.write(codec.header(name, segment, 0, 0, **record))
+                written = stream.write(op_json.header(name, segment, 0, 0, **record))
                 if segment == 0 and first is not None:
                     written += stream.write(_encoded(first.data))
                 more = False
@@ -108,7 +108,7 @@ def to_jsonl(path: Path, out: Path, progress: Progress) -> int:
         lines = counted(read(path, notes, exact=True))
         first = next(lines, None)
         record = {"record": True} if notes.record else {}
-        stream.write(codec.header(notes.run or path.name, 0, 0, 0, **record))
+        stream.write(op_json.header(notes.run or path.name, 0, 0, 0, **record))
         if first is not None:
             stream.write(_encoded(first.data))
         for line in lines:

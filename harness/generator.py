@@ -5,7 +5,7 @@ wait, or with None when it is exhausted; `update(ctx, event)` tells it what happ
 effect: the interpreter asks, and may ask again. The combinators are small frozen values; see each one.
 
 After the generators of Jepsen (jepsen.generator.pure), with the randomness addressed by name and number
-(`harness.model.draw`) so that the stream of ops is a function of the seed alone.
+(`harness.model.randomness`) so that the stream of ops is a function of the seed alone.
 """
 
 from __future__ import annotations

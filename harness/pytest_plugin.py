@@ -95,7 +95,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     if kind not in STAYING:
         yield KafkaCluster(kind, "", chosen.get("bootstrap", ""))
         return
-    from harness.model.errors import HarnessError
+    from harness.model.errors_and_exit_codes import HarnessError
     from harness.persistent import lifecycle
 
     if named:  # somebody else's: it stays as it is
@@ -137,7 +137,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
     made: list[Run] = request.node.stash.setdefault(_RUNS, [])
 
     def run(**options: Any) -> Run:
-        from harness.model.errors import HarnessError
+        from harness.model.errors_and_exit_codes import HarnessError
         from harness.run import test
         from harness.stored import run as stored_run
 

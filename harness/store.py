@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model import codec
-from harness.model.errors import BadInput, Missing
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadInput, Missing
 
 SEGMENT_BYTES: Final = 64 << 20
 SYNC_INTERVAL_S: Final = 1.0
@@ -97,7 +97,7 @@ class HistoryLog:
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         behind_ns = time.monotonic_ns() - self._zero_ns
         self._written = 0
-        self.append(codec.header(self._run, self._segment, time.time_ns() - behind_ns, self._zero_ns))
+        self.append(op_json.header(self._run, self._segment, time.time_ns() - behind_ns, self._zero_ns))
 
     def append(self, lines: bytes) -> None:
         """Write whole lines, newlines included, with one `write(2)`."""

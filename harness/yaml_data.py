@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 BYTES_MAX: Final = 1 << 20
 PLAIN: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")

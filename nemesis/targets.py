@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 
 
 @dataclass(frozen=True, slots=True)

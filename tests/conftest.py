@@ -10,7 +10,7 @@ import pytest
 
 from checker.spark import session
 from harness.cluster.distribution import cds_archive, java
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.generator import Any_, Fn, Rate, op
-from harness.model.draw import Draw
 from harness.model.op import EMPTY, INVOKE, OK, Op, polls, sends
 from harness.model.protocols import Context, Generator, Pending, Workload
+from harness.model.randomness import Draw
 from workloads.final_polls import FinalPolls, keys_of
 
 Answer = tuple[Op | Pending, Generator] | None

@@ -13,7 +13,8 @@ Native rules add and take away:
   and is not in there is lost, though it may have been read before: a power cut takes what was seen.
 - Deletion: values below the log start are excused, those without known offset too unless they were sent after
   a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
-  their key. A log start that nothing explains excuses as well, but makes the verdict unknown: checker.kernels.ends.
+  their key. A log start that nothing explains excuses as well, but makes the verdict unknown:
+  checker.kernels.log_starts_and_ends.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
@@ -31,7 +32,7 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket import Bucket
-from checker.kernels.ends import rereads_of
+from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.disk import data_folder, replica_batches
-from checker.disk.survey import Survey, survey
+from checker.disk.replica_survey import Survey, survey
 from harness.protocol import records
 from harness.protocol.flaws import Flaw, Unreadable
 from harness.protocol.record_batch import Batch

@@ -16,7 +16,7 @@ import numpy as np
 
 from checker.kernels import version_order
 from checker.kernels.clojure_set_order import set_order
-from checker.kernels.ends import Ends, ends_of
+from checker.kernels.log_starts_and_ends import Ends, ends_of
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import Bools, Ints, member
 from checker.tables.schema import FAIL, INFO, OK

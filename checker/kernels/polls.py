@@ -4,15 +4,15 @@ Jepsen's rules: within an op, keys in the op's rebalance log are excused; betwee
 that leaves the key out makes the process forget its place. Native rules forget it also at a seek to the
 beginning and at a change between assign and subscribe, and excuse a key that was rebalanced in between, and
 skips of what was deleted: below the log start (which makes the verdict unknown where nothing explains it:
-checker.kernels.ends), or under compaction. Where it is on record from what offset an assigned consumer was to begin,
-it must have begun there: checker.kernels.starts.
+checker.kernels.log_starts_and_ends), or under compaction. Where it is on record from what offset an assigned consumer
+was to begin, it must have begun there: checker.kernels.consumer_starts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from checker.kernels import starts
+from checker.kernels import consumer_starts
 from checker.kernels.bucket import Bucket
 from checker.kernels.deltas import Steps, between, inside, joined, kept
 from checker.kernels.subscriptions import subscriptions
@@ -53,5 +53,5 @@ def between_ops(bucket: Bucket) -> Steps:
         return steps
     steps = steps.where(~subscribed.reset(steps.process, steps.op_a, steps.op_b))
     steps = steps.where(~subscribed.rebalanced(steps.process, steps.key, steps.op_a, steps.op_b))
-    begun = starts.steps(bucket, subscribed)
+    begun = consumer_starts.steps(bucket, subscribed)
     return joined(steps, _over_what_exists(bucket, begun)) if len(begun.delta) else steps

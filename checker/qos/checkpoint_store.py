@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 from checker.qos import window_state
 from checker.qos.settings import Settings, difference
 from checker.qos.window_state import Book
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 QUERY: Final = "query.json"
 WINDOWS: Final = "windows.jsonl"

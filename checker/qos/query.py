@@ -23,7 +23,7 @@ from checker.qos import losses, source, spark_batch
 from checker.qos.checkpoint_store import Store
 from checker.qos.settings import Settings
 from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
     "spark.sql.ansi.enabled": "false",  # what cannot be cast is null, and so a reject

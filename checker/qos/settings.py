@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", re.ASCII)
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checker.qos.settings import Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def both(spark: Any, settings: Settings) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 
 Item = TypeVar("Item")
 T = TypeVar("T")

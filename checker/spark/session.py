@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 
 _LOG4J: Final = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

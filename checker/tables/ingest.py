@@ -34,8 +34,8 @@ from checker.tables.columns import Small
 from checker.tables.progress import Counted
 from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
 from checker.tables.table_builder import Builder
-from harness.model import codec
-from harness.model.errors import BadHistory, Missing
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, Missing
 from harness.model.op import Op
 
 CHUNK_ROWS: Final = 2_000_000
@@ -129,7 +129,7 @@ def collect(path: Path) -> Tables:
 
 def of_ops(ops: Iterable[Op]) -> Tables:
     """Ops in index order that are already in memory (a simulated run, say). Raises BadHistory."""
-    lines = (Line(codec.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
+    lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
     return _in_memory(lines, Notes(), [])
 
 

@@ -22,11 +22,11 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker.spark.map import spread
+from checker.spark.map_tasks import spread
 from checker.tables import ingest, schema
 from checker.tables.read_history import sources
 from checker.tables.segment_tables import FOLDER, RECORD, Piece, State, convert, scan
-from harness.model.errors import BadHistory, HarnessError
+from harness.model.errors_and_exit_codes import BadHistory, HarnessError
 
 PIECE_BYTES: Final = 200 << 20
 ROLL_BUCKETS: Final = 32

@@ -19,7 +19,7 @@ import orjson
 
 from checker.tables import ingest
 from checker.tables.source import Source, on_disk
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"
 BLOCK: Final = 1 << 20

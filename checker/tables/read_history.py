@@ -1,6 +1,6 @@
 """Reading histories: files -> raw ops as plain mappings, with the place of each for messages.
 
-Takes write-ahead segments (`*.jsonl`, see harness.model.codec) and Jepsen's EDN (`*.edn`), plain or gzipped.
+Takes write-ahead segments (`*.jsonl`, see harness.model.op_json) and Jepsen's EDN (`*.edn`), plain or gzipped.
 A torn last line is expected of a killed writer: it is left out, and the reader says so. Anything else that is
 not a line of the format raises BadHistory, naming file and line.
 """
@@ -18,9 +18,9 @@ from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.edn import fast_path, ops, reader
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 MAX_LINE: Final = 256 << 20
 BLOCK: Final = 128 << 10
@@ -178,8 +178,10 @@ def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
 def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
     if "schema" not in data:
         return False
-    if not isinstance(data["schema"], int) or data["schema"] > codec.SCHEMA:
-        raise BadHistory(f"{where}: log schema {data['schema']}, but this version reads up to {codec.SCHEMA}; upgrade")
+    if not isinstance(data["schema"], int) or data["schema"] > op_json.SCHEMA:
+        raise BadHistory(
+            f"{where}: log schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
+        )
     notes.run = str(data.get("run", "")) or notes.run
     notes.record = bool(data.get("record", notes.record))
     return True

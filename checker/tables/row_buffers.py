@@ -15,7 +15,7 @@ import pyarrow as pa
 from checker.tables import schema
 from checker.tables.coding import EMPTY, Coder, ints
 from checker.tables.packing import Bools, Ints
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 _POLLS: Final = ("row", "mop", "key", "count")
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from checker.spark.map import Item, T, spread
+from checker.spark.map_tasks import Item, T, spread
 from checker.tables import ingest, read_tables
 from checker.tables.columns import Data, Small, visible_info
 from checker.tables.packing import Ints, empty

@@ -20,7 +20,7 @@ from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
 from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
 from harness.model.edn import ops
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
 
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from checker.kernels.ends import not_caught_up, unexplained
+from checker.kernels.log_starts_and_ends import not_caught_up, unexplained
 from harness.model.check_options import CheckOptions, Settings
 
 # An f that never succeeded says nothing when it is one of these.

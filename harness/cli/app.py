@@ -31,7 +31,7 @@ from harness.cli import (
     shrink,
 )
 from harness.cli.output import say
-from harness.model.errors import (
+from harness.model.errors_and_exit_codes import (
     EXIT_BAD_INPUT,
     EXIT_CRASH,
     EXIT_INTERRUPTED,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.parameters import RunsDir, with_options
-from harness.model.errors import EXIT_BAD_INPUT, EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, EXIT_VALID
 from harness.run.attached_cluster import OF_CLUSTER
 
 app = typer.Typer(no_args_is_help=True, help="Clusters that stay for many runs, and what is left of others.")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.parameters import SparkMaster
-from harness.model.errors import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID
 
 app = typer.Typer(no_args_is_help=True, help="Known failures as repeatable experiments.")
 Folder = Annotated[
@@ -107,7 +107,7 @@ def run(
     """
     from harness.experiments import record, report, spec
     from harness.experiments import run as running
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
 
     if everything == bool(name):
         raise BadInput("name an experiment, or give --all; `harness experiment list` names them")

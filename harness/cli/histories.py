@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import RunsDir, SparkMaster, given
-from harness.model.errors import EXIT_VALID, BadInput
+from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.model.result import Verdict, worst
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.model.errors import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID
 from harness.plan.test_plan import TestPlan
 
 app = typer.Typer(no_args_is_help=True, help="Container images for --cluster docker.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.model.errors import EXIT_INVALID, EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_VALID
 
 if TYPE_CHECKING:
     from harness.sim.log_model.actions import Action
@@ -28,7 +28,7 @@ def _app() -> None:
 
 def _bugs(text: str) -> tuple[str, ...]:
     """The names in --bug. Raises BadInput."""
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
     from harness.sim.log_model.bugs import LOG_BUGS
 
     names = tuple(sorted({part.strip() for part in text.split(",")} - {""}))
@@ -97,7 +97,7 @@ def replay(
 
       harness model replay runs/latest/programs/1.log --cluster local
     """
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
     from harness.sim.log_model.programs import parse
     from workloads.log_model.session import run as run_program
     from workloads.log_model.session import simulated

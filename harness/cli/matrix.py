@@ -16,7 +16,7 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 def seconds(text: str) -> float:
     """ "90", "20m" or "4h" in seconds. Raises BadInput."""
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
 
     matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not matched:
@@ -26,7 +26,7 @@ def seconds(text: str) -> float:
 
 def parts(text: str) -> tuple[int, int]:
     """ "1/4" as (1, 4). Raises BadInput."""
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
 
     matched = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if not matched or not 1 <= int(matched[1]) <= int(matched[2]):

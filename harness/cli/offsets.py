@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.parameters import SparkMaster
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 
 def offsets(
@@ -36,7 +36,7 @@ def offsets(
       harness offsets --pattern ours.yaml --markers 1 service.log.gz
     """
     from checker.pipeline import judge
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
     from harness.model.result import to_data
     from harness.report.text import pipeline_text
     from harness.run import spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 VERDICT_EXIT: Final[Mapping[str, int]] = {
     "valid": EXIT_VALID,

@@ -16,7 +16,7 @@ import typer
 
 from harness.cli.output import VERDICT_EXIT
 from harness.cli.parameters import SparkMaster
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 
 if TYPE_CHECKING:
     from checker.qos.query import Live, Until

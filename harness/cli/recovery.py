@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.parameters import RunsDir
-from harness.model.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 app = typer.Typer(no_args_is_help=True, help="Crashes and damage, step by step: harness run --workload recovery.")
 
@@ -57,7 +57,7 @@ def run_several(options: Mapping[str, Any], schedule: Path | None, runs: Path, m
     Exit code 0: each did what is expected of it; 1: one did not; 2: some could not be run. Raises BadInput.
     """
     from harness.experiments import recovery
-    from harness.model.errors import BadInput
+    from harness.model.errors_and_exit_codes import BadInput
     from harness.plan import from_options
     from harness.run import test
 

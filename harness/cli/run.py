@@ -10,7 +10,7 @@ import typer
 from harness.cli import recovery
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import FAULTS, RunsDir, SparkMaster, given, with_options
-from harness.model.errors import EXIT_INTERRUPTED
+from harness.model.errors_and_exit_codes import EXIT_INTERRUPTED
 
 
 @with_options

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.output import say
 from harness.cli.parameters import RunsDir
-from harness.model.errors import EXIT_VALID, BadInput
+from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
 from harness.model.result import to_data
 
 RUN = "Run folder, id, unambiguous prefix, or latest."

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.parameters import RunsDir
-from harness.model.errors import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID
 
 
 def serve(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.parameters import SparkMaster
-from harness.model.errors import EXIT_VALID
+from harness.model.errors_and_exit_codes import EXIT_VALID
 
 Name = Annotated[str, typer.Argument(help="Run folder, id, unambiguous prefix, or latest.")]
 RunsFolder = Annotated[Path, typer.Option("--runs-dir", envvar="HARNESS_RUNS", help="Folder that holds the runs.")]

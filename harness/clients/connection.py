@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.clients import properties_file
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 # What says how to connect and who one is; by --producer-config it would be written into plan.yaml.
 PREFIXES: Final = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "https.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 BYTES_MAX: Final = 1 << 20
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.cluster.distribution import download_cache, jars, java
 from harness.cluster.docker import engine
 from harness.cluster.local import capacity, clock_library, disks, link_faults, namespaces
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 
 _DISK_BYTES = 2 << 30
 _MEMORY_BYTES = 3 << 30

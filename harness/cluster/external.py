@@ -17,7 +17,7 @@ from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.protocol.errors import ClientError
 
 LOOK_S: Final = 15.0

@@ -20,7 +20,7 @@ from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 
 _START_TIMEOUT_S = 30.0
 _METADATA_TIMEOUT_S = 20.0

@@ -14,7 +14,7 @@ from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 def make(spec: ClusterSpec) -> SimCluster:

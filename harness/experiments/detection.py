@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from harness.model import codec
-from harness.model.errors import BadHistory
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import Op
 from harness.report.text import witness_lookup
 from harness.report.text.involved_ops import named_ops
@@ -59,6 +59,6 @@ def _last(folder: Path) -> Op | None:
     try:
         with segments(folder)[-1].open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
-            return codec.decode(file.read().splitlines()[-1])
+            return op_json.decode(file.read().splitlines()[-1])
     except (OSError, IndexError, BadHistory):
         return None

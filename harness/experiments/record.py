@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from harness.experiments.expect import wilson
+from harness.experiments.expectations import wilson
 from harness.experiments.run import Tried
 from harness.experiments.spec import Experiment
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 from harness.run import client_versions

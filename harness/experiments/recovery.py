@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import BadInput, HarnessError
+from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.result import Result, from_data
 from harness.plan.test_plan import TestPlan
 from harness.stored.listing import plan_of

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Final
 
 from harness.experiments import record
-from harness.experiments.expect import figure
+from harness.experiments.expectations import figure
 from harness.experiments.run import Attempt, Tried, describe, summary
 from harness.experiments.spec import Experiment
 from harness.plan import derived

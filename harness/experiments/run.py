@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.experiments import detection
 from harness.experiments.detection import Detection
-from harness.experiments.expect import Seen, over
+from harness.experiments.expectations import Seen, over
 from harness.experiments.spec import Case, Experiment
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
 from harness.plan.test_plan import TestPlan
 from harness.run import test
 

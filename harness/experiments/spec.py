@@ -4,7 +4,7 @@
     why: what it shows, and how
     source: where it is known from
     plan: {acks: "1", nemesis: [isolate:leader], ...}        fields of a plan
-    expect: {shows: {lost-write: 1}, never: [duplicate]}     see harness.experiments.expect
+    expect: {shows: {lost-write: 1}, never: [duplicate]}     see harness.experiments.expectations
     runs: 5                              how many, unless the user says
     cases:                               several, each with a name, and title, plan and expect over these
       - {name: test-1, plan: {...}, expect: {...}, claimed: {...}}
@@ -25,8 +25,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from harness import yaml_data
-from harness.experiments.expect import ANY, Expectation, holds
-from harness.model.errors import BadInput
+from harness.experiments.expectations import ANY, Expectation, holds
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster, make_cluster
@@ -43,7 +43,7 @@ class _Written(BaseModel):
 
 
 class Expect(_Written):
-    """See harness.experiments.expect."""
+    """See harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     never: tuple[str, ...] = ()

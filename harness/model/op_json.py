@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import EMPTY, TYPES, Op
 
 SCHEMA: Final = 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.capabilities import Cluster
-from harness.model.draw import Draw
 from harness.model.op import Op, Process
+from harness.model.randomness import Draw
 
 
 class Pending:

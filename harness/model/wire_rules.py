@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 # The position is the key (Kafka protocol guide, "Api Keys").
 _IN_ORDER: Final = """

@@ -22,7 +22,7 @@ from typing import Final
 from harness.cluster.distribution import download_cache
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client
-from harness.model.errors import BadInput, HarnessError, Missing
+from harness.model.errors_and_exit_codes import BadInput, HarnessError, Missing
 from harness.persistent import lifecycle
 from harness.store import OWNER
 

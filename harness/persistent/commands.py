@@ -14,7 +14,7 @@ from harness.cluster.local import namespaces, terminal
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import KeptChild, State
 from harness.model.capabilities import CommandResult, ServerLogs
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.run import attached_cluster
 
 STATUS_S: Final = 30.0

@@ -18,7 +18,7 @@ from harness.model.capabilities import (
     offers,
     servers,
 )
-from harness.model.errors import ClusterTrouble, HarnessError
+from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError
 from harness.protocol.metadata import newest
 from harness.run.roles import Viewed
 

@@ -19,7 +19,7 @@ from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import State
 from harness.cluster.table import CLUSTERS
-from harness.model.errors import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import EXIT_BAD_INPUT, BadInput, ClusterTrouble, Missing
 from harness.plan import plan_file
 from harness.plan.rules import NAME, NAME_RULE
 from harness.plan.test_plan import TestPlan

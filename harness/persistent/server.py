@@ -52,7 +52,7 @@ from harness.model.capabilities import (
     offers,
     servers,
 )
-from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
 from harness.persistent import heal
 from harness.protocol.metadata import newest
 from harness.run.roles import Coordinated, Viewed

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.pipeline_app import mistakes
+from harness.pipeline_app.buffers_and_commits import Heart
 from harness.pipeline_app.ports import Failed, Mark, Options, Partition, Record, Sink, Source
-from harness.pipeline_app.state import Heart
 
 ON_PURPOSE: Final = "aborted on purpose"
 

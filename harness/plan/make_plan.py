@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from harness.clients.table import CLIENTS
 from harness.cluster.table import CLUSTERS
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import schedule
 from harness.plan.defaults import DEFAULTS
 from harness.plan.rules import RULES

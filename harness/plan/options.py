@@ -15,7 +15,7 @@ from pydantic_core import PydanticKnownError
 
 from harness.cluster.distribution.versions import DEFAULT, Metadata, resolve
 from harness.model.check_options import Acks, IsolationLevel
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import Transform
 from harness.plan.schedule import ENTRIES_MAX, Line
 

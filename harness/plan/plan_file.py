@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from harness import yaml_data
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import schedule
 from harness.plan.derived import min_isr, replication_factor
 from harness.plan.make_plan import make

@@ -9,7 +9,7 @@ from typing import Final
 from harness.clients.connection import about_connecting
 from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, pipeline
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.wire_rules import rule_text
 from harness.yaml_data import Loaded, Place, load
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger

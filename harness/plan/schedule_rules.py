@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.schedule import Line, entries
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where

@@ -15,7 +15,7 @@ from harness.clients import connection
 from harness.cluster.persistent import client
 from harness.cluster.persistent.named_cluster import NamedCluster
 from harness.model.capabilities import Cluster
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.plan import derived, make_plan, plan_file
 from harness.plan.test_plan import TestPlan, option_name
 

@@ -19,7 +19,7 @@ from typing import Final
 from harness.clients.table import CLIENTS
 from harness.cluster.distribution import download_cache, jars, java, versions
 from harness.cluster.local import namespaces
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 

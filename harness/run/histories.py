@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness import store
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import Result, to_data
 from harness.run import test
 from harness.stored import listing

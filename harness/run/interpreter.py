@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import INFO, NEMESIS, Op, Process
 from harness.model.protocols import Context, Generator, Pending
 from harness.run.worker_pool import Crew, Member
@@ -196,7 +196,7 @@ class Interpreter:
         self._before(op)
         stamped = Op(self._index, self._now(), process, "invoke", op.f, op.value, None, op.extra)
         self._index += 1
-        line = codec.encode(stamped)
+        line = op_json.encode(stamped)
         self._lines.append(line)
         self._open[process] = stamped
         self._tell(stamped)
@@ -217,7 +217,7 @@ class Interpreter:
         """Stamp, write, tell."""
         stamped = Op(self._index, self._now(), op.process, op.type, op.f, op.value, op.error, op.extra)
         self._index += 1
-        self._lines.append(codec.encode(stamped))
+        self._lines.append(op_json.encode(stamped))
         self._tell(stamped)
         return stamped
 
@@ -232,7 +232,7 @@ class Interpreter:
             if line is None:
                 self._worker_ended(member)
                 continue
-            done = codec.decode(line, f"worker {member.name}")
+            done = op_json.decode(line, f"worker {member.name}")
             invoked = self._open.get(done.process)
             if invoked is not None and invoked.index == done.index:
                 self._complete(done)

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from harness import store
 from harness.cluster.distribution.versions import parse_version
-from harness.model import codec
+from harness.model import op_json
 from harness.model.capabilities import Cluster, Hosts, Network, Processes, offers
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.plan import derived
 from harness.plan.test_plan import TestPlan
@@ -91,7 +91,7 @@ class Recorder:
     def write(self, op: Op) -> None:
         stamped = op.with_(index=self.index, time_ns=time.monotonic_ns() - self.zero_ns)
         self.index += 1
-        self.append(codec.encode(stamped))
+        self.append(op_json.encode(stamped))
         self.live.event(stamped)
 
     def begin(self, action: Action) -> Op:

@@ -18,7 +18,7 @@ from harness.cluster.distribution import tiered_storage
 from harness.cluster.distribution.versions import parse_version
 from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.model.capabilities import Cluster, Disks, Network, Processes, offers
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.protocol.segment_file import extent
 from harness.sim.log_model.actions import Action, Outcome
 from harness.sim.log_model.records import LogSettings

@@ -11,7 +11,7 @@ from harness.cluster import table
 from harness.cluster.persistent import named_cluster
 from harness.cluster.spec import NOBODY, ClusterSpec, Proxied
 from harness.model.capabilities import Clocks, Cluster, Disks, Network, SlowDisks, Wire, offers
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan, resolve
 from harness.plan.test_plan import TestPlan

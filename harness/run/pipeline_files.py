@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import FAIL, INFO, INVOKE, OK
 from harness.pipeline_app.partition_numbers import place_of
 from harness.plan.test_plan import TestPlan
@@ -66,7 +66,7 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
                 for line in lines:
                     if b'"send"' not in line or not line.endswith(b"\n"):
                         continue
-                    op = codec.decode(line, str(path))
+                    op = op_json.decode(line, str(path))
                     if op.f != "send":
                         continue
                     if op.type == INVOKE:

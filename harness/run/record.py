@@ -17,10 +17,10 @@ from typing import Any, Final
 from harness import store
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.model.capabilities import Cluster
-from harness.model.draw import Draw
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import NEMESIS, Op
 from harness.model.protocols import Env, Generator
+from harness.model.randomness import Draw
 from harness.plan.resolve import ResolvedPlan
 from harness.run import log_model, pipeline_files, start_workers
 from harness.run.interpreter import Interpreter, Limits, fault_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.capabilities import MetadataServers, offers
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.op import Op
 from harness.pipeline_app.partition_numbers import place_of
 from harness.protocol.metadata import View, newest

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.cluster.distribution import cds_archive, java
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 
 START_TIMEOUT_S: Final = 180.0
 # What one run leaves is judged before the second compiler has earned what it takes.

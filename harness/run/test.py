@@ -16,7 +16,7 @@ from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.result import Result, to_data
 from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by

@@ -32,7 +32,7 @@ import orjson
 
 from harness.clients import call_timeout
 from harness.clients.table import admin_opener, library_of, opener
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import FAIL, INFO, Op
 
 CONTROL_FD: Final = 3
@@ -114,10 +114,10 @@ class OpsWorker:
 
     def take(self, line: bytes, batch: list[bytes]) -> None:
         """Serve one op line; inline completions are added to `batch`, which the caller sends."""
-        op = codec.decode(line, "op from the harness")
+        op = op_json.decode(line, "op from the harness")
         number = int(op.process) % self._slots
         if self._inline:
-            batch.append(codec.encode(self._slot(number).apply(op)))
+            batch.append(op_json.encode(self._slot(number).apply(op)))
             return
         if number not in self._queues:
             self._queues[number] = queue.SimpleQueue()
@@ -142,7 +142,7 @@ class OpsWorker:
     def _serve(self, number: int, inbox: queue.SimpleQueue[bytes | None]) -> None:
         slot = self._slot(number)
         while (line := inbox.get()) is not None:
-            done = codec.encode(slot.apply(codec.decode(line, "op from the harness")))
+            done = op_json.encode(slot.apply(op_json.decode(line, "op from the harness")))
             with self._lock:
                 self._sock.sendall(done)
         slot.close()

@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from harness.model.capabilities import Child, Hosts
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.run.worker import RECEIVE_BYTES
 
 READY_TIMEOUT_S: Final = 30.0

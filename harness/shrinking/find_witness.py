@@ -18,7 +18,7 @@ from checker.anomalies.bad_when import never
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.table import CATALOGUE
 from checker.kernels.bucket import Bucket
-from checker.kernels.ends import ends_of
+from checker.kernels.log_starts_and_ends import ends_of
 from checker.kernels.witness import plain
 from checker.tables import ingest
 from checker.tables.coding import decoder, text_of

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import Op, polls, sends
-from harness.shrinking import oracle
+from harness.shrinking import find_witness
 from harness.shrinking.ddmin import Budget, minimal
-from harness.shrinking.oracle import Findings, Target
+from harness.shrinking.find_witness import Findings, Target
 from harness.shrinking.starting_points import circles
 from harness.shrinking.sub_history import Name, Place, Whole, cut, name, places
 
@@ -63,21 +63,21 @@ class Question:
 
     def holds(self, part: Part) -> bool:
         try:
-            if oracle.is_cycle(self.target.anomaly):
-                has_cycle = self.target.shown_cycle(oracle.cycles(self.ops(part), self.options))
+            if find_witness.is_cycle(self.target.anomaly):
+                has_cycle = self.target.shown_cycle(find_witness.cycles(self.ops(part), self.options))
                 return has_cycle and not self._invented(part)
             return self.target.shown(self.findings(part))
         except BadHistory:  # what is left makes no sense, as a completion that nobody asked for
             return False
 
     def findings(self, part: Part) -> Findings:
-        return oracle.findings(self.ops(part), self.options, self.whole.counts)
+        return find_witness.findings(self.ops(part), self.options, self.whole.counts)
 
-    def _invented(self, part: Part) -> list[tuple[str, oracle.Witness, str]]:
+    def _invented(self, part: Part) -> list[tuple[str, find_witness.Witness, str]]:
         """What the part wrongly shows. Beside a cycle, records may be unread in logs not read to the end."""
         claims = self.target.invented(self.findings(part))
-        if oracle.is_cycle(self.target.anomaly):
-            return [claim for claim in claims if claim[0] != oracle.UNSEEN or claim[1].get("complete")]
+        if find_witness.is_cycle(self.target.anomaly):
+            return [claim for claim in claims if claim[0] != find_witness.UNSEEN or claim[1].get("complete")]
         return claims
 
     def repaired(self, part: Part) -> Part | None:
@@ -96,11 +96,11 @@ class Question:
         return None
 
 
-def _records(invented: Sequence[tuple[str, oracle.Witness, str]]) -> Iterator[Place]:
+def _records(invented: Sequence[tuple[str, find_witness.Witness, str]]) -> Iterator[Place]:
     for anomaly, witness, _ in invented:
         if anomaly in ("lost-write", "phantom-read", "duplicate"):
             yield name(witness["key"]), name(witness["value"])
-        elif anomaly == oracle.UNSEEN:
+        elif anomaly == find_witness.UNSEEN:
             yield from ((name(witness["key"]), name(value)) for value in witness["messages"])
 
 

@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadHistory, BadInput, Missing
+from harness.model.errors_and_exit_codes import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
 from harness.model.result import Result
 from harness.model.wording import plain, seconds
 from harness.report.text import op_text, pipeline_moments
-from harness.shrinking import history_search, oracle, sub_history, target
+from harness.shrinking import find_witness, history_search, sub_history, target
 from harness.shrinking.history_search import Shrunk
 from harness.shrinking.target import Chosen
 from harness.stored import fault_spans, op_log
@@ -106,8 +106,8 @@ def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
 
 def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
     header = op_log.OpLog(run).header
-    lines = [codec.header(run.name, 0, header.wall_ns if header else 0, 0, shrunk_from=run.name)]
-    lines += [codec.encode(op) for op in sorted(ops, key=lambda op: op.index)]
+    lines = [op_json.header(run.name, 0, header.wall_ns if header else 0, 0, shrunk_from=run.name)]
+    lines += [op_json.encode(op) for op in sorted(ops, key=lambda op: op.index)]
     try:
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "history").mkdir(parents=True)
@@ -126,20 +126,20 @@ def confirm(small: Small, result: Result) -> None:
     name = small.chosen.anomaly.name
     anomaly = next((anomaly for anomaly in result.anomalies if anomaly.name == name), None)
     bad = small.chosen.anomaly.bad
-    if oracle.is_cycle(name):  # of its cycles some count, and some do not
+    if find_witness.is_cycle(name):  # of its cycles some count, and some do not
         bad = bad and bool(small.chosen.witness.get("forbidden"))
     if anomaly is None or anomaly.bad < bad or not _same(small.chosen.witness, name, anomaly.witnesses):
         raise BadHistory(f"{small.folder}: the checker does not find {small.title} in it: shrink has a bug")
 
 
 def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
-    if oracle.is_cycle(name):
+    if find_witness.is_cycle(name):
         return True
-    if name == oracle.UNSEEN:  # joined there: a text for each key
+    if name == find_witness.UNSEEN:  # joined there: a text for each key
         key, value = str(witness["key"]), witness["messages"][0]
         return any(value in (candidate.get("messages") or {}).get(key, ()) for candidate in witnesses)
-    claim = next(oracle.identities(name, witness))
-    return any(claim in oracle.identities(name, candidate) for candidate in witnesses)
+    claim = next(find_witness.identities(name, witness))
+    return any(claim in find_witness.identities(name, candidate) for candidate in witnesses)
 
 
 def text(small: Small, result: Result) -> str:
@@ -166,7 +166,7 @@ def data(small: Small, result: Result) -> dict[str, Any]:
         "of": small.whole,
         "minimal": small.shrunk.minimal,
         "asked": small.shrunk.questions,
-        "ops": [codec.to_data(op) for op in sorted([*small.shrunk.ops, *small.faults], key=_index)],
+        "ops": [op_json.to_data(op) for op in sorted([*small.shrunk.ops, *small.faults], key=_index)],
         "valid": result.valid,
         "anomalies": {anomaly.name: anomaly.count for anomaly in result.anomalies},
     }

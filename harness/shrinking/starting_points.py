@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.model.op import OK, polls, sends
 from harness.report.text.involved_ops import named_ops, pairs
-from harness.shrinking.oracle import Target
+from harness.shrinking.find_witness import Target
 from harness.shrinking.sub_history import ASSIGNING, Name, Place, Unit, Whole, name, places
 
 WRITERS_MAX: Final = 4

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from checker.tables.coding import text_of
 from checker.tables.read_history import Notes, read
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import INVOKE, NEMESIS, Op, polls, sends
 
 Name = int | str
@@ -86,7 +86,7 @@ def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
             units.append(trimmed)
 
     for line in read(run, Notes()):
-        op = codec.from_data({"value": None, **line[0]})
+        op = op_json.from_data({"value": None, **line[0]})
         if op.process == NEMESIS:
             nemesis.append(op)
         elif op.type == INVOKE:

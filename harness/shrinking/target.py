@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AnomalyFound, Result
 from harness.report.text import involved_ops, witness_lookup
-from harness.shrinking import oracle
-from harness.shrinking.oracle import Target, Witness
+from harness.shrinking import find_witness
+from harness.shrinking.find_witness import Target, Witness
 from harness.shrinking.sub_history import Name, Whole, load, name
 from harness.stored import facts
 from harness.stored.op_log import OpLog
@@ -38,10 +38,10 @@ def choose(run: Path, result: Result, requested: str | None) -> Chosen:
     else:
         wanted = witness_lookup.named_witness(requested)
     anomaly = witness_lookup.anomaly(result, wanted.name)
-    if anomaly.name == oracle.UNSEEN:
+    if anomaly.name == find_witness.UNSEEN:
         return Chosen(anomaly, wanted.number, _unseen(run, anomaly, wanted.number))
     number = wanted.number
-    if "#" not in (requested or "") and oracle.is_cycle(anomaly.name) and anomaly.bad:
+    if "#" not in (requested or "") and find_witness.is_cycle(anomaly.name) and anomaly.bad:
         number = _first_forbidden(run, anomaly)
     return Chosen(anomaly, number, witness_lookup.one(run, anomaly, number))
 
@@ -75,7 +75,7 @@ def _rows(run: Path, anomaly: AnomalyFound) -> list[dict[str, Any]]:
 
 
 def _witnesses(run: Path, anomaly: AnomalyFound) -> Iterator[Witness]:
-    return iter(_rows(run, anomaly)) if anomaly.name == oracle.UNSEEN else witness_lookup.numbered(run, anomaly)
+    return iter(_rows(run, anomaly)) if anomaly.name == find_witness.UNSEEN else witness_lookup.numbered(run, anomaly)
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
@@ -89,7 +89,7 @@ def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], 
             claim
             for witness in (_witnesses(run, finding) if finding is not None else ())
             if "key" not in witness or not keys or name(witness["key"]) in keys
-            for claim in oracle.identities(anomaly, witness)
+            for claim in find_witness.identities(anomaly, witness)
         )
 
     return known
@@ -97,7 +97,7 @@ def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], 
 
 def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
     """The keys that a witness is about; none when it names none."""
-    if chosen.anomaly.name == oracle.UNSEEN:
+    if chosen.anomaly.name == find_witness.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
     about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, facts.of_run(run), OpLog(run))
     return frozenset(map(name, about.keys))
@@ -109,9 +109,13 @@ def aim(
     """The history on some keys (none: on all), and what a part of it must show. Raises BadHistory."""
     whole = load(run, keys or None)
     complete: frozenset[Name] = frozenset()
-    if not oracle.is_cycle(chosen.anomaly.name):
+    if not find_witness.is_cycle(chosen.anomaly.name):
         ops = sorted((op for unit in whole.units for op in unit.ops), key=lambda op: op.index)
-        complete = oracle.complete(ops)
-    claim = "" if oracle.is_cycle(chosen.anomaly.name) else next(oracle.identities(chosen.anomaly.name, chosen.witness))
+        complete = find_witness.complete(ops)
+    claim = (
+        ""
+        if find_witness.is_cycle(chosen.anomaly.name)
+        else next(find_witness.identities(chosen.anomaly.name, chosen.witness))
+    )
     target = Target(chosen.anomaly.name, chosen.witness, claim, _known(run, result, keys), complete)
     return whole, target

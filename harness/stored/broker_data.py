@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.model.capabilities import Cluster, Data, offers
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 FOLDER: Final = "data"
 MOST_BYTES: Final = 2 << 30

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from harness.model.errors import NOT_OURS, BadInput
+from harness.model.errors_and_exit_codes import NOT_OURS, BadInput
 from harness.model.result import Result
 
 # What files of another version, or edited ones, make of code that reads them.

@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from checker.disk import causes, contents, data_folder, truncations
-from checker.disk.causes import Finding, Log, Read, Sent
+from checker.disk import contents, data_folder, missing_record_causes, truncations
 from checker.disk.comparison import Comparison, compare
+from checker.disk.missing_record_causes import Finding, Log, Read, Sent
 from checker.disk.truncations import Truncation
 from checker.tables import ingest, join_segments, read_tables
 from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
 from harness.store import is_run
@@ -173,14 +173,14 @@ class _History:
             truncated.get(at, ()),
         )
         committed = self._plan.isolation_level == "read_committed"
-        suspects = causes.suspects(self._sends(key), self._reads(key), log, committed)
+        suspects = missing_record_causes.suspects(self._sends(key), self._reads(key), log, committed)
         values = {suspect.value for suspect in suspects}
         seen: defaultdict[int, list[contents.Seen]] = defaultdict(list)
         if values:
             for node, replica in replicas.items():
                 for value, where in contents.look(node, replica, values, decode):
                     seen[value].append(where)
-        yield from causes.explain(key, suspects, log, seen)
+        yield from missing_record_causes.explain(key, suspects, log, seen)
 
     def _sends(self, key: int) -> Iterator[Sent]:
         names = ("value", "offset", "type", "op", "txn")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import Result, from_data
 from harness.stored import damaged
 

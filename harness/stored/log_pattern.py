@@ -16,7 +16,7 @@ from checker.pipeline import foreign_logs
 from checker.pipeline.foreign_logs import EventPattern, LogPattern
 from checker.pipeline.offset_machine import OF_OFFSET, OF_PARTITIONS, OF_RANGE
 from harness import yaml_data
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place
 
 WHAT: Final = "patterns of log lines"

@@ -18,8 +18,8 @@ from typing import BinaryIO, Final, cast
 
 import orjson
 
-from harness.model import codec
-from harness.model.errors import BadHistory, BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, BadInput
 from harness.model.op import Op
 from harness.stored import line_search
 
@@ -109,7 +109,7 @@ class OpLog:
             with paths[-1].open("rb") as file:
                 if not line_search.seek(file, index_of, index):
                     return None
-                op = codec.decode(file.readline(line_search.LINE_MAX))
+                op = op_json.decode(file.readline(line_search.LINE_MAX))
         except (OSError, BadHistory):
             return None
         return op if op.index == index else None

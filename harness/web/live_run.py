@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import NEMESIS, OK, TYPES, Op
 from harness.report.progress import Progress
 from harness.web.first_signs import First
@@ -80,7 +80,7 @@ class Watch:
             data = orjson.loads(line)
             if "schema" in data:
                 return
-            op = codec.from_data(data)
+            op = op_json.from_data(data)
             if type(op.time_ns) is not int or op.type not in TYPES or not isinstance(op.f, str):
                 raise TypeError(op.type)
             self.reading.add(op)

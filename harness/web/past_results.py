@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.experiments.expect import wilson
+from harness.experiments.expectations import wilson
 from harness.web import paths
 from harness.web.cache import Cache, stamp
 

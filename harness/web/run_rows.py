@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.wording import plain
 from harness.report.page import settings
 from harness.report.text import client_names

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, Final, Protocol
 
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 from harness.web import run_files
 from harness.web.site import Answer, Site
 

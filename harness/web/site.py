@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import parse_qs
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.stored import listing
 from harness.web import past_results, paths, rendering, run_files, run_query, zip_archive
 from harness.web.views import Views

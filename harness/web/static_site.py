@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.web import past_results, paths, run_files, run_query
 from harness.web.run_rows import Row
 from harness.web.views import STATIC, UP, Views

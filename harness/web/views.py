@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.report.page import settings
 from harness.report.text import compare, summary
 from harness.stored import damaged, listing

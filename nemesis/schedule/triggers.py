@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from harness.model.capabilities import Cluster, ServerLogs, offers
-from harness.model.errors import BadInput, HarnessError
+from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Roles
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import Op
 from harness.model.protocols import Env
 from nemesis.shared.effects import (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from harness.model.capabilities import STOP_S, Processes, offers, servers
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env
 from nemesis.targets import ROLES, Facts, new_leaders
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
-from harness.model.draw import Draw
 from harness.model.op import Op
 from harness.model.protocols import Env, Fault
+from harness.model.randomness import Draw
 from nemesis.schedule.timing import Timing, fault_op, repeated
 from nemesis.shared.effects import hit
 from nemesis.verb import Verb

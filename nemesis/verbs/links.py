@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from harness.model.capabilities import LinkCounts, LinkQuality, Links
-from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
+from harness.model.randomness import Draw
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.break_and_mend import BrokenNodes, unseen
 from nemesis.shared.effects import effect_s, wait_for

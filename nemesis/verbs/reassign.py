@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from harness.model.capabilities import Brokers
-from harness.model.draw import Draw
 from harness.model.protocols import Env, Fault
+from harness.model.randomness import Draw
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.admin_fault import Changed, Kept
 from nemesis.shared.effects import health_s, hit

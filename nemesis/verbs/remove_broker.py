@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from harness.model.capabilities import Brokers, Files, Processes
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.admin_fault import Changed, Kept, admin, aimed

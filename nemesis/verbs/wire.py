@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from harness.model.capabilities import Wire
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.protocols import Env, Fault
 from harness.model.wire_rules import (
     CUT,

@@ -30,7 +30,7 @@ from checker.tables import ingest, schema
 from checker.tables.coding import EMPTY
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import ASSIGN, FAIL, INFO, OK
-from harness.model import codec
+from harness.model import op_json
 
 SLOTS = 10
 MOPS = 4
@@ -305,7 +305,7 @@ def write_tables(history: History, run: Path, buckets: int | None = None, chunk:
     """A run folder with tables, and a log that holds its header only."""
     (run / "history").mkdir(parents=True, exist_ok=True)
     log = run / "history" / "00000.jsonl"
-    log.write_bytes(codec.header("bench", 0, 0, 0))
+    log.write_bytes(op_json.header("bench", 0, 0, 0))
     ops = len(history.f)
     count = buckets or ingest.buckets_of(2 * ops * LINE_BYTES)
     (run / "tables").mkdir()
@@ -382,7 +382,7 @@ def write_log(history: History, folder: Path, segment_bytes: int = 64 << 20) -> 
     def roll() -> None:
         nonlocal number, size
         path = folder / "history" / f"{number:05d}.jsonl"
-        path.write_bytes(codec.header("bench", number, 0, 0) + b"".join(lines))
+        path.write_bytes(op_json.header("bench", number, 0, 0) + b"".join(lines))
         lines.clear()
         number, size = number + 1, 0
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from harness import store
 from harness.cluster.sim import SimCluster
 from harness.generator import Clients, Limit
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import Op
 from harness.run.interpreter import Interpreter, Limits
 from harness.run.progress_display import Live
@@ -59,7 +59,7 @@ def interpreted(crew: Crew, folder: Path, ops: int) -> float:
 
 def bare(crew: Crew, folder: Path, ops: int) -> float:
     """Ops a second of a loop that sends one op's line again and again."""
-    lines = [codec.encode(Op(n, 0, n, "invoke", "send", [["send", 1, 1]])) for n in range(CONCURRENCY)]
+    lines = [op_json.encode(Op(n, 0, n, "invoke", "send", [["send", 1, 1]])) for n in range(CONCURRENCY)]
     began, done = time.perf_counter(), 0
     for slot, line in enumerate(lines):
         crew.send(slot, line)

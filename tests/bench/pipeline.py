@@ -29,7 +29,7 @@ from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.events import EventLog
 from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
-from harness.model import codec
+from harness.model import op_json
 from harness.pipeline_app.instance import Instance
 from harness.run.roles import Topics
 from harness.run.worker_pool import AdminLink
@@ -166,7 +166,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     for name in ("history", "events"):
         (folder / name).mkdir()
-    (folder / "history" / "00000.jsonl").write_bytes(codec.header("bench", 0, time.time_ns(), time.monotonic_ns()))
+    (folder / "history" / "00000.jsonl").write_bytes(op_json.header("bench", 0, time.time_ns(), time.monotonic_ns()))
     cluster = namespaced_cluster.make(ClusterSpec(work_dir=folder / "cluster"))
     cluster.up(print)
 

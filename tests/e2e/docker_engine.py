@@ -16,7 +16,7 @@ from pathlib import Path
 import docker
 
 from harness.cluster.docker import cleanup
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from tests.conftest import absent
 
 _START_S = 60

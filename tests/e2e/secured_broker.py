@@ -21,7 +21,7 @@ from harness.cluster.distribution import broker_config, jars, java
 from harness.cluster.external import find
 from harness.cluster.local import storage_format
 from harness.cluster.local.ports import Ports
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 
 PASSWORD = "Pa55-not-to-be-found"
 OTHER_PASSWORD = "0ther-not-to-be-found"

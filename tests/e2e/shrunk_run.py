@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from checker.check import check_plain
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import NEMESIS
 from harness.run.test import options_of
 from harness.shrinking import shrink_run as shrinking
@@ -23,7 +23,7 @@ def shown_by_few(run: Path, anomaly: str, most: int) -> None:
     assert shrunk["operations"] <= most < shrunk["of"], shrunk
     assert shrunk["valid"] == "invalid" and anomaly in shrunk["anomalies"]
     stored = (Path(shrunk["folder"]) / "history" / "00000.jsonl").read_bytes().splitlines()[1:]
-    ops = [op for op in map(codec.decode, stored) if op.process != NEMESIS]
+    ops = [op for op in map(op_json.decode, stored) if op.process != NEMESIS]
     assert len([op for op in ops if op.type == "invoke"]) == shrunk["operations"]
     read_plainly(anomaly, shrunk["witness"], ops)
 

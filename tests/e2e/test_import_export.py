@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.cluster.distribution import java
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from tests.conftest import absent
 from tests.e2e.harness_command import harness
 from tests.unit.checker import jepsen

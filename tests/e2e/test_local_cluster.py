@@ -17,7 +17,7 @@ from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from tests.conftest import absent
 
 pytestmark = pytest.mark.cluster

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.mock import MockCluster
 from harness.model.capabilities import Cluster, Hosts, Logs, Network, Processes
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 
 PRODUCE = """
 import sys

@@ -13,7 +13,7 @@ import pytest
 
 from harness.clients.table import admin_opener, opener
 from harness.cluster.mock import MockCluster
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import Op
 from harness.pipeline_app.ports import Failed
 from harness.plan.make_plan import make
@@ -67,7 +67,7 @@ def completed(client: Slot, f: str, value: Any = None, **extra: Any) -> Op:
 def test_records_are_worked_off_and_read(bootstrap: str, tmp_path: Path) -> None:
     for name in ("history", "events", "pipeline"):
         (tmp_path / name).mkdir()
-    (tmp_path / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 0, 0))
+    (tmp_path / "history" / "00000.jsonl").write_bytes(op_json.header("r", 0, 0, 0))
     plan = make(
         {"workload": "pipeline", "cluster": "mock", "partitions": 4, "writers": 1, "instances": 2,
          "pipeline_mode": "at-least-once", "transform": "aggregate", "op_timeout_s": 60}

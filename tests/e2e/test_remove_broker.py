@@ -14,9 +14,9 @@ from harness.cluster.local import namespaces
 from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op
-from harness.model.draw import Draw
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env
+from harness.model.randomness import Draw
 from harness.protocol.errors import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster.distribution import jars, java
 from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.wire_rules import BROKERS, Rule
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(180)]

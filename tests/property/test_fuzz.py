@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 
 from checker.check import check_plain
 from checker.tables import parquet_folder
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.edn import fast_path, reader
 from harness.model.edn import ops as edn_ops
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.sim.queue.run import simulate
 
 SEEDS = 30  # per repetition and form
-OPS: Final = [codec.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
+OPS: Final = [op_json.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
 TOKENS: Final = [
     b"",
     b"{",
@@ -139,7 +139,7 @@ def _edn_text(ops: list[dict[str, Any]]) -> bytes:
 
 
 def _json_text(ops: list[dict[str, Any]]) -> bytes:
-    return codec.header("r", 0, 1, 2) + b"".join(json.dumps(op).encode() + b"\n" for op in ops)
+    return op_json.header("r", 0, 1, 2) + b"".join(json.dumps(op).encode() + b"\n" for op in ops)
 
 
 FORMS: Final[dict[str, Callable[[list[dict[str, Any]]], bytes]]] = {

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from harness.cli.app import invoke
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.sim.log_model.bugs import LOG_BUGS
 from harness.sim.log_model.programs import parse
 from workloads.log_model.actions import (

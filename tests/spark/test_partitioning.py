@@ -17,7 +17,7 @@ import pytest
 
 from checker.check import check, check_plain
 from checker.tables import ingest
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
@@ -41,7 +41,7 @@ def _run(folder: Path, bugs: frozenset[str] = EVERYTHING, keys: int = 9) -> Path
     ops = simulate(5, ops=400, keys=keys, bugs=bugs)
     (folder / "history").mkdir(parents=True)
     for number, some in enumerate((ops[: len(ops) // 2], ops[len(ops) // 2 :])):
-        lines = [codec.header("sim", number, 0, 0), *map(codec.encode, some)]
+        lines = [op_json.header("sim", number, 0, 0), *map(op_json.encode, some)]
         (folder / "history" / f"{number:05d}.jsonl").write_bytes(b"".join(lines))
     return folder
 

@@ -13,7 +13,7 @@ import pytest
 from checker.qos import source, spark_batch
 from checker.qos.settings import EXPECT, Settings
 from checker.qos.window_state import Book, Window, heard, settled
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import expected_count
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

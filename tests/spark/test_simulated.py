@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checker.check import check_many
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.sim.queue.bugs import BUGS
@@ -21,7 +21,7 @@ HONEST = 4
 
 
 def _write(path: Path, seed: int, bugs: frozenset[str] = frozenset()) -> Path:
-    path.write_bytes(b"".join(map(codec.encode, simulate(seed, ops=400, bugs=bugs))))
+    path.write_bytes(b"".join(map(op_json.encode, simulate(seed, ops=400, bugs=bugs))))
     return path
 
 

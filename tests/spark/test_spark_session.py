@@ -42,7 +42,7 @@ spark.stop()
 def test_no_java(tmp_path: Path) -> None:
     code = """
 from checker.spark import session
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 try:
     session.start("local[1]")
 except Missing as error:

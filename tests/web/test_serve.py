@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import OK, Op
 from harness.report.page import run_page
@@ -150,7 +150,7 @@ def test_a_run_that_goes_on_is_followed(browser: Any, tmp_path: Path, shots: Pat
             page.screenshot(path=shots / "serve-live-narrow-dark.png", full_page=True)
             go(page, page.locator("a", has_text="Follow it").click)
             with (folder / "history" / "00000.jsonl").open("ab") as file:
-                file.write(codec.encode(Op(500, 20 * S, 1, OK, "news", [])))
+                file.write(op_json.encode(Op(500, 20 * S, 1, OK, "news", [])))
             # Nobody loads it again but the page itself.
             page.locator("#live tbody th", has_text="news").wait_for()
         assert served.log == []

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.model.draw import Draw
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
+from harness.model.randomness import Draw
 from harness.sim.log_model.actions import ARGUMENTS, CHOICES, Action
 from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
 from workloads.log_model.scripted_sequences import TURNS

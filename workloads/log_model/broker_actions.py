@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.sim.log_model.actions import CHOICES, Action
 from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
 from workloads.log_model import actions

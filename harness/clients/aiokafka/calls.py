@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from harness.clients.aiokafka.config import converted
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.settings import Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError
 
 T = TypeVar("T")

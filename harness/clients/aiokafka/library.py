@@ -24,7 +24,7 @@ from typing import Any
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.producer import AiokafkaProducer
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 class Aiokafka:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.settings import Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError, Kind
 
 PUSHES_METRICS: Final = 0x02050000  # librdkafka that knows of KIP-714

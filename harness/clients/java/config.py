@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.clients.errors import RENAMED
 from harness.clients.settings import Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100

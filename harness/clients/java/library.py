@@ -20,7 +20,7 @@ from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.clients import properties_file
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 # What Spark's source sets itself, and refuses or must not be told.
 OWNED: Final = frozenset(

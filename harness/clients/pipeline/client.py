@@ -24,7 +24,7 @@ from harness.clients.pipeline.events import EventLog
 from harness.clients.pipeline.files import FilesSink
 from harness.clients.pipeline.library import PipelineLibrary, Sent, Writer
 from harness.clients.pipeline.reading import Reading, lag
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import FAIL, INFO, OK, Op
 from harness.pipeline_app.instance import Instance
 from harness.pipeline_app.partition_numbers import place_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
 from harness.protocol.errors import TopicPartition

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from harness.cluster.distribution import versions
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
 from harness.cluster.distribution.versions import parse_version
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 MAX_NODES = 30
 MAX_CONTROLLERS = 5

@@ -27,7 +27,7 @@ from harness.cluster.distribution import download_cache, jars
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java, find
-from harness.model.errors import HarnessError, Missing
+from harness.model.errors_and_exit_codes import HarnessError, Missing
 
 _KEPT: Final = 3  # of Spark: each environment has its own
 TIMEOUT_S: Final = 240.0

@@ -17,7 +17,7 @@ from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
 from harness.cluster.distribution.versions import parse_version
-from harness.model.errors import HarnessError, Missing
+from harness.model.errors_and_exit_codes import HarnessError, Missing
 
 _NEW: Final = "org.apache.kafka.tools"
 # Script -> its main class; the first that there is.

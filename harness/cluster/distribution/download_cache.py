@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 Progress = Callable[[str], None]
 

@@ -25,7 +25,7 @@ from harness.cluster.distribution import download_cache, truststore, versions
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.java import Java, find
 from harness.cluster.distribution.versions import parse_version
-from harness.model.errors import BadInput, HarnessError, Missing
+from harness.model.errors_and_exit_codes import BadInput, HarnessError, Missing
 
 DEFAULT_VERSION = versions.DEFAULT
 CLIENT_JARS = ("kafka-clients-", "slf4j-api-", "lz4-java-", "snappy-java-", "zstd-jni-")

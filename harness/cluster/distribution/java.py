@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.distribution import download_cache
-from harness.model.errors import HarnessError, Missing
+from harness.model.errors_and_exit_codes import HarnessError, Missing
 
 MINIMUM = 17
 _FIX = (

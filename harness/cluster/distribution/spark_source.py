@@ -21,7 +21,7 @@ from typing import Final
 from harness.cluster.distribution import download_cache, jars
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.java import Java
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 SOURCE: Final = "spark-sql-kafka-0-10"
 TOKENS: Final = "spark-token-provider-kafka-0-10"

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.cluster.distribution import download_cache, jars, java
 from harness.cluster.distribution.download_cache import Progress
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 SINCE: Final = (3, 6, 0)
 ROOT: Final = "kafka-tiered-storage"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 DEFAULT: Final = "4.1.1"
 # The series that are tried, each with the last patch that Maven Central had when this was written.

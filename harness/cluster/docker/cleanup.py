@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from harness.cluster.docker import engine
 from harness.cluster.local import namespaces
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 
 RUN: Final = "harness.run"
 OWNER: Final = "harness.owner"

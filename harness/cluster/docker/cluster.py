@@ -25,7 +25,7 @@ from harness.cluster.local import remote_process
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import STOP_S, CommandResult
-from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
 from harness.protocol import metadata, quorum
 from harness.protocol.exchange import exchange
 from harness.protocol.metadata import View

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 
 FILE: Final = Path(__file__).with_name("docker-compose.yml")  # a link to the one at the top: wheels hold it, too
 _FIELDS: Final = frozenset({"image", "hostname", "ports", "environment", "command"})

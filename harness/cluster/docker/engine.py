@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from harness.model.errors import ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 
 Say = Callable[[str], None]
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from harness.cluster.distribution import jars, java, versions
 from harness.cluster.docker import engine
 from harness.cluster.docker.engine import VERSION_LABEL
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 ENTRY: Final = Path(__file__).with_name("image_entry.sh")
 _ENTRY_AT: Final = "etc/kafka/docker/run"

@@ -17,7 +17,7 @@ from harness.cluster.docker.engine import trouble
 from harness.cluster.local import storage_format
 from harness.cluster.local.ports import Ports
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 NODES: Final = ("n1", "n2", "n3")
 KAFKA_PORT: Final = 9094  # OUTSIDE in docker-compose.yml

@@ -22,7 +22,7 @@ from harness.cluster.docker import engine
 from harness.cluster.local import namespaces, netlink
 from harness.cluster.local.netlink import Host
 from harness.model.capabilities import Network
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _TABLE: Final = "harness"  # the table of netlink, so that its heal and its count are for this chain too
 _OUTPUT: Final = "output"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.cluster.docker.compose import Port, Service
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 IMAGE: Final = "docker.redpanda.com/redpandadata/redpanda:v24.3.1"
 KAFKA_PORT: Final = 9094

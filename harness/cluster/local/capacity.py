@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 SERVER_BYTES: Final = 335 << 20  # resident, of a broker with a heap of 400 MB that is in use
 DISK_BYTES: Final = 500 << 20

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from harness.cluster.local import helper_process
 from harness.cluster.local.helper_process import Helper, Spawn
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 class Stalls:

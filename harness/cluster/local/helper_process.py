@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from harness.cluster.local.remote_process import RemoteChild
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _START_TIMEOUT_S: Final = 20.0
 _ANSWER_TIMEOUT_S: Final = 5.0

@@ -11,7 +11,7 @@ from harness.cluster.distribution.broker_config import MAX_CONTROLLERS, MAX_NODE
 from harness.cluster.distribution.versions import KRAFT, ZOOKEEPER, Metadata
 from harness.cluster.distribution.zookeeper import Keeper
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 MAX_ZOOKEEPERS = 3
 Place: TypeAlias = Node | Keeper

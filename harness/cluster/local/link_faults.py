@@ -24,7 +24,7 @@ from harness.cluster.local import helper_process, namespaces
 from harness.cluster.local.helper_process import Helper
 from harness.cluster.local.remote_process import RemoteChild
 from harness.model.capabilities import LinkCounts, LinkQuality
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _PROBE_TIMEOUT_S: Final = 20.0
 _CONNECT_TIMEOUT_S: Final = 3.0

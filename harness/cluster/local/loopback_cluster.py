@@ -39,7 +39,7 @@ from harness.cluster.local.wire_faults import WireProxy
 from harness.cluster.spec import NOBODY, ClusterSpec
 from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.metadata import View
 

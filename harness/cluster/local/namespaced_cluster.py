@@ -23,7 +23,7 @@ from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.spec import ClusterSpec, NetworkMode
 from harness.model.capabilities import Disks, LinkCounts, LinkQuality, SlowDisks
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 FORWARD_PORT = 9094
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 _LOWEST, _HIGHEST = 20_000, 32_000  # below the range that the system hands out itself
 

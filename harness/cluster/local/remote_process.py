@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import CommandResult
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _OUTPUT_BYTES = 1 << 20
 _KILL_TIMEOUT_S = 10.0

@@ -20,7 +20,7 @@ from harness.cluster.distribution import broker_config, download_cache
 from harness.cluster.distribution.download_cache import Progress
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _FORMAT_TIMEOUT_S = 60.0
 _META = "meta.properties"

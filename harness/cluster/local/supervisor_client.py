@@ -18,7 +18,7 @@ from typing import Any
 from harness.cluster import json_messages
 from harness.cluster.json_messages import Closed
 from harness.cluster.local import namespaces
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _START_TIMEOUT_S = 30.0
 _ANSWER_TIMEOUT_S = 30.0

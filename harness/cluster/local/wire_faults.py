@@ -23,7 +23,7 @@ from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import namespaces, remote_process
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import EVERYBODY, Proxied
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, Traffic
 
 # A port for a broker's listener for clients, and the proxy's at the broker's address, for clients and for

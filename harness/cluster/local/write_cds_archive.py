@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.cluster.distribution.cds_archive import TIMEOUT_S, TO, writing
 from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import HarnessError
+from harness.model.errors_and_exit_codes import HarnessError
 
 
 def main(version: str) -> int:

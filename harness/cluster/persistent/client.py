@@ -22,7 +22,7 @@ from typing import Any, Final
 from harness.cluster.distribution import download_cache
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import rpc
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 
 CALL_TIMEOUT_S: Final = 200.0
 DEFAULT: Final = "default"

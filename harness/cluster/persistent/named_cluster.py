@@ -17,7 +17,7 @@ from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client, rpc
 from harness.cluster.persistent.client import KeptChild, State
 from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
-from harness.model.errors import ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.metadata import View
 

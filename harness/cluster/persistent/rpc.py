@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from harness.cluster import json_messages
 from harness.cluster.persistent import values
-from harness.model.errors import BadHistory, BadInput, ClusterTrouble, HarnessError, Missing
+from harness.model.errors_and_exit_codes import BadHistory, BadInput, ClusterTrouble, HarnessError, Missing
 
 _CREDENTIALS: Final = struct.Struct("3i")
 _ERRORS: Final = {kind.__name__: kind for kind in (HarnessError, BadInput, Missing, BadHistory, ClusterTrouble)}

@@ -15,7 +15,7 @@ from typing import Final
 from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import ask
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 TABLE: Final = "harness_ssh_"  # what the names of our packet filters begin with
 _ASK_S: Final = 30.0

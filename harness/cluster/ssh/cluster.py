@@ -34,7 +34,7 @@ from harness.cluster.ssh.package import Pack
 from harness.cluster.ssh.packet_filters import Filters
 from harness.cluster.ssh.preflight import Ready, ask
 from harness.model.capabilities import STOP_S, CommandResult, Network
-from harness.model.errors import BadInput, ClusterTrouble, HarnessError
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
 from harness.protocol.metadata import View
 
 Progress = Callable[[str], None]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import paramiko
 
 from harness.cluster.ssh.hosts import Host
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 _CONNECT_S: Final = 10.0
 _SYSTEM_KNOWN: Final = Path("/etc/ssh/ssh_known_hosts")

@@ -17,7 +17,7 @@ import paramiko
 from harness.cluster.ssh.connect import connect
 from harness.cluster.ssh.hosts import Host
 from harness.model.capabilities import CommandResult
-from harness.model.errors import ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 
 Sink = Callable[[bytes], None]
 Source = Callable[[Sink], None]  # hands everything to a sink, piece by piece

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from harness import yaml_data
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.yaml_data import Loaded, Place
 
 HOSTS_MAX: Final = 15

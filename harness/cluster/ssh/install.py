@@ -12,7 +12,7 @@ from harness.cluster.ssh import preflight
 from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.package import Pack
 from harness.cluster.ssh.preflight import Ready
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 _ASK_S: Final = 20.0
 _UPLOAD_S: Final = 600.0

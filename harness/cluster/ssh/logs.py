@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.cluster.ssh import preflight
 from harness.cluster.ssh.connection import Link, Sink
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 READ_BYTES: Final = 1 << 20
 

@@ -26,7 +26,7 @@ from harness.cluster.local import storage_format
 from harness.cluster.local.layout import Layout
 from harness.cluster.ssh import preflight
 from harness.cluster.ssh.connection import Sink
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 _PIECE: Final = 1 << 18
 # Of a Java's home: what only developers need.

@@ -20,7 +20,7 @@ from harness.cluster.distribution.java import Java
 from harness.cluster.ssh.connect import resolve
 from harness.cluster.ssh.connection import Link
 from harness.cluster.ssh.hosts import Host
-from harness.model.errors import ClusterTrouble, HarnessError, Missing
+from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError, Missing
 
 _SCRIPT: Final = Path(__file__).with_name("host_commands.sh")
 _LOOK_S: Final = 30.0

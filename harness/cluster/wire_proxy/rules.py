@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.model.wire_rules import APIS, HOLD, OTHERS, PRODUCER, REORDER, REQUEST, Rule, RuleCounts
 from harness.protocol.request_head import Request
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from harness.experiments.expect import wilson
+from harness.experiments.expectations import wilson
 from harness.experiments.matrix.run import Done
 from harness.experiments.run import describe
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, BadInput
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, BadInput
 
 MARKDOWN_BYTES: Final = 1_000_000
 _NOT_XML: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt, attempt, describe
-from harness.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
+from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 
 Say = Callable[[str], None]
 

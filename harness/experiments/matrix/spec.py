@@ -21,9 +21,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import yaml_data
-from harness.experiments.expect import ANY, Expectation
+from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.spec import Case, named, over
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
 from harness.yaml_data import Place
 

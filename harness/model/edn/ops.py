@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from harness.model.edn import reader
 from harness.model.edn.reader import Frozen, Keyword, Tagged
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 RECORD: Final = "jepsen.history.Op"
 MICRO: Final = frozenset({"send", "poll", "txn"})

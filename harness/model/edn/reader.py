@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 MAX_DEPTH: Final = 64
 

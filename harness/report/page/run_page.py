@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.result import Result
 from harness.model.wording import plain
 from harness.report.page import chart_series, document, settings, witness_groups

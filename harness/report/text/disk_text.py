@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from checker.disk.causes import CAUSES, KINDS, Finding
 from checker.disk.comparison import Comparison
-from checker.disk.survey import Survey
+from checker.disk.missing_record_causes import CAUSES, KINDS, Finding
+from checker.disk.replica_survey import Survey
 from harness.protocol.flaws import Flaw
 from harness.stored.disk_inspection import Inspection
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model import codec
-from harness.model.errors import BadHistory, BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, BadInput
 from harness.model.op import INVOKE, Op
 from harness.model.wording import many, plain, seconds
 from harness.stored import op_log
@@ -158,7 +158,7 @@ def find(run: Path, place: Place, seen: Seen, progress: Callable[[str], None] = 
         if not candidate and not any(token in line for token in open_.tokens):
             continue
         try:
-            op = codec.decode(line, f"{path}, line {line_number}")
+            op = op_json.decode(line, f"{path}, line {line_number}")
             found = trimmed(op.value, place, seen) if candidate and op.f in MICRO else []
         except BadHistory as error:
             if b'"schema"' not in line[:64]:
@@ -214,4 +214,4 @@ def _pair(pair: Sequence[Any], place: Place) -> str:
 
 def data(op: Op) -> dict[str, Any]:
     """An op as data, in the form of the history."""
-    return codec.to_data(op)
+    return op_json.to_data(op)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.sim.log_model.partition import View
 
 RELATIVE: Final = re.compile(r"(start|local|second|hw|stable|end)([+-]\d+)?")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.sim.log_model.actions import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
 from harness.sim.log_model.records import LogSettings
 

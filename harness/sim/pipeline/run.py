@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.pipeline_app.ports import Failed, Options
 from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, Made, World
 

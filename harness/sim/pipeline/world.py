@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.instance import Instance
 from harness.pipeline_app.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final
 
-from harness.model.draw import Draw
 from harness.model.op import FAIL, INFO, OK, Op
+from harness.model.randomness import Draw
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.reader import Reader
 from harness.sim.queue.world import Stale, World

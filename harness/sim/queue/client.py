@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.draw import Draw
 from harness.model.op import FAIL, INFO, OK, Op
+from harness.model.randomness import Draw
 from harness.sim.queue.attempt import Attempt, Steps
 from harness.sim.queue.reader import Reader
 from harness.sim.queue.world import SimSettings, Trouble, World

@@ -16,8 +16,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.model.draw import Draw
 from harness.model.op import EMPTY, INFO, INVOKE, OK, Op
+from harness.model.randomness import Draw
 from harness.sim.queue.attempt import Steps
 from harness.sim.queue.client import SimClient
 from harness.sim.queue.world import SimSettings, Trouble, World

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.group import Group
 from harness.sim.queue.log import OPEN, SimLog

@@ -11,10 +11,10 @@ import pytest
 
 from checker.check import check_each, check_many, check_plain
 from checker.tables import read_history
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.edn import fast_path
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.result import Result
 from tests.unit.checker import jepsen
 from tests.unit.checker.test_ingest import POLL, SEND, op
@@ -28,7 +28,7 @@ OTHER = [{**line, "index": line["index"] - 2} for line in POLL]
 
 def written(folder: Path, name: str, ops: list[dict[str, Any]]) -> Path:
     if name == "h.jsonl":
-        content = b"".join(codec.encode(codec.from_data(one)) for one in ops)
+        content = b"".join(op_json.encode(op_json.from_data(one)) for one in ops)
     else:
         content = "".join(fast_path.text_of(one) + "\n" for one in ops).encode()
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -137,7 +137,7 @@ def test_deep_nesting_that_is_well_formed(tmp_path: Path) -> None:
         deep = [deep, {"a": 2}]
     for value in ([["send", 1, deep]], [["send", deep, 1]], [["poll", [[1, [[0, deep]]]]]], deep):
         path = tmp_path / "h.jsonl"
-        path.write_bytes(b"".join(codec.encode(codec.from_data(line)) for line in SEND))
+        path.write_bytes(b"".join(op_json.encode(op_json.from_data(line)) for line in SEND))
         with path.open("a") as stream:
             text = str(op(2, 1, "ok", "poll", value)).replace("'", '"')
             stream.write(text + "\n")

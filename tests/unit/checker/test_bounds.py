@@ -7,7 +7,7 @@ import pytest
 
 from checker.check import check_plain
 from checker.cycles import search
-from checker.kernels.ends import not_caught_up
+from checker.kernels.log_starts_and_ends import not_caught_up
 from checker.tables import schema
 from tests.unit.checker.cases import cases
 

@@ -13,11 +13,11 @@ from checker import convert
 from checker.check import check_plain
 from checker.tables import ingest, parquet_folder, progress
 from checker.tables.read_history import Notes
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.edn import ops as edn_ops
 from harness.model.edn import reader
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
 from tests.unit.checker import jepsen
@@ -100,7 +100,7 @@ def test_what_json_lacks_comes_back(tmp_path: Path) -> None:
 
 def test_our_own_log_in_edn_and_back(tmp_path: Path) -> None:
     ops = simulate(11, ops=300, processes=5, keys=4, txn=True)
-    log = codec.header("r", 0, 1, 2) + b"".join(map(codec.encode, ops))
+    log = op_json.header("r", 0, 1, 2) + b"".join(map(op_json.encode, ops))
     (tmp_path / "run" / "history").mkdir(parents=True)
     (tmp_path / "run" / "history" / "00000.jsonl").write_bytes(log)
     convert.to_edn(tmp_path / "run", tmp_path / "h.edn.gz", print)
@@ -216,7 +216,7 @@ def test_tables_keep_what_the_run_noted(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "history").mkdir(parents=True)
     (run / "events").mkdir()
-    (run / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 1, 2) + b"".join(map(codec.encode, ops)))
+    (run / "history" / "00000.jsonl").write_bytes(op_json.header("r", 0, 1, 2) + b"".join(map(op_json.encode, ops)))
     (run / "events" / "harness.jsonl").write_text('{"time_ns":1,"event":"trouble","detail":"too hot"}\n')
     convert.to_parquet(run, tmp_path / "tables", print)
     for path in (run, tmp_path / "tables", run / "tables"):

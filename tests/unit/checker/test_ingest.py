@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from checker.check import check_plain
 from checker.tables import ingest, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.sim.queue.run import simulate
 
-HEADER = codec.header("r1", 0, 1, 2).decode().strip()
+HEADER = op_json.header("r1", 0, 1, 2).decode().strip()
 
 
 def op(index: int, process: Any, kind: str, f: str, value: Any, **extra: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ ODD = st.one_of(
     st.integers(-(1 << 63), (1 << 64) - 1),
     st.sampled_from([[], {}, [[]], [[1]], [[1, 2]], [["poll", 5]], [["poll", [[[1], [[0, 1]]]]]]]),
 )
-SIMULATED = [codec.to_data(op) for op in simulate(3, ops=25, processes=3, keys=3)]
+SIMULATED = [op_json.to_data(op) for op in simulate(3, ops=25, processes=3, keys=3)]
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

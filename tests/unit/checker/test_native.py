@@ -14,7 +14,7 @@ from checker.tables.ingest import of_ops
 from checker.tables.source import in_memory
 from checker.verdict import unknown_reasons
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
 from harness.model.result import Result
 from tests.unit.checker.cases import cases

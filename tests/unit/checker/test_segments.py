@@ -12,9 +12,9 @@ import pytest
 
 from checker.check import check_plain
 from checker.tables import ingest, join_segments, read_tables, schema, segment_tables
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from tests.bench import histories
 from tests.bench.histories import Shape
 
@@ -35,7 +35,7 @@ def _log(folder: Path, lines: list[dict[str, Any]], segment: int = 100, torn: bo
         if torn and low + segment >= len(lines):
             content = content[:-7]
         file = folder / "history" / f"{number:05d}.jsonl"
-        file.write_bytes(codec.header("run", number, 0, 0) + content)
+        file.write_bytes(op_json.header("run", number, 0, 0) + content)
     return folder
 
 

@@ -16,7 +16,7 @@ from harness.clients.aiokafka.library import Aiokafka, problem
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.errors import outcome
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError
 
 BASE = {"bootstrap": "127.0.0.1:1", "run": "r", "process": 3}

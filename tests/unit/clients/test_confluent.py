@@ -15,7 +15,7 @@ from harness.clients.confluent.admin import ConfluentAdmin
 from harness.clients.confluent.config import consumer_config, converted, producer_config
 from harness.clients.confluent.library import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness.clients.confluent.config import consumer_config, producer_config
 from harness.clients.connection import hidden, load
 from harness.clients.settings import settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
 
 

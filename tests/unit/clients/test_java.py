@@ -13,7 +13,7 @@ from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError
 
 BASE = {"bootstrap": "b:1", "run": "r", "process": 3}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.clients.java import properties
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def test_lines_comments_and_variables(tmp_path: Path) -> None:

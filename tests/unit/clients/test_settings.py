@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.clients.settings import Settings, settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def made(**given: Any) -> Settings:

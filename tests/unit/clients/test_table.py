@@ -12,7 +12,7 @@ import pytest
 from harness.clients.call_timeout import bounded
 from harness.clients.queue import open_client
 from harness.clients.table import CLIENTS, admin_opener, library_of, opener
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op, invoke
 from harness.protocol.errors import ClientError
 

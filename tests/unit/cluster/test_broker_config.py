@@ -11,7 +11,7 @@ from harness.cluster.distribution.broker_config import Node
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
 from harness.cluster.local import layout, storage_format
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def nodes(count: int) -> list[Node]:

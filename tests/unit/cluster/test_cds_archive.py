@@ -11,7 +11,7 @@ import pytest
 from harness.cluster.distribution import cds_archive, java
 from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 JARS, JAVA = Jars("4.1.1", Path("/j"), ("a.jar",)), Java("/bin/java", 17, "/", "17.0.1")
 

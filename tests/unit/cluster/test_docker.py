@@ -30,7 +30,7 @@ from harness.cluster.docker import (
 )
 from harness.cluster.docker.compose import Port
 from harness.cluster.spec import ClusterSpec
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.run.roles import Coordinated, ViewRoles
 
 COMPOSE = """

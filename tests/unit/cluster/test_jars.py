@@ -11,7 +11,7 @@ import pytest
 
 from harness.cluster.distribution import jars
 from harness.cluster.distribution.java import Java
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 
 JAVA = Java("/bin/false", 17, "/", "17")
 FILES = {"a.jar": b"alpha", "b.jar": b"beta"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.distribution import java
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 
 def fake(folder: Path, specification: str, full: str = "x") -> Path:

@@ -15,7 +15,7 @@ from harness.cluster.local.layout import Layout
 from harness.cluster.local.server_queries import most_named
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.storage_format import Template
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def servers(places: Layout, version: str, folder: Path, template: Template | None) -> Servers:

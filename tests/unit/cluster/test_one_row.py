@@ -13,7 +13,7 @@ from harness.cluster.doctor import Check
 from harness.cluster.spec import ClusterSpec
 from harness.cluster.table import CLUSTERS, ClusterKind
 from harness.model.capabilities import CommandResult, Processes
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.test_plan import TestPlan
 from harness.run import make_cluster
 from nemesis import table as nemeses

@@ -18,7 +18,7 @@ from harness.cluster import json_messages
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import rpc, values
 from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
 from harness.protocol.metadata import PartitionView, View
 

@@ -11,7 +11,7 @@ import pytest
 from harness.cluster.distribution import jars, spark_source
 from harness.cluster.distribution.java import Java
 from harness.cluster.distribution.spark_source import Release
-from harness.model.errors import Missing
+from harness.model.errors_and_exit_codes import Missing
 
 JAVA = Java("/bin/java", 17, "/", "17.0.1")
 

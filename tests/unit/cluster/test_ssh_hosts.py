@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.ssh import hosts
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def load(folder: Path, text: str) -> tuple[hosts.Host, ...]:

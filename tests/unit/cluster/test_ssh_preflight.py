@@ -12,7 +12,7 @@ from harness.cluster.ssh import cleanup, logs, preflight
 from harness.cluster.ssh import packet_filters as filters
 from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import Look, Ready
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 HOST = Host(address="10.0.0.1", name="n1", user="kafka")
 ANSWER = """

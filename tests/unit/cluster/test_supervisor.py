@@ -14,7 +14,7 @@ import pytest
 
 from harness.cluster.local import namespaces, remote_process, supervisor_client
 from harness.cluster.local.supervisor_client import Control
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 
 
 @pytest.fixture(params=["loopback", "namespaces"])

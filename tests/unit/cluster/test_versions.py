@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cluster.distribution import versions
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def test_a_series_is_its_last_known_patch() -> None:

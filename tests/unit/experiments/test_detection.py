@@ -8,7 +8,7 @@ import pytest
 
 from harness.experiments import detection
 from harness.experiments.detection import Detection
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import INVOKE, OK, Op
 
 S = 1_000_000_000
@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
         for n in range(10)
     ]
     (tmp_path / "history").mkdir()
-    lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops)]
+    lines = [op_json.header("r", 0, 0, 0), *map(op_json.encode, ops)]
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     return tmp_path
 

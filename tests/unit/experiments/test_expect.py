@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.experiments.expect import ANY, Expectation, figure, holds, over, wilson
-from harness.model.errors import BadInput
+from harness.experiments.expectations import ANY, Expectation, figure, holds, over, wilson
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AnomalyFound, Result, Verdict
 
 

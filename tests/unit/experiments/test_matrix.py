@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.cli.matrix import parts, seconds
-from harness.experiments.expect import ANY, Expectation
+from harness.experiments.expectations import ANY, Expectation
 from harness.experiments.matrix import report, run, spec
 from harness.experiments.matrix.run import Done
 from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt
 from harness.experiments.spec import Case
-from harness.model.errors import BadInput, ClusterTrouble, Missing
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 NIGHTLY = Path(__file__).parents[3] / "nightly.yaml"
 

@@ -9,10 +9,10 @@ import pytest
 
 from harness.experiments import record, report
 from harness.experiments.detection import Detection
-from harness.experiments.expect import Expectation
+from harness.experiments.expectations import Expectation
 from harness.experiments.run import Attempt, Tried
 from harness.experiments.spec import Case, Experiment
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 BAD = Case("bad", "it shows", {"acks": "1", "cluster": "mock"}, Expectation({"lost-write": 1}), 2)
 FIXED = Case("fixed", "it does not", {"acks": "all"}, Expectation(never=("invalid",)), 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.experiments import recovery
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.result import AnomalyFound, Result, Verdict, to_data
 from harness.plan.make_plan import make
 from harness.plan.plan_file import dump

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.experiments import spec
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
 from harness.run import attached_cluster
 

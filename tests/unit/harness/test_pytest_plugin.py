@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.persistent import commands, lifecycle
 from harness.run import test
 

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from harness import store
-from harness.model import codec
-from harness.model.errors import BadHistory, BadInput, Missing
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, BadInput, Missing
 from harness.model.op import Op
 
 
@@ -22,7 +22,7 @@ def test_every_line_is_there_before_close_and_segments_roll(tmp_path: Path) -> N
     rolled: list[Path] = []
     log = store.HistoryLog(tmp_path, "r", time.monotonic_ns(), segment_bytes=500, on_roll=rolled.append)
     for index in range(20):
-        log.append(codec.encode(Op(index, index, 0, "invoke", "send", [["send", 1, index]])))
+        log.append(op_json.encode(Op(index, index, 0, "invoke", "send", [["send", 1, index]])))
     read = lines(tmp_path)  # not closed yet: a killed harness leaves exactly this
     assert [row["index"] for row in read if "index" in row] == list(range(20))
     headers = [row for row in read if "schema" in row]
@@ -64,7 +64,7 @@ def test_require_run(tmp_path: Path) -> None:
 
 def test_codec_round_trip_and_garbage() -> None:
     op = Op(3, 4, 5, "info", "txn", [["send", 1, [None, 2]], ["poll", [[1, [[0, 1]]]]]], "why", {"final": True})
-    assert codec.decode(codec.encode(op)) == op
+    assert op_json.decode(op_json.encode(op)) == op
     for garbage in (
         b"{",
         b"[]",
@@ -72,4 +72,4 @@ def test_codec_round_trip_and_garbage() -> None:
         b'{"index":0,"time_ns":0,"process":0,"type":"x","f":"a","value":1}',
     ):
         with pytest.raises(BadHistory, match="here"):
-            codec.decode(garbage, "here")
+            op_json.decode(garbage, "here")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import yaml_data
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 
 
 def loaded(tmp_path: Path, text: str | bytes) -> yaml_data.Loaded:

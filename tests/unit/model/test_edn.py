@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.edn import reader
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 from tests.unit.checker import jepsen
 
 

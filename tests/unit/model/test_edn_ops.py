@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.model.edn import fast_path, ops, reader
 from harness.model.edn.reader import Bag, Char, Keyword, Symbol, Tagged
-from harness.model.errors import BadHistory
+from harness.model.errors_and_exit_codes import BadHistory
 
 NAMES = st.from_regex(r"[a-z][a-z?*!-]{0,6}", fullmatch=True)
 LEAVES = st.one_of(

@@ -9,9 +9,9 @@ import pytest
 
 from harness.generator import op
 from harness.model.check_options import Settings
-from harness.model.draw import Draw
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.protocols import Env
+from harness.model.randomness import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing
 from nemesis.shared import partition_shapes

@@ -14,7 +14,7 @@ import pytest
 from harness.cli import fault_support
 from harness.model.capabilities import Cluster
 from harness.model.check_options import Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.protocols import Env, Fault
 from nemesis import table
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.model.draw import Draw
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.protocols import Env
+from harness.model.randomness import Draw
 from nemesis.recovery.steps import Steps, fault, roles
 from nemesis.targets import Facts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.local import log_tail
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.op import Op
 from nemesis.schedule import entry, triggers
 from nemesis.schedule.entry import Entry, Trigger

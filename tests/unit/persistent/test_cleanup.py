@@ -14,7 +14,7 @@ from harness.cli.app import invoke
 from harness.cluster.local import capacity, disks, process_owner
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import State
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.persistent import cleanup
 from tests.conftest import absent
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.model.draw import Draw
+from harness.model.randomness import Draw
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.instance import Instance
 from harness.pipeline_app.ports import Failed, Mark, Options, Output, Partition, Rebalances, Record, Source

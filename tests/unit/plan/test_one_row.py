@@ -14,7 +14,7 @@ import pytest
 from harness.clients import table as clients
 from harness.clients.noop import NoopAdmin, NoopClient
 from harness.generator import Fn, Limit, op
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import INVOKE, OK, Op
 from harness.model.protocols import Workload
 from harness.plan.from_options import plan_values

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.clients.pipeline.events import Clock
-from harness.model import codec
-from harness.model.errors import BadHistory, BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, BadInput
 from harness.model.op import Op
 from harness.plan import pipeline
 from harness.plan.make_plan import make
@@ -68,7 +68,7 @@ def test_what_the_writers_said(tmp_path: Path) -> None:
         Op(3, 4, 0, "info", "send", sends, "report: lost", {**extra, "outcomes": ["fail", "info"]}),
         Op(4, 5, 5, "invoke", "send", sends, None, extra),
     ]
-    lines = [codec.header("r", 0, 0, 0), *map(codec.encode, ops), b'{"index":5,"f":"send"']
+    lines = [op_json.header("r", 0, 0, 0), *map(op_json.encode, ops), b'{"index":5,"f":"send"']
     (tmp_path / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     pipeline_files.write_sent(tmp_path, plan(partitions=2, input_topics=2).model_copy(update={"run": "r"}))
 
@@ -90,5 +90,5 @@ def test_the_clock_is_the_history_s(tmp_path: Path) -> None:
     with pytest.raises(BadHistory, match="when the run began"):
         Clock.of(tmp_path)
     (tmp_path / "history").mkdir()
-    (tmp_path / "history" / "00000.jsonl").write_bytes(codec.header("r", 0, 11, 22))
+    (tmp_path / "history" / "00000.jsonl").write_bytes(op_json.header("r", 0, 11, 22))
     assert Clock.of(tmp_path) == Clock(22, 11)

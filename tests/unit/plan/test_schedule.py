@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import invoke
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, from_options, make_plan, plan_file, schedule, schedule_rules
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli import parameters
 from harness.cli.app import invoke
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, from_options, make_plan, plan_file
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from checker.check import check_plain
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.result import Result, to_data
@@ -55,7 +55,7 @@ def recorded(runs: Path, name: str, ops: Sequence[Op], **plan: Any) -> Path:
     """A run folder that was recorded and not judged."""
     folder = runs / name
     (folder / "history").mkdir(parents=True)
-    lines = [codec.header(name, 0, 0, 0), *map(codec.encode, ops)]
+    lines = [op_json.header(name, 0, 0, 0), *map(op_json.encode, ops)]
     (folder / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     (folder / "plan.yaml").write_text(yaml.safe_dump({**PLAN, "run": name, **plan}))
     return folder

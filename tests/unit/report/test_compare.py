@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import invoke
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.report.text.compare import compare, data, text
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded

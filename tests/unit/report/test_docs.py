@@ -14,7 +14,7 @@ from checker.anomalies.table import CATALOGUE
 from checker.tables import schema
 from checker.verdict import results
 from harness.cli import app
-from harness.model import codec, result
+from harness.model import op_json, result
 from nemesis import table as nemeses
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +46,7 @@ def test_tables_have_the_documented_columns(table: str) -> None:
 
 
 def test_documented_schemas_are_the_current_ones() -> None:
-    assert f"## The history, schema {codec.SCHEMA}\n" in HISTORY
+    assert f"## The history, schema {op_json.SCHEMA}\n" in HISTORY
     assert f"## The tables, schema {schema.SCHEMA}\n" in HISTORY
     assert f"## Results, schema {result.SCHEMA}\n" in HISTORY
 

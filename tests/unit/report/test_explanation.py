@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.cli import app
-from harness.model import codec
 from harness.model import op as ops_
-from harness.model.errors import BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.text import explanation, explanation_text, witness_lookup
@@ -59,8 +59,8 @@ def lost(tmp_path: Path) -> Path:
     )
     folder = recorded(tmp_path, "20260102T030405-kill", ops, partitions_per_topic=4)
     path = folder / "history" / "00000.jsonl"
-    first = codec.header("20260102T030405-kill", 0, 0, 0)
-    path.write_bytes(path.read_bytes().replace(first, codec.header(folder.name, 0, WALL_NS, 0)))
+    first = op_json.header("20260102T030405-kill", 0, 0, 0)
+    path.write_bytes(path.read_bytes().replace(first, op_json.header(folder.name, 0, WALL_NS, 0)))
     text = "[UnifiedLog partition=20260102T030405-kill-1-2, dir=/x] Truncating to offset 1"
     logged(folder / "logs", "n2", [line(-2, "Starting"), line(16, text), line(23, "Bye")])
     judged(folder)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.cli import app
-from harness.model import codec
-from harness.model.errors import BadHistory, BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadHistory, BadInput
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 from harness.report.text import nearby_ops
 from harness.report.text.nearby_ops import Place, Seen
@@ -40,9 +40,9 @@ OPS = [
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "20260102T030405-some"
     (folder / "history").mkdir(parents=True)
-    text = codec.header("some", 0, 0, 0) + b"".join(map(codec.encode, OPS[:6]))
+    text = op_json.header("some", 0, 0, 0) + b"".join(map(op_json.encode, OPS[:6]))
     (folder / "history" / "00000.jsonl").write_bytes(text)
-    text = codec.header("some", 1, 0, 0) + b"".join(map(codec.encode, OPS[6:])) + b'{"index":11,"ti'
+    text = op_json.header("some", 1, 0, 0) + b"".join(map(op_json.encode, OPS[6:])) + b'{"index":11,"ti'
     (folder / "history" / "00001.jsonl").write_bytes(text)
     return folder
 
@@ -93,7 +93,7 @@ def test_a_history_file_is_read_too(run: Path, tmp_path: Path, packed: bool) -> 
 @pytest.mark.parametrize("key", ["a", "ä", "[1, 7, 2]", '"7"'])
 def test_keys_may_be_of_any_type(tmp_path: Path, key: str) -> None:
     file = tmp_path / "history.jsonl"
-    file.write_bytes(codec.encode(op(0, 0, OK, "send", [["send", nearby_ops.given(key), [0, "x y"]]])))
+    file.write_bytes(op_json.encode(op(0, 0, OK, "send", [["send", nearby_ops.given(key), [0, "x y"]]])))
     assert len(found(file, nearby_ops.given(key), value="x y")) == 1
     assert found(file, 7, value="x y") == []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.model.check_options import CheckOptions
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.report.page import run_page
 from harness.report.text import (
     explanation,

@@ -10,7 +10,7 @@ import yaml
 
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, jars
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, from_options, make_plan, plan_file
 from harness.report.text import client_names
 from harness.run import client_versions, start_workers

@@ -27,8 +27,8 @@ from harness.generator import (
     any_,
     op,
 )
-from harness.model import codec
-from harness.model.errors import ClusterTrouble
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 from harness.model.protocols import Generator
 from harness.run.interpreter import Interpreter, Limits
@@ -86,7 +86,7 @@ class Run:
         finally:
             self.crew.stop()
         lines = (self.folder / "00000.jsonl").read_bytes().splitlines()[1:]
-        assert [codec.decode(line) for line in lines] == self.events
+        assert [op_json.decode(line) for line in lines] == self.events
         return self.events
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import make_plan
 from harness.run import make_cluster
 

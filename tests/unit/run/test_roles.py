@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.generator import op
-from harness.model.errors import ClusterTrouble
+from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import quorum
 from harness.protocol.metadata import PartitionView, View, newest, parse
 from harness.run.roles import AHEAD, GROUP_TOPIC, TXN_TOPIC, Topics, ViewRoles, coordinating

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from checker.check import check_plain
-from harness.model import codec
+from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import NEMESIS, Op, polls, sends
 from harness.model.result import Result
 from harness.shrinking import shrink_run
@@ -79,7 +79,7 @@ def test_a_few_operations_show_it(runs: Path, bug: str, txn: bool, anomaly: str,
 
 def _ops(run: Path) -> list[Op]:
     lines = (run / "history" / "00000.jsonl").read_bytes().splitlines()[1:]
-    return [codec.decode(line) for line in lines]
+    return [op_json.decode(line) for line in lines]
 
 
 def _rows(op: Op) -> set[str]:

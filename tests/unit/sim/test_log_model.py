@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.sim.log_model.actions import Action, Outcome
 from harness.sim.log_model.model import SimulatedLog
 from harness.sim.log_model.programs import parse, program

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import INVOKE, OK, Op, invoke, polls, sends
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.client import open_client

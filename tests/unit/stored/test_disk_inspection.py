@@ -10,7 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from harness.cli.app import invoke
 from harness.clients import payload
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import Op
 from harness.plan import make_plan, plan_file
 from tests.unit.checker.disk.real import VERSIONS, unpacked
@@ -59,8 +59,8 @@ def run(tmp_path: Path) -> Path:
     happened("send", [["send", 3, 4]], [["send", 3, [2, 4]]])
     happened("send", [["send", 5, 1]], [["send", 5, [0, 1]]])
     happened("poll", [["poll"]], [["poll", [[3, [[0, 1], [2, 4]]]]]])
-    lines = b"".join(codec.encode(op) for op in ops)
-    (folder / "history" / "00000.jsonl").write_bytes(codec.header(RUN, 0, 0, 0) + lines)
+    lines = b"".join(op_json.encode(op) for op in ops)
+    (folder / "history" / "00000.jsonl").write_bytes(op_json.header(RUN, 0, 0, 0) + lines)
     for node in NODES[:2]:
         place(folder, node, "r-1-1", segment(3, 1, 2, 4))
     place(folder, "n3", "r-1-1", segment(3, 1, 2))

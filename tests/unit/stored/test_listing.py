@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.store import write_json
 from harness.stored import listing

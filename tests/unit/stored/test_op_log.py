@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.model import codec, op
+from harness.model import op, op_json
 from harness.model.op import Op
 from harness.stored import line_search
 from harness.stored.op_log import OpLog, each, index_of
@@ -20,7 +20,7 @@ def sent(index: int, size: int = 1) -> Op:
 def written(folder: Path, parts: list[list[Op]]) -> Path:
     (folder / "history").mkdir(parents=True)
     for number, ops in enumerate(parts):
-        text = codec.header("run-1", number, 5_000_000_000, 0) + b"".join(map(codec.encode, ops))
+        text = op_json.header("run-1", number, 5_000_000_000, 0) + b"".join(map(op_json.encode, ops))
         (folder / "history" / f"{number:05d}.jsonl").write_bytes(text)
     return folder
 
@@ -46,7 +46,7 @@ def test_every_op_is_found_by_its_index_in_any_segment(tmp_path: Path, size: int
 
 
 def test_finding_an_op_reads_little_of_a_large_segment() -> None:
-    file = Counted(b"".join(codec.encode(sent(n, 20)) for n in range(40_000)))
+    file = Counted(b"".join(op_json.encode(sent(n, 20)) for n in range(40_000)))
     size = len(file.getvalue())
     for wanted in (0, 1, 20_000, 39_999):
         file.read_bytes = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.model.errors import BadInput, Missing
+from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.op import Op
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, recorded

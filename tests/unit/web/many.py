@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from harness.model import codec
+from harness.model import op_json
 from harness.model.op import INVOKE, OK, Op
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.store import OWNER, write_json
@@ -28,7 +28,7 @@ def make(runs: Path, name: str, number: int) -> Path:
     folder = runs / name
     (folder / "history").mkdir(parents=True)
     last = {"index": 0, "time_ns": draw.randrange(20, 90) * S, "process": 0, "type": "invoke", "f": "poll"}
-    lines = [codec.header("run", 0, 0, 0), orjson.dumps({**last, "value": []}) + b"\n"]
+    lines = [op_json.header("run", 0, 0, 0), orjson.dumps({**last, "value": []}) + b"\n"]
     (folder / "history" / "00000.jsonl").write_bytes(b"".join(lines))
     day, second = divmod(number, 86_400)
     plan = {

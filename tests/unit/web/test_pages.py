@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from harness.cli import app
-from harness.model import codec
-from harness.model.errors import BadInput
+from harness.model import op_json
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import OK, Op
 from harness.store import OWNER
 from harness.web import live_run, past_results, run_query, static_site, zip_archive
@@ -216,7 +216,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     assert reading.progress.by_f["send"]["ok"] == 60 and len(reading.first.unread) == 30 and reading.whole
 
     history = folder / "history" / "00000.jsonl"
-    line = codec.encode(Op(999, 99 * many.S, 1, OK, "poll", [["poll", [[1, [[45, 45]]]]]]))
+    line = op_json.encode(Op(999, 99 * many.S, 1, OK, "poll", [["poll", [[1, [[45, 45]]]]]]))
     with history.open("ab") as file:
         file.write(line[:50])
     assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 1  # half a line waits

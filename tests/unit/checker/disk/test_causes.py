@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from checker.disk import truncations
-from checker.disk.causes import CAUSES, Finding, Log, Read, Sent, explain, suspects
 from checker.disk.contents import ABORTED, COMMITTED, OPEN, Contents, Seen
+from checker.disk.missing_record_causes import CAUSES, Finding, Log, Read, Sent, explain, suspects
 from checker.disk.truncations import Truncation
 from checker.tables.schema import FAIL, INFO, OK
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from checker.disk import checkpoints, contents, data_folder, indexes, snapshots
 from checker.disk.comparison import Comparison, compare
-from checker.disk.survey import survey
+from checker.disk.replica_survey import survey
 from harness.protocol import record_batch, records, segment_file
 from harness.protocol.flaws import Unreadable
 from tests.unit.checker.disk.real import NODES, VERSIONS, unpacked

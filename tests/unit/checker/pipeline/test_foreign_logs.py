@@ -8,7 +8,7 @@ import pytest
 
 from checker.pipeline import foreign_logs
 from checker.pipeline.foreign_logs import EventPattern, LogPattern
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.stored import log_pattern
 
 LINES = (

@@ -10,7 +10,7 @@ import pytest
 from checker.qos import checkpoint_store, losses, settings
 from checker.qos.settings import Settings
 from checker.qos.window_state import Book
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import TRANSFORMS
 
 SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)

@@ -8,7 +8,7 @@ from harness.cluster.distribution import broker_config
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.model.capabilities import Wire
-from harness.model.errors import BadInput, ClusterTrouble
+from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.plan import make_plan
 from harness.run.make_cluster import make as make_cluster
 from nemesis import table

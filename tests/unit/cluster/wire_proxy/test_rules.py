@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.wire_proxy.rules import Rules, first
 from harness.model.capabilities import Wire
-from harness.model.errors import BadInput
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.wire_rules import BROKERS, CLIENTS, Rule, RuleCounts, rule_in, rule_of, rule_text
 from harness.plan import schedule
 from harness.protocol.request_head import Request
