@@ -34,9 +34,9 @@ from tests.mutants.mutations import Mutation, mutations
 ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
 MODULES = (
-    "cycles/component cycles/edges cycles/graph cycles/impossible cycles/search cycles/shortest cycles/types "
-    "cycles/windows kernels/deltas kernels/ends kernels/polls kernels/starts kernels/subscriptions "
-    "kernels/version_order verdict/guarantees verdict/native"
+    "cycles/component cycles/edges cycles/event_cycles cycles/graph cycles/search cycles/shortest "
+    "cycles/types_and_levels cycles/windows kernels/consumer_starts kernels/deltas kernels/log_starts_and_ends "
+    "kernels/polls kernels/subscriptions kernels/version_order verdict/unknown_reasons"
 )
 UNIT = (
     "test_guarantees.py",

@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 import networkx as nx
 import pytest
 
+from tests.mutants import run as mutants
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("harness", "nemesis", "workloads", "checker")
 FOLDERS_MAX = 36  # the four packages, and the folders directly in them
@@ -82,3 +84,7 @@ def test_few_folders_at_the_top_two_levels() -> None:
     found = [path for package in PACKAGES for path in (ROOT / package).iterdir() if path.is_dir()]
     top = [path for path in found if not path.name.startswith((".", "__"))]
     assert len(PACKAGES) + len(top) <= FOLDERS_MAX, sorted(path.name for path in top)
+
+
+def test_the_modules_that_mutants_are_made_of_exist() -> None:
+    assert all(path.is_file() for path in mutants.sources().values())
