@@ -46,6 +46,7 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
         assert json.loads(again.stdout)["statistics"]["ops"] == dispatched
 
 
+@pytest.mark.long
 def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:
     before = footprint()
     command = [*HARNESS, "run", *LIGHT, "--runs", str(tmp_path), "--nemesis", "leader-kill", "--time-limit", "60"]

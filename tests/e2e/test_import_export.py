@@ -68,6 +68,7 @@ def test_all_of_jepsens_histories_in_one_command() -> None:
     assert wrong == {}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_import_export_and_check_of_every_form(tmp_path: Path) -> None:
     edn = jepsen.FOLDER / "c125.subscribe.edn.gz"

@@ -63,6 +63,7 @@ def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_runs_are_made_and_a_failing_test_tells_of_them(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)

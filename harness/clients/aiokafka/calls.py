@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from harness.clients.aiokafka.config import converted
 from harness.clients.aiokafka.loop import Loop
+from harness.clients.aiokafka.settings_and_errors import converted
 from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.errors import ClientError

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from harness.clients.aiokafka import config
+from harness.clients.aiokafka import settings_and_errors
 from harness.clients.aiokafka.calls import block_s, result_of, started, tried
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.loop import Loop
@@ -32,7 +32,7 @@ class AiokafkaConsumer:
     """`api.Consumer` over AIOKafkaConsumer."""
 
     def __init__(self, made: Settings) -> None:
-        self._config = config.consumer(made)
+        self._config = settings_and_errors.consumer(made)
         self.group_id = made.group_id
         self._block_s = block_s(made)
         self._loop = Loop("aiokafka-consumer")
@@ -103,7 +103,7 @@ class AiokafkaConsumer:
             polled = {}
         except Exception as raised:
             # It may have taken records of other partitions before: they are to be handed over again.
-            readable, error = self._readable(), config.converted(raised)
+            readable, error = self._readable(), settings_and_errors.converted(raised)
             for each in readable & self._next.keys():
                 self._consumer.seek(each, self._next[each])
             kind = error.kind if readable <= self._next.keys() else "fatal"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from harness.clients.aiokafka import config
+from harness.clients.aiokafka import settings_and_errors
 from harness.clients.aiokafka.calls import block_s, result_of, started, tried
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.loop import Loop
@@ -31,7 +31,7 @@ class AiokafkaProducer:
     """`api.Transactions` over AIOKafkaProducer."""
 
     def __init__(self, made: Settings) -> None:
-        self._config = config.producer(made)
+        self._config = settings_and_errors.producer(made)
         self._loop = Loop("aiokafka-producer")
         tried(self._loop, AIOKafkaProducer, self._config, "producer")
         self._block_s = block_s(made)
@@ -56,7 +56,7 @@ class AiokafkaProducer:
                 if future.cancelled():
                     delivery.error = ClientError("_DESTROY", "the producer was closed")
                 elif (error := future.exception()) is not None:
-                    client_error = config.converted(error)
+                    client_error = settings_and_errors.converted(error)
                     self._hole = self._hole or self._idempotent
                     delivery.error = ClientError(
                         client_error.code, client_error.text, "fatal" if self._hole else client_error.kind

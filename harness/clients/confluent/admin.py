@@ -12,7 +12,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from harness.clients.confluent import admin_changes, shared_cluster
-from harness.clients.confluent.config import converted, placed
+from harness.clients.confluent.settings_and_errors import converted, placed
 from harness.protocol.errors import ClientError, TopicPartition
 
 METADATA_PERIOD_S: Final = 0.05

@@ -14,7 +14,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from harness.clients.confluent.config import converted
+from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol import admin_requests
 from harness.protocol.errors import ClientError, TopicPartition
 

@@ -10,8 +10,8 @@ import confluent_kafka as ck
 
 from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
-from harness.clients.confluent.config import consumer_config, converted, made_with, producer_config
 from harness.clients.confluent.library import Confluent, destroy_beside
+from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with, producer_config
 from harness.clients.confluent.sink import LINGER_MS, ConfluentSink
 from harness.clients.confluent.source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made

@@ -15,7 +15,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from harness.clients.confluent.config import converted
+from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol.errors import ClientError
 
 DOWN_S: Final = 6.0  # when every address refuses, it is not worth while to wait longer

@@ -14,7 +14,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka.admin import AclOperation
 
-from harness.clients.confluent.config import converted
+from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol.errors import ClientError
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for

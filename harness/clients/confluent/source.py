@@ -18,8 +18,8 @@ import confluent_kafka as ck
 import orjson
 
 from harness.clients.call_timeout import bounded
-from harness.clients.confluent.config import consumer_config, converted, made_with
 from harness.clients.confluent.library import CLOSE_TIMEOUT_S, destroy_beside
+from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.clients.api import BEGINNING, END, Batch, Rebalanced, Record
 from harness.clients.call_timeout import bounded
-from harness.clients.java import config
+from harness.clients.java import settings_and_errors
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import Settings
@@ -52,7 +52,7 @@ class JavaConsumer:
         self._assigned: list[TopicPartition] = []
         self._subscribed = False
         try:
-            self._consumer = machine.KafkaConsumer(machine.properties(config.consumer(made)))
+            self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(made)))
         except Exception as raised:
             raise machine.converted(raised) from None
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.clients.java.config import error
+from harness.clients.java.settings_and_errors import error
 from harness.protocol.errors import ClientError
 
 # The first line of its output is the port it listens at: a warning before that would be taken for it, such as

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.clients.api import Consumer, Delivery
 from harness.clients.call_timeout import bounded
-from harness.clients.java import config
+from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.settings import Settings
@@ -21,7 +21,7 @@ class JavaProducer:
     def __init__(self, machine: Machine, made: Settings) -> None:
         self._machine, self._futures = machine, {}  # type: tuple[Machine, dict[int, Any]]
         try:
-            self._producer = machine.KafkaProducer(machine.properties(config.producer(made)))
+            self._producer = machine.KafkaProducer(machine.properties(settings_and_errors.producer(made)))
         except Exception as raised:
             raise machine.converted(raised) from None
 
@@ -60,7 +60,7 @@ class JavaProducer:
     def _within(self, call: Callable[[], Any], timeout_s: float, what: str) -> None:
         """A transactional call; it keeps `max.block.ms`, and the bound is for what does not."""
         try:
-            bounded(call, max(timeout_s, config.MAX_BLOCK_MS / 1000) + GRACE_S, what)
+            bounded(call, max(timeout_s, settings_and_errors.MAX_BLOCK_MS / 1000) + GRACE_S, what)
         except ClientError:
             raise
         except Exception as raised:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition, errors
 
-from harness.clients.aiokafka import config, group
+from harness.clients.aiokafka import group, settings_and_errors
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.library import Aiokafka, problem
@@ -28,12 +28,12 @@ def made(**given: Any) -> Settings:
 
 
 def test_options() -> None:
-    plain = config.producer(made(acks="1", request_timeout_s=2, producer_config={"linger.ms": "7"}))
+    plain = settings_and_errors.producer(made(acks="1", request_timeout_s=2, producer_config={"linger.ms": "7"}))
     assert (plain["acks"], plain["request_timeout_ms"], plain["linger_ms"]) == (1, 2000, 7)
     assert plain["enable_idempotence"] is False and "transactional_id" not in plain
-    txn = config.producer(made(txn=True))
+    txn = settings_and_errors.producer(made(txn=True))
     assert (txn["acks"], txn["transactional_id"], txn["enable_idempotence"]) == ("all", "r-3", True)
-    consumer = config.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
+    consumer = settings_and_errors.consumer(made(auto_commit=True, consumer_config={"check.crcs": "false"}))
     assert (consumer["group_id"], consumer["enable_auto_commit"], consumer["check_crcs"]) == (
         "r-group",
         True,
@@ -81,13 +81,13 @@ def test_it_has_nothing_against_what_it_can_do() -> None:
     ],
 )
 def test_errors(raised: BaseException, expected: tuple[str, str]) -> None:
-    found = config.converted(raised)
+    found = settings_and_errors.converted(raised)
     assert (found.code, found.kind) == expected
 
 
 def test_errors_prove_no_more_than_they_do() -> None:
     def judged(situation: Any, raised: BaseException) -> str:
-        return outcome(situation, config.converted(raised), retries_off=False)
+        return outcome(situation, settings_and_errors.converted(raised), retries_off=False)
 
     assert judged("send", errors.MessageSizeTooLargeError("big")) == "fail"  # never queued
     assert judged("send", errors.KafkaConnectionError("gone")) == "fail"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.confluent.config import consumer_config, producer_config
+from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
 from harness.clients.connection import hidden, load
 from harness.clients.settings import settings
 from harness.model.errors_and_exit_codes import BadInput

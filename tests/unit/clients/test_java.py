@@ -8,7 +8,7 @@ import pytest
 
 from harness.clients.api import Batch, Record
 from harness.clients.errors import outcome
-from harness.clients.java import config
+from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
@@ -53,19 +53,19 @@ def test_what_is_not_a_record_is_refused(damaged: str) -> None:
 
 
 def test_producer_properties() -> None:
-    made = config.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
+    made = settings_and_errors.producer(settings({**BASE, "acks": "1", "retries": 0, "delivery_timeout_s": 1}))
     assert made["acks"] == "1"
     assert made["retries"] == "0"
     assert made["enable.idempotence"] == "false"
     assert int(made["delivery.timeout.ms"]) >= int(made["request.timeout.ms"])
     assert "transactional.id" not in made
-    txn = config.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
+    txn = settings_and_errors.producer(settings({**BASE, "txn": True, "producer_config": {"linger.ms": 5}}))
     assert (txn["transactional.id"], txn["enable.idempotence"], txn["linger.ms"]) == ("r-3", "true", "5")
 
 
 def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
-    classic = config.consumer(settings(BASE))
-    new = config.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
+    classic = settings_and_errors.consumer(settings(BASE))
+    new = settings_and_errors.consumer(settings({**BASE, "consumer_config": {"group.protocol": "consumer"}}))
     assert "session.timeout.ms" in classic
     assert "session.timeout.ms" not in new
 
@@ -73,7 +73,7 @@ def test_the_new_group_protocol_has_no_session_of_the_client() -> None:
 @pytest.mark.parametrize("name", ["group.id", "transactional.id"])
 def test_what_the_harness_sets_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match=name):
-        config.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
+        settings_and_errors.consumer(settings({**BASE, "consumer_config": {name: "x"}}))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_the_harness_sets_is_refused(name: str) -> None:
     ],
 )
 def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[str, str]) -> None:
-    found = config.error(code, name, "text", retriable)
+    found = settings_and_errors.error(code, name, "text", retriable)
     assert (found.code, found.kind) == expected
 
 
