@@ -140,9 +140,9 @@ def clean(
     as_json: AsJson = False,
 ) -> int:
     """List what runs and clusters that were killed have left, and remove it when you say so."""
-    from harness.persistent import cleanup
+    from harness.persistent import leftovers_of_killed_runs
 
-    found = cleanup.find(cluster, runs, hosts)
+    found = leftovers_of_killed_runs.find(cluster, runs, hosts)
     if as_json:
         _say(json.dumps([one.as_dict() for one in found]))
     else:
@@ -159,7 +159,7 @@ def clean(
             return EXIT_VALID
         if not typer.confirm(f"remove these {len(found)}?"):
             return EXIT_VALID
-    failed = cleanup.remove(found, lambda text: print(text, file=sys.stderr))
+    failed = leftovers_of_killed_runs.remove(found, lambda text: print(text, file=sys.stderr))
     if not as_json:
         _say(f"removed {len(found) - failed}")
     return EXIT_BAD_INPUT if failed else EXIT_VALID

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cli import fault_support
-from harness.cluster import doctor
-from harness.cluster.doctor import Check
+from harness.cluster import machine_checks
+from harness.cluster.machine_checks import Check
 from harness.cluster.table import CLUSTERS
 
 _NOT_RUN: Final = "runs are impossible on this machine"
@@ -32,7 +32,7 @@ class Finding:
 
 def findings() -> list[Finding]:
     """Look at everything; nothing is changed, except that the cache directory is made."""
-    machine = doctor.probe()
+    machine = machine_checks.probe()
     kinds = clusters(machine)
     return [
         *(Finding("machine", one.name, one.ok, one.why, one.fix, "", one.required) for one in machine),

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.clients.api import Admin, Library
+from harness.clients.extra_group_member import Storm
 from harness.clients.log_model.sequences import Sequences
-from harness.clients.rebalance_storm import Storm
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
 from harness.protocol.errors import ClientError

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.experiments import detection
-from harness.experiments.detection import Detection
+from harness.experiments import time_to_detection as detection
 from harness.experiments.expectations import Seen, over
 from harness.experiments.spec import Case, Experiment
+from harness.experiments.time_to_detection import Detection
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, ClusterTrouble
 from harness.plan.test_plan import TestPlan
 from harness.run import test

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import app, doctor, fault_support
-from harness.cluster.doctor import Check
 from harness.cluster.local import disks
+from harness.cluster.machine_checks import Check
 from nemesis import table
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli import doctor, fault_support
 from harness.cluster import table
-from harness.cluster.doctor import Check
+from harness.cluster.machine_checks import Check
 from harness.cluster.spec import ClusterSpec
 from harness.cluster.table import CLUSTERS, ClusterKind
 from harness.model.capabilities import CommandResult, Processes

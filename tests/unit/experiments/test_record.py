@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.experiments import record, report
-from harness.experiments.detection import Detection
 from harness.experiments.expectations import Expectation
 from harness.experiments.run import Attempt, Tried
 from harness.experiments.spec import Case, Experiment
+from harness.experiments.time_to_detection import Detection
 from harness.model.errors_and_exit_codes import BadInput
 
 BAD = Case("bad", "it shows", {"acks": "1", "cluster": "mock"}, Expectation({"lost-write": 1}), 2)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.clients.confluent import admin_changes
-from harness.clients.rebalance_storm import Storm
+from harness.clients.extra_group_member import Storm
 from harness.clients.settings import settings
 from harness.protocol import admin_requests, primitives
 from harness.protocol.errors import ClientError

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import doctor
+from harness.cluster import machine_checks
 from harness.cluster.local import namespaces
 
 
 def test_every_check_says_what_it_found(tmp_path: Path) -> None:
-    checks = doctor.probe(tmp_path)
+    checks = machine_checks.probe(tmp_path)
     assert [check.name for check in checks] == [
         "Python",
         "Java",
@@ -35,7 +35,7 @@ def test_a_refusal_comes_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path:
     switch.write_text("1\n")
     setting = "kernel.apparmor_restrict_unprivileged_userns=0"
     monkeypatch.setattr(namespaces, "SWITCHES", ((str(switch), "1", setting),))
-    check = doctor.networks(False, "user namespace: Operation not permitted" + namespaces.hint())
+    check = machine_checks.networks(False, "user namespace: Operation not permitted" + namespaces.hint())
     assert not check.ok and not check.required
     assert check.fix == f"sudo sysctl -w {setting}"
     assert "Operation not permitted; brokers run on loopback ports" in check.why
@@ -43,20 +43,20 @@ def test_a_refusal_comes_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_without_a_switch_that_explains_it_the_fix_is_general(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "SWITCHES", (("/nowhere", "1", ""),))
-    check = doctor.networks(False, "bridge: Operation not supported" + namespaces.hint())
+    check = machine_checks.networks(False, "bridge: Operation not supported" + namespaces.hint())
     assert "run as root" in check.fix
 
 
 def test_too_little_of_anything_is_reported() -> None:
-    assert not doctor.python((3, 10, 9)).ok
-    assert not doctor.disk(Path(), 1 << 20).ok
-    assert not doctor.memory(1 << 20).ok
-    assert doctor.memory(None).ok
+    assert not machine_checks.python((3, 10, 9)).ok
+    assert not machine_checks.disk(Path(), 1 << 20).ok
+    assert not machine_checks.memory(1 << 20).ok
+    assert machine_checks.memory(None).ok
 
 
 def test_no_cache_is_reported_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file" / "x"))
-    checks = {check.name: check for check in doctor.probe(tmp_path)}
+    checks = {check.name: check for check in machine_checks.probe(tmp_path)}
     assert "HARNESS_CACHE" in checks["cache directory"].fix
     assert not checks["broker jars"].ok

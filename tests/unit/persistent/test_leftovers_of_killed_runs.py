@@ -15,7 +15,7 @@ from harness.cluster.local import capacity, disks, process_owner
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import State
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.persistent import cleanup
+from harness.persistent import leftovers_of_killed_runs
 from tests.conftest import absent
 
 
@@ -46,17 +46,17 @@ def test_only_what_nobody_owns_is_listed_and_removed(tmp_path: Path) -> None:
     client.folder("half").mkdir()
     runs = tmp_path / "runs"
     alive, dead, old = run(runs, "a", me), run(runs, "b", gone), run(runs, "c", None)
-    found = cleanup.find("local", runs)
+    found = leftovers_of_killed_runs.find("local", runs)
     assert {(one.kind, one.name) for one in found} == {
         ("cluster", "gone"),
         ("cluster", "half"),
         ("data", str(dead)),
         ("data", str(old)),
     }
-    assert cleanup.remove(found, print) == 0
+    assert leftovers_of_killed_runs.remove(found, print) == 0
     assert alive.exists() and client.folder("mine").exists()
     assert not dead.exists() and not old.exists() and dead.parent.exists()
-    assert cleanup.find("local", runs) == []
+    assert leftovers_of_killed_runs.find("local", runs) == []
 
 
 def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,10 +127,10 @@ def test_a_loop_device_of_a_run_that_is_gone(tmp_path: Path) -> None:
     losetup = ["losetup", "--find", "--show", str(image)]
     device = subprocess.run(losetup, check=True, capture_output=True, text=True).stdout.strip()
     try:
-        found = cleanup.find("local", runs)
+        found = leftovers_of_killed_runs.find("local", runs)
         assert ("loop", device) in {(one.kind, one.name) for one in found}
-        assert cleanup.remove(found, print) == 0
+        assert leftovers_of_killed_runs.remove(found, print) == 0
         assert not Path(f"/sys/block/{Path(device).name}/loop/backing_file").exists()
-        assert cleanup.find("local", runs) == []
+        assert leftovers_of_killed_runs.find("local", runs) == []
     finally:
         subprocess.run(["losetup", "-d", device], check=False, capture_output=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiments import detection
-from harness.experiments.detection import Detection
+from harness.experiments import time_to_detection
+from harness.experiments.time_to_detection import Detection
 from harness.model import op_json
 from harness.model.op import INVOKE, OK, Op
 
@@ -29,14 +29,14 @@ def run(tmp_path: Path) -> Path:
 def test_what_was_seen_is_proved_by_its_earliest_witness(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     witnesses = [{"writer": 1, "reader": 7}, {"writer": 2, "reader": 5}, {"key": 3}]
     monkeypatch.setattr("harness.report.text.witness_lookup.stored", lambda folder, name: iter(witnesses))
-    assert detection.first(run, ["G1a"]) == Detection(5.0, 3)
+    assert time_to_detection.first(run, ["G1a"]) == Detection(5.0, 3)
 
 
 def test_what_nobody_saw_is_proved_at_the_end(run: Path) -> None:
-    assert detection.first(run, ["lost-write"]) == Detection(9.0, 5)
+    assert time_to_detection.first(run, ["lost-write"]) == Detection(9.0, 5)
 
 
 def test_where_no_op_tells_nothing_is_said(run: Path, tmp_path: Path) -> None:
-    assert detection.first(run, []) is None
-    assert detection.first(run, ["G1a"]) is None  # no witnesses are stored
-    assert detection.first(tmp_path / "nowhere", ["lost-write"]) is None
+    assert time_to_detection.first(run, []) is None
+    assert time_to_detection.first(run, ["G1a"]) is None  # no witnesses are stored
+    assert time_to_detection.first(tmp_path / "nowhere", ["lost-write"]) is None
