@@ -1,22 +1,13 @@
-"""Who leads what, as the cluster says, and the run's topics."""
+"""Who leads what, and who coordinates, as the cluster says."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.capabilities import MetadataServers, offers
 from harness.model.errors_and_exit_codes import ClusterTrouble
-from harness.model.op import Op
-from harness.pipeline_app.partition_numbers import place_of
 from harness.protocol.metadata import View, newest
-
-AHEAD: Final = 2  # topics made before a key needs them
-LATELY: Final = 500  # sends
-CREATE_TIMEOUT_S: Final = 30.0
 
 # The internal topics whose leaders are the coordinators (KIP-98; Kafka documentation, Design, 4.7).
 TXN_TOPIC: Final = "__transaction_state"
@@ -152,89 +143,3 @@ def _unhealthy(brokers: int, nodes: int, replicas: list[tuple[int | None, int]],
         return f"{leaderless} of {len(replicas)} partitions have no leader"
     behind = sum(1 for _, in_sync in replicas if in_sync < replication)
     return f"{behind} of {len(replicas)} partitions have replicas out of sync" if behind else ""
-
-
-class Topics:
-    """Makes the topic of a key before the key is first used, a few ahead so that nobody waits.
-
-    Key k is partition k mod P of the topic `<run>-<k div P>`. Where there are `inputs`, sends name partitions
-    of so many topics by their numbers (harness.pipeline_app.partition_numbers), and all are made ahead.
-    """
-
-    def __init__(
-        self,
-        call: Call,
-        run: str,
-        partitions: int,
-        replication: int,
-        config: Mapping[str, str],
-        inputs: int = 0,
-    ) -> None:
-        self._call, self._run, self._inputs = call, run, inputs
-        self._partitions, self._replication, self._config = partitions, replication, config
-        self._made = 0
-        self._lock = threading.Lock()
-        self._ahead: threading.Thread | None = None
-        self._keys: deque[int] = deque(maxlen=LATELY)
-
-    def name(self, number: int) -> str:
-        return f"{self._run}-{number}"
-
-    def ensure(self, key_max: int) -> None:
-        """Topics up to that of `key_max`, and some more. Raises ClusterTrouble after some tries."""
-        with self._lock:
-            needed = key_max // self._partitions + 1 + AHEAD
-            if needed <= self._made:
-                return
-            names = [self.name(number) for number in range(self._made, needed)]
-            for last in (False, False, True):
-                try:
-                    self._create(names)
-                    break
-                except ClusterTrouble:
-                    if last:
-                        raise
-            self._made = needed
-
-    def _create(self, names: list[str]) -> None:
-        self._call(
-            "create_topics",
-            CREATE_TIMEOUT_S + 2.0,
-            names=names,
-            partitions=self._partitions,
-            replication=self._replication,
-            config=dict(self._config),
-            timeout_s=CREATE_TIMEOUT_S,
-        )
-
-    def before(self, op: Op) -> None:
-        """Called before an op is dispatched: its keys must have topics. Waits only if there is none yet."""
-        if not isinstance(op.value, list):
-            return
-        for mop in op.value:
-            if isinstance(mop, list) and mop[0] == "send":
-                number = mop[1] // self._partitions
-                self._keys.append(mop[1])
-                if self._inputs:
-                    continue
-                if number >= self._made:
-                    self.ensure(mop[1])
-                elif number + AHEAD >= self._made and (self._ahead is None or not self._ahead.is_alive()):
-                    self._ahead = threading.Thread(target=self._make_ahead, args=(mop[1],), daemon=True)
-                    self._ahead.start()
-
-    def sends(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> how many of the last LATELY sends went there."""
-        found = Counter(self._keys.copy())
-        return {self._place(key): n for key, n in found.items()}
-
-    def _place(self, key: int) -> tuple[str, int]:
-        if self._inputs:
-            topic, partition = place_of(key, self._inputs)
-            return self.name(topic), partition
-        return self.name(key // self._partitions), key % self._partitions
-
-    def _make_ahead(self, key: int) -> None:
-        """In a thread; what fails here is tried again when it is needed."""
-        with contextlib.suppress(ClusterTrouble):
-            self.ensure(key)

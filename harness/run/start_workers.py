@@ -20,7 +20,8 @@ from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster, client_versions
-from harness.run.roles import AdminRoles, Topics, Viewed, ViewRoles
+from harness.run.roles import AdminRoles, Viewed, ViewRoles
+from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
 
 Say = Callable[[str], None]

@@ -25,7 +25,7 @@ from harness.generator import Clients, Fn, TimeLimit, op
 from harness.model.op import OK, Op
 from harness.model.protocols import Context
 from harness.run.interpreter import Interpreter, Limits
-from harness.run.roles import Topics
+from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
 
 CLIENTS, PARTITIONS = 10, 4

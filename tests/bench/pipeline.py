@@ -31,7 +31,7 @@ from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.model import op_json
 from harness.pipeline_app.instance import Instance
-from harness.run.roles import Topics
+from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink
 
 PARTITIONS, KEYS, FLUSH_S = 12, 48, 0.25

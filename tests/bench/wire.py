@@ -32,7 +32,7 @@ from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Rate, TimeLimit
 from harness.model.op import INVOKE, OK, Op
 from harness.run.interpreter import Interpreter, Limits
-from harness.run.roles import Topics
+from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew
 from tests.unit.cluster.wire_proxy.speech import fetch, framed, produce, read
 from workloads import queue

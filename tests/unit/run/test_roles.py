@@ -11,7 +11,8 @@ from harness.generator import op
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import quorum
 from harness.protocol.metadata import PartitionView, View, newest, parse
-from harness.run.roles import AHEAD, GROUP_TOPIC, TXN_TOPIC, Topics, ViewRoles, coordinating
+from harness.run.roles import GROUP_TOPIC, TXN_TOPIC, ViewRoles, coordinating
+from harness.run.topics import AHEAD, Topics
 
 NODES = ("n1", "n2", "n3")
 
