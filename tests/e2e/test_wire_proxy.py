@@ -43,10 +43,17 @@ def topic(cluster: LoopbackCluster, request: pytest.FixtureRequest) -> Iterator[
 
 
 def ends(cluster: LoopbackCluster, topic: str) -> int:
+    """The log's end. Not every broker knows a new topic from the moment that its creation is acknowledged."""
     consumer = Consumer({"bootstrap.servers": cluster.direct_bootstrap, "group.id": "ends"})
-    end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+    marks: list[tuple[int, int]] = []
+
+    def answered() -> bool:
+        marks.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), 10))
+        return True
+
+    assert _soon(answered)
     consumer.close()
-    return end
+    return marks[0][1]
 
 
 def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaError | None, float]:
