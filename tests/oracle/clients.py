@@ -55,6 +55,7 @@ class Consumer:
     positions: dict[int, int] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     last: dict[int, tuple[int, int]] = field(default_factory=dict)
+    origin: dict[int, int] = field(default_factory=dict)  # where the operation found every key that it read
     subscribed: bool = False
     generation: int = -1
     rebalances: list[dict[str, Any]] = field(default_factory=list)
@@ -79,6 +80,7 @@ class Client:
     # --- operations ---
 
     def steps(self, op: Op) -> Steps:
+        self.consumer.origin = {}
         if op.f in ("assign", "subscribe"):
             return self._assign(op) if op.f == "assign" else self._subscribe(op)
         if op.f == "crash":
@@ -226,14 +228,12 @@ class Client:
         results: list[Any] = [list(mop) for mop in op.value]
         states: list[str] = []
         polled: dict[int, int] = {}
-        before = dict(self.consumer.positions)
         for at in self._order(op.value):
             mop = op.value[at]
             if mop[0] == "poll":
                 yield
                 if self.world.chance(self.world.case.trouble):
-                    self.consumer.positions |= {key: at for key, at in before.items() if key in self.consumer.positions}
-                    self.consumer.last = {}
+                    self._rewind()
                     surely_nothing = all(state == REFUSED for state in states)
                     return (FAIL if surely_nothing else INFO), op.value, "poll failed", self._extra()
                 results[at] = ["poll", self._poll(polled)]
@@ -248,7 +248,7 @@ class Client:
             return FAIL, op.value, "refused", self._extra()
         extra = self._commit(polled)
         if extra is None:
-            self.consumer.last = {}
+            self._rewind()
             return (INFO, results, "not committed", self._extra()) if states else (
                 FAIL, op.value, "not committed", self._extra())
         return OK, results, None, self._extra() | extra
@@ -264,7 +264,6 @@ class Client:
         world = self.world
         self.txn = txn = world.logs.begin()
         world.txn_of[op.index] = txn
-        before, last = dict(self.consumer.positions), dict(self.consumer.last)
         polled: dict[int, int] = {}
         results: list[Any] = [list(mop) for mop in op.value]
         failed = ""
@@ -287,7 +286,7 @@ class Client:
                 world.make_visible(txn)
             world.logs.finish(txn, ABORTED, world.now_ms)
             self.txn = None
-            self._rewind(before, last)
+            self._rewind()
             return FAIL, op.value, failed or "aborted", self._extra()
         if world.chance(world.case.trouble):
             return INFO, results, "commit timed out", self._extra()  # abandoned: it will be aborted
@@ -295,7 +294,7 @@ class Client:
         if extra is None:
             world.logs.finish(txn, ABORTED, world.now_ms)
             self.txn = None
-            self._rewind({}, {})
+            self._rewind()
             return FAIL, op.value, "fenced", self._extra()
         world.logs.finish(txn, COMMITTED, world.now_ms)
         yield
@@ -304,10 +303,11 @@ class Client:
         self.txn = None
         return OK, results, None, self._extra() | extra
 
-    def _rewind(self, before: dict[int, int], last: dict[int, tuple[int, int]]) -> None:
-        """Back to where the positions were: what an aborted transaction polled was not consumed."""
-        self.consumer.positions |= {key: at for key, at in before.items() if key in self.consumer.positions}
-        self.consumer.last = last
+    def _rewind(self) -> None:
+        """Back to where the operation found its keys: what it polled was not consumed."""
+        held = self.consumer.positions
+        self.consumer.positions = held | {key: at for key, at in self.consumer.origin.items() if key in held}
+        self.consumer.last = {}
 
     # --- polls ---
 
@@ -324,7 +324,7 @@ class Client:
             consumer.rebalances.append({"event": "revoked", "keys": sorted(consumer.positions)})
         share = world.group.share(self.process)
         consumer.generation = world.group.generation
-        consumer.positions, consumer.last = {}, {}
+        consumer.positions, consumer.last, consumer.origin = {}, {}, {}
         committed = []
         for key in share:
             if world.lie("lose-commit", key in world.group.committed):
@@ -353,6 +353,7 @@ class Client:
             records, after = self._lied(key, records, after, txn)
             consumer.positions[key] = after
             if records:
+                consumer.origin.setdefault(key, at)
                 polled[key] = after
                 consumer.last[key] = records[-1]  # type: ignore[assignment]
                 found.append([key, [[offset, value] for offset, value in records]])
@@ -388,7 +389,7 @@ class Client:
         if records and world.lie("int-repeat-poll"):
             records = [records[0], *records]
         if records and world.lie("bad-payload"):
-            records = [(records[0][0], "bad-payload:checksum:00ff"), *records[1:]]
+            records = [(records[0][0], f"bad-payload:checksum:{records[0][1]:08x}"), *records[1:]]
         return records, after
 
     def _commit(self, polled: dict[int, int]) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from tests.oracle.log import RECORD_BYTES
 MS = 1_000_000
 Record = tuple[int, Any]  # key, value
 YES, NO, MAYBE, UNKNOWABLE = "yes", "no", "maybe", "unknowable"
-WITHOUT_SUCCESS = ("crash", "debug-topic-partitions", "delete-records")
+WITHOUT_SUCCESS = ("crash", "debug-topic-partitions")
 
 
 @dataclass(slots=True)
@@ -255,6 +255,9 @@ def known(case: Case, ops: Sequence[Op]) -> Known:
     _order_of_polls(history, answer)
     _missing(history, answer)
     _whole(history, answer)
+    if history.missing_lines:
+        for name in ("order", "back", "skip", "early", "own-early"):
+            answer.maybe[name] |= answer.shown.pop(name, set())
     return answer
 
 

@@ -68,11 +68,11 @@ class Fates:
         if self.troubled:
             found |= {"inconsistent-offsets", "duplicate"} | order | reads
         if told & {"duplicate", "early-read", "stale-place", "reorder", "overwritten"}:
-            found |= order | reads | {"duplicate"}
+            found |= order | reads | {"duplicate", "inconsistent-offsets"}
         if told & {"skip-poll", "int-skip-poll", "repeat-poll", "int-repeat-poll", "own-visible"}:
             found |= reads
         if told & {"phantom", "early-read", "bad-payload"}:
-            found |= {"phantom-read", "duplicate", "inconsistent-offsets", "unseen", "lost-write"} | reads
+            found |= {"phantom-read", "G1a", "inconsistent-offsets"} | order | reads
         if told & {"aborted-visible", "failed-visible"} or (case.isolation == "read_uncommitted" and case.plain):
             found |= {"G1a", "torn-transaction"}
         if "own-visible" in told or case.plain:
