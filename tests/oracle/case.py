@@ -55,9 +55,10 @@ LIES = (
 class Case:
     """One run as drawn.
 
-    final          how the final polls go: complete, short (they stop too early), absent
-    cut            what is missing of the history: "", tail, lines
+    final          how the final polls go: complete, short (they stop too early), absent, without seek
+    cut            what is missing of the history: "", tail, lines; named: process 0 is called as the nemesis
     plain          the settings are not known, and no final polls are expected, as of a foreign history
+    demands_final  final polls are expected
     keep_cleaned   how the cleaner's checkpoint is recorded: all, some, none
     """
 
@@ -82,6 +83,7 @@ class Case:
     final: str = "complete"
     cut: str = ""
     plain: bool = False
+    demands_final: bool = True
     keep_cleaned: str = "all"
     records_per_segment: int = 3
     client_deletes: bool = False
@@ -107,7 +109,7 @@ class Case:
         """What a run with this plan tells the checker."""
         if self.plain:
             return CheckOptions(sub_via=frozenset(self.sub_via))
-        options = resolve.judged_by(self.plan())
+        options = replace(resolve.judged_by(self.plan()), require_final_polls=self.demands_final)
         if self.record_bytes_known():
             known: dict[str, Any] = {"record_bytes": RECORD_BYTES}
             options = replace(options, settings=replace(options.settings, **known))
@@ -203,9 +205,10 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
         producer=producer,
         faults=tuple(faults),
         lies=lies,
-        final=draw.choice(("complete",) * 7 + ("short", "absent")),
-        cut=draw.choice(("",) * 10 + ("tail", "lines")),
+        final=draw.choice(("complete",) * 7 + ("short", "absent", "without seek")),
+        cut=draw.choice(("",) * 20 + ("tail", "tail", "lines", "lines", "named")),
         plain=draw.random() < 0.1,
+        demands_final=draw.random() < 0.7,
         keep_cleaned=draw.choice(("all", "all", "some", "none")),
         records_per_segment=draw.between(1, 6),
         client_deletes=draw.random() < 0.15,

@@ -11,10 +11,11 @@ from checker.tables import ingest
 from checker.tables.source import in_memory
 from harness.model.errors_and_exit_codes import HarnessError
 
-from harness.model.op import INVOKE
+from harness.model.op import INVOKE, OK
 from harness.model.result import INVALID, UNKNOWN, VALID, Result
+from harness.report.text.witness_text import witness_text
 from tests.oracle.case import Case, draw_case
-from tests.oracle.evidence import Known, known
+from tests.oracle.evidence import History, Known, known
 from tests.oracle.fates import Fates
 from tests.oracle.promises import promises
 from tests.oracle.run import Run, simulate
@@ -38,6 +39,7 @@ PROMISE_INVENTED = "a promise that was not given"
 PROMISE_DENIED = "a promise denied that was given"
 NOT_NAMED = "found invalid, without naming what happened"
 GONE = "valid, though a record that was read is gone"
+TEXT = "called acknowledged, which it never was"
 ORACLE = "the oracle contradicts the truth"
 
 
@@ -119,16 +121,14 @@ def _accusations(found: Comparison, fates: Fates) -> None:
     for anomaly in found.result.anomalies:
         if not anomaly.bad:
             continue
-        if anomaly.name not in happened and not anomaly.name.startswith(("G", "PL-", "strong-")):
-            if not _seen(found, anomaly.name):
-                found.wrong.append((ACCUSED, f"{anomaly.name}: {anomaly.witnesses[:2]}"))
-        elif anomaly.name == "lost-write":
+        if anomaly.name == "lost-write":
             for witness in anomaly.witnesses:
                 record = (witness["key"], witness["value"])
                 if not fates.lost(record):
-                    found.wrong.append(
-                        (ACCUSED, f"lost-write of {record}, which is {fates.fate.get(record)}: {dict(witness)}")
-                    )
+                    what = f"{fates.fate.get(record)}: {dict(witness)}"
+                    found.wrong.append((ACCUSED, f"lost-write of {record}, which is {what}"))
+                elif not _acknowledged(found, record) and "cknowledged" in witness_text(anomaly.name, witness, None):
+                    found.wrong.append((TEXT, f"{record}: {witness_text(anomaly.name, witness, None)}"))
         elif anomaly.name == "unseen":
             for witness in anomaly.witnesses:
                 for key in witness["read_to_end"]:
@@ -136,8 +136,16 @@ def _accusations(found: Comparison, fates: Fates) -> None:
                         record = (int(key), value)
                         if not fates.lost(record):
                             found.wrong.append((ACCUSED, f"unseen {record}, which is {fates.fate.get(record)}"))
-        elif anomaly.name == "G1a" and not _seen(found, "G1a"):
-            found.wrong.append((ACCUSED, f"G1a: {anomaly.witnesses[:2]}"))
+        elif anomaly.name.startswith(("G0", "G1c", "G-", "G2", "PL-", "strong-")):
+            continue
+        elif not _seen(found, anomaly.name) and anomaly.name not in happened:
+            found.wrong.append((ACCUSED, f"{anomaly.name}: {anomaly.witnesses[:2]}"))
+
+
+def _acknowledged(found: Comparison, record: tuple[int, Any]) -> bool:
+    """Whether a broker is recorded to have acknowledged a record."""
+    asked = History(found.case, found.run.recorded).writer.get(record)
+    return asked is not None and found.case.true_acks != "0" and asked.type == OK
 
 
 def _seen(found: Comparison, name: str) -> bool:

@@ -76,12 +76,12 @@ def pairs(ops: Iterable[Op]) -> list[Asked]:
     found: list[Asked] = []
     busy: dict[Any, Asked] = {}
     for op in ops:
-        if op.process == NEMESIS:
+        if op.process == NEMESIS and op.type == INFO and "fault" in op.extra:
             continue
         if op.type == INVOKE:
             busy[op.process] = Asked(op)
             found.append(busy[op.process])
-        elif op.process in busy and busy[op.process].done is None:
+        elif op.process in busy and busy[op.process].done is None and busy[op.process].invoked.f == op.f:
             busy[op.process].done = op
         else:
             found.append(Asked(op, op))
@@ -95,7 +95,7 @@ class History:
         self.case, self.ops = case, ops
         self.asked = pairs(ops)
         self.missing_lines = [op.index for op in ops] != list(range(len(ops)))
-        self.nemesis = [op for op in ops if op.process == NEMESIS]
+        self.nemesis = [op for op in ops if op.process == NEMESIS and "fault" in op.extra]
         self.writer: dict[Record, Asked] = {}
         self.acked: dict[Record, int | None] = {}
         self.polled_ok: dict[Record, set[int]] = defaultdict(set)
@@ -465,6 +465,8 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
         return MAYBE
     if offset >= reader.end:
         return NO
+    if cleaned is not None and offset < cleaned:
+        return YES
     if offset < reader.start:
         if offset < history.deleted_on_request(key)[0]:
             return YES
@@ -472,9 +474,7 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
         return UNKNOWABLE if explained == NO else explained
     if reader.at.get(offset):  # another record has its place
         return NO
-    if cleaned is None:
-        return UNKNOWABLE
-    return YES if offset < cleaned else NO
+    return NO if cleaned is not None else UNKNOWABLE
 
 
 def _gone_after_read(history: History, answer: Known, record: Record) -> None:
@@ -516,6 +516,9 @@ def _whole(history: History, answer: Known) -> None:
             answer.open.append(f"{fault} took no effect")
     for key in history.keys:
         if key not in history.readers:
-            answer.open.append(f"the log of key {key} was not read to its end")
+            why = answer.open if case.demands_final and case.final != "without seek" else answer.lenient
+            why.append(f"the log of key {key} was not read to its end")
+    if case.cut == "named":
+        answer.lenient.append("a client is called as the nemesis")
     if case.final != "complete" or case.cut:
         answer.lenient.append("the final polls may not have finished")

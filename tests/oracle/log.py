@@ -36,6 +36,7 @@ class Partition:
     copies      how many there are; copy `leader` leads
     reach       by copy, the offset after its last record
     flushed     by copy, the offset after the last record that is on its disk
+    flushing    every record is written to disk at once (log.flush.interval.messages=1)
     segments    first offsets of the segments, the last one active
     history     every entry that there ever was, those that are gone too
     """
@@ -44,6 +45,7 @@ class Partition:
     copies: int
     min_isr: int
     records_per_segment: int
+    flushing: bool = False
     entries: list[Entry] = field(default_factory=list)
     history: list[Entry] = field(default_factory=list)
     start: int = 0
@@ -82,6 +84,8 @@ class Partition:
                 self.reach[copy] = self.end
             elif copy != self.leader:
                 self.isr.discard(copy)
+        if self.flushing:
+            self.flushed = list(self.reach)
         self.isr |= {copy for copy in range(self.copies) if copy not in self.behind}
         self.isr.add(self.leader)
         if len(self.isr) < self.min_isr:
@@ -89,10 +93,10 @@ class Partition:
         self.high_watermark = max(self.high_watermark, min(self.reach[copy] for copy in self.isr))
         return True
 
-    def flush(self, draw: Draw, everything: bool) -> None:
+    def flush(self, draw: Draw) -> None:
         """What operating systems write to disk in their own time."""
         for copy in range(self.copies):
-            if everything or draw.random() < 0.2:
+            if self.flushing or draw.random() < 0.2:
                 self.flushed[copy] = self.reach[copy]
 
     def elect(self, leader: int) -> list[Entry]:
@@ -137,7 +141,7 @@ class Partition:
         bounds = [*self.segments, self.end]
         until = self.start
         for base, after in zip(bounds, bounds[1:], strict=False):
-            held = [entry.time_ms for entry in self.entries if base <= entry.offset < after]
+            held = [entry.time_ms for entry in self.history if base <= entry.offset < after and entry.gone != LOST]
             if after > self.high_watermark or (held and now_ms - max(held) <= limit_ms):
                 break
             until = max(until, after)

@@ -42,7 +42,14 @@ class World:
         self.ops: list[Op] = []
         self.logs = Logs(
             {
-                key: Partition(key, case.replication, case.min_isr, case.records_per_segment, leader=key % case.replication)
+                key: Partition(
+                    key,
+                    case.replication,
+                    case.min_isr,
+                    case.records_per_segment,
+                    case.broker.get("log.flush.interval.messages") == "1",
+                    leader=key % case.replication,
+                )
                 for key in range(case.keys)
             }
         )
@@ -83,7 +90,7 @@ class World:
     def append(self, key: int, value: int | None, txn: int | None) -> Entry:
         partition = self.logs.partitions[key]
         entry = partition.append(value, txn, self.now_ms)
-        partition.flush(self.draw, self.case.broker.get("log.flush.interval.messages") == "1")
+        partition.flush(self.draw)
         return entry
 
     def lose(self, key: int, entry: Entry) -> None:
@@ -115,7 +122,7 @@ class World:
         for partition in self.logs.partitions.values():
             if partition.available and draw.random() < 0.3:
                 partition.replicate()
-            partition.flush(draw, self.case.broker.get("log.flush.interval.messages") == "1")
+            partition.flush(draw)
             if self.loading and draw.random() < 0.03:
                 partition.behind.add(draw.below(partition.copies))
             partition.behind.discard(partition.leader)
@@ -265,7 +272,8 @@ def _final(world: World, slots: list[Slot]) -> None:
         _whole(world, slot, "crash", None, {"final": True})
         if number == 0 and world.draw.random() < 0.5:
             _whole(world, slot, "debug-topic-partitions", keys, {"final": True})
-        _whole(world, slot, "assign", keys, {"seek_to_beginning": True, "final": True})
+        seek = {} if world.case.final == "without seek" else {"seek_to_beginning": True}
+        _whole(world, slot, "assign", keys, {**seek, "final": True})
         since: int | None = None
         polls = 2 if world.case.final == "short" else 60
         for _ in range(polls):
@@ -288,6 +296,8 @@ def _final(world: World, slots: list[Slot]) -> None:
 
 def _cut(case: Case, ops: list[Op], draw: Draw) -> list[Op]:
     """What is left of the history."""
+    if case.cut == "named":  # the client of process 0 calls itself as the nemesis does
+        return [op.with_(process=NEMESIS) if op.process == 0 else op for op in ops]
     if case.cut == "tail":
         return ops[: max(1, len(ops) - draw.between(1, len(ops) // 2 + 1))]
     if case.cut == "lines" and len(ops) > 6:
