@@ -45,7 +45,10 @@ class Asked:
 
 @dataclass(slots=True)
 class Reader:
-    """A consumer that read a log from its beginning to the end that was reported: values, log start, end, when."""
+    """A consumer that read a log from its beginning to the end that was reported: values, log start, end, when.
+
+    doubtful  deletion may have overtaken it, and auto.offset.reset=latest may have moved it to the end
+    """
 
     values: set[Any]
     start: int
@@ -53,6 +56,7 @@ class Reader:
     done_ns: int
     began_ns: int
     at: dict[int, set[Any]]
+    doubtful: bool = False
 
 
 @dataclass(slots=True)
@@ -141,8 +145,21 @@ class History:
                         if other == key:
                             at[offset].add(value)
                 values = {value for held in at.values() for value in held}
-                found[key].append(Reader(values, start, end, last.time_ns, since[-1].invoked.time_ns, at))
+                doubtful = start > 0 and self._overtaken(key, began)
+                found[key].append(Reader(values, start, end, last.time_ns, since[-1].invoked.time_ns, at, doubtful))
         return found
+
+    def _overtaken(self, key: int, began: Asked) -> bool:
+        """Whether a log's beginning may have been deleted under a consumer that began there, and sent it to the end."""
+        if self.case.reset == "earliest" and not self.case.plain:
+            return False
+        late = [op for op in self.nemesis if op.index > began.invoked.index and isinstance(op.value, dict)]
+        asked = [each for each in self.asked if each.invoked.f == "delete-records" and each.type != FAIL]
+        return (
+            case_deletes(self.case)
+            or any("deleted" in op.value for op in late)
+            or any(each.type != OK or each.done is None or each.done.index > began.invoked.index for each in asked)
+        )
 
     @property
     def keys(self) -> set[int]:
@@ -175,6 +192,16 @@ class History:
                             until = max(until, *(at + 1 for at in offsets), 0) if offsets else until
                             to_the_end = to_the_end or not offsets or self.case.txn
         return until, to_the_end
+
+    def start_reported(self, key: int) -> int:
+        """The largest log start that anybody was told."""
+        found = 0
+        for asked in self.asked:
+            if asked.done is not None and asked.type == OK:
+                found = max([found, *(start for other, start, _ in asked.done.extra.get("ends", ()) if other == key)])
+                if asked.invoked.f == "debug-topic-partitions":
+                    found = max([found, *(shown["start"] for other, shown in asked.done.value if other == key)])
+        return found
 
     def places(self, record: Record) -> set[int]:
         acked = self.acked.get(record)
@@ -294,7 +321,7 @@ def _positive(history: History, answer: Known) -> None:
                     weak = case.isolation == "read_uncommitted" or (case.plain and not case.txn)
                     (answer.maybe if weak else certain)["G1a"].add(record)
             elif asked.done is not None and asked.done.index < writer.invoked.index and not history.missing_lines:
-                certain["early"].add(record)
+                answer.shown["early"].add(record)
             if record in own:
                 if case.plain or (case.txn and case.isolation == "read_committed"):
                     (answer.maybe if case.plain else certain)["precommitted-read"].add(record)
@@ -368,7 +395,8 @@ def _order_of_polls(history: History, answer: Known) -> None:
             if offset <= before:
                 certain["back"].add(key)
             elif any(before < at < offset for at in seen_at[key]):
-                excused = history.deleted_on_request(key) != (0, False) or history.faults("config-change") or (
+                passed = [at for at in seen_at[key] if before < at < offset]
+                excused = history.start_reported(key) > min(passed) or history.deleted_on_request(key) != (0, False) or history.faults("config-change") or (
                     case_deletes(history.case)
                 )
                 (answer.maybe if excused else certain)["skip"].add(key)
@@ -425,6 +453,10 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
         answer.shown["lost"].add(record)
         return
     readers = history.readers.get(key)
+    until, _ = history.deleted_on_request(key)
+    if not readers and offset is not None and offset < until:
+        answer.lenient.append(f"record {record} may have been deleted")
+        return
     if not readers:
         answer.open.append(f"record {record} is owed and the log of its key was not read to the end")
         answer.maybe["lost"].add(record)
@@ -459,12 +491,10 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
         return UNKNOWABLE
     if history.case.plain and cleaned != 0:
         cleaned = None
-    if offset is None:
-        if reader.start == 0 and cleaned == 0:
-            return NO
-        return MAYBE
-    if offset >= reader.end:
+    if offset is not None and offset >= reader.end:
         return NO
+    if offset is None:
+        return NO if reader.start == 0 and cleaned == 0 else MAYBE
     if cleaned is not None and offset < cleaned:
         return YES
     if offset < reader.start:
@@ -472,6 +502,8 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
             return YES
         explained = history.explained(key, reader)
         return UNKNOWABLE if explained == NO else explained
+    if reader.doubtful:
+        return UNKNOWABLE
     if reader.at.get(offset):  # another record has its place
         return NO
     return NO if cleaned is not None else UNKNOWABLE
