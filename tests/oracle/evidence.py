@@ -193,6 +193,20 @@ class History:
                             to_the_end = to_the_end or not offsets or self.case.txn
         return until, to_the_end
 
+    def surely_deleted(self, key: int, offset: int, acked_at: int) -> bool:
+        """Whether a request that succeeded deleted a record that was acknowledged by index `acked_at`."""
+        for op in self.nemesis:
+            for deleted_key, until in op.value.get("deleted", ()) if isinstance(op.value, dict) else ():
+                if deleted_key == key and offset < until:
+                    return True
+        for asked in self.asked:
+            if asked.invoked.f == "delete-records" and asked.type == OK and asked.done is not None:
+                for deleted_key, until in asked.done.value:
+                    everything = until < 0 and acked_at < asked.invoked.index
+                    if deleted_key == key and (offset < until or everything):
+                        return True
+        return False
+
     def start_reported(self, key: int) -> int:
         """The largest log start that anybody was told."""
         found = 0
@@ -359,7 +373,8 @@ def _order_of_sends(history: History, answer: Known) -> None:
         for second, other, other_number, other_offset in rows:
             if other != key or other_offset >= offset:
                 continue
-            certain = answer.shown if first.type == OK and second.type == OK else answer.maybe
+            sure = first.type == OK and second.type == OK and (history.case.true_acks != "0" or history.case.plain)
+            certain = answer.shown if sure else answer.maybe
             if first is second:
                 if number < other_number:
                     certain["order"].add(key)
@@ -449,6 +464,8 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
         answer.open.append("lines are missing")
         answer.maybe["lost"].add(record)
         return
+    if offset is not None and writer.done is not None and history.surely_deleted(key, offset, writer.done.index):
+        return
     if offset is not None and writer.done is not None and _end_below(history, key, offset, writer.done.index):
         answer.shown["lost"].add(record)
         return
@@ -513,7 +530,9 @@ def _gone_after_read(history: History, answer: Known, record: Record) -> None:
     """An acknowledged record that was polled once, and is not in the log at the end."""
     key, value = record
     writer, offset = history.writer[record], history.acked.get(record)
-    if history.missing_lines or offset is None:
+    if history.missing_lines or offset is None or writer.done is None:
+        return
+    if history.surely_deleted(key, offset, writer.done.index):
         return
     for reader in history.readers.get(key, ()):
         if value in reader.values:

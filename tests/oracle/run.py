@@ -171,6 +171,7 @@ class World:
     # --- recording ---
 
     def record(self, op: Op) -> Op:
+        self.now_ns += 1_000
         stamped = op.with_(index=len(self.ops), time_ns=self.now_ns)
         self.ops.append(stamped)
         return stamped
