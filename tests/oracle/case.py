@@ -55,7 +55,8 @@ LIES = (
 class Case:
     """One run as drawn.
 
-    final          how the final polls go: complete, short (they stop too early), absent, without seek
+    final          how the final polls go: complete, short (they stop too early), absent, without seek,
+                   partial (of some keys only)
     cut            what is missing of the history: "", tail, lines; named: process 0 is called as the nemesis
     plain          the settings are not known, and no final polls are expected, as of a foreign history
     demands_final  final polls are expected
@@ -186,7 +187,7 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
         if fault not in faults and not (fault == "elect-unclean:leader" and replication == 1):
             faults.append(fault)
     lies = frozenset(draw.choice(LIES) for _ in range(draw.choice((0, 0, 0, 1, 1, 2))))
-    return Case(
+    drawn = Case(
         seed=seed,
         ops=count if ops is None else ops,
         processes=draw.between(1, 4),
@@ -205,7 +206,7 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
         producer=producer,
         faults=tuple(faults),
         lies=lies,
-        final=draw.choice(("complete",) * 7 + ("short", "absent", "without seek")),
+        final=draw.choice(("complete",) * 7 + ("short", "absent", "without seek", "partial")),
         cut=draw.choice(("",) * 20 + ("tail", "tail", "lines", "lines", "named")),
         plain=draw.random() < 0.1,
         demands_final=draw.random() < 0.7,
@@ -214,3 +215,51 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
         client_deletes=draw.random() < 0.15,
         trouble=draw.choice((0.0, 0.02, 0.06)),
     )
+    return _themed(drawn, draw)
+
+
+def _themed(case: Case, draw: Draw) -> Case:
+    """Half of all cases have a theme, so that what goes wrong only together is drawn together."""
+    theme = draw.choice(("", "", "", "", "in doubt", "deletes", "compacts", "open transactions", "copies", "lines"))
+    if theme == "in doubt":
+        return replace(
+            case,
+            ops=min(case.ops, draw.between(6, 24)),
+            keys=draw.between(3, 6),
+            txn=False,
+            plain=False,
+            final=draw.choice(("partial", "partial", "absent", "complete")),
+            demands_final=False,
+            trouble=0.2,
+            cut="",
+        )
+    if theme == "deletes":
+        chosen = ("delete-records:some", "config-change:retention", "clock-bump:one")
+        return replace(
+            case,
+            client_deletes=draw.random() < 0.7,
+            broker=draw.choice(({}, {}, {"log.retention.ms": "1500"}, {"log.retention.bytes": "500"})),
+            faults=tuple(sorted({draw.choice(chosen) for _ in range(draw.between(0, 2))})),
+            lies=frozenset({draw.choice(("lose-record", "lose-head", "lose-tail", "skip-poll", "none"))}) & set(LIES),
+            cut="",
+        )
+    if theme == "compacts":
+        return replace(
+            case,
+            acks="all",
+            faults=("config-change:compact",),
+            broker={},
+            lies=frozenset({draw.choice(("lose-record", "overwritten", "lose-tail", "none"))}) & set(LIES),
+            cut="",
+        )
+    if theme == "open transactions":
+        isolation = draw.choice(("read_committed", "read_uncommitted"))
+        return replace(case, txn=True, acks="all", retries=None, idempotence=None, isolation=isolation, trouble=0.12, cut="")
+    if theme == "copies":
+        chosen = ("kill:leader", "elect-unclean:leader", "power-loss:all", "power-loss:leader", "truncate-tail:leader")
+        fault = draw.choice((*chosen, "config-change:min-isr-down", "kill:majority"))
+        faults = () if case.replication == 1 and fault == "elect-unclean:leader" else (fault,)
+        lies = ("duplicate", "skip-poll", "repeat-poll", "int-skip-poll", "aborted-visible", "lose-record", "overwritten")
+        broker = draw.choice(({}, {}, {"unclean.leader.election.enable": draw.choice(("true", "TRUE", "True", "false"))}))
+        return replace(case, faults=faults, broker=broker, lies=frozenset({draw.choice(lies)}), plain=False, cut="")
+    return replace(case, cut="lines", plain=False) if theme == "lines" else case

@@ -567,7 +567,7 @@ def _whole(history: History, answer: Known) -> None:
             answer.open.append(f"{fault} took no effect")
     for key in history.keys:
         if key not in history.readers:
-            why = answer.open if case.demands_final and case.final != "without seek" else answer.lenient
+            why = answer.open if case.demands_final and case.final not in ("without seek", "partial") else answer.lenient
             why.append(f"the log of key {key} was not read to its end")
     if case.cut == "named":
         answer.lenient.append("a client is called as the nemesis")

@@ -269,6 +269,8 @@ def _whole(world: World, slot: Slot, f: str, value: Any, extra: dict[str, Any]) 
 def _final(world: World, slots: list[Slot]) -> None:
     """The final polls: one slot after the other reads everything back."""
     keys = sorted(world.logs.partitions)
+    if world.case.final == "partial":
+        keys = sorted(world.draw.shuffled(keys)[: world.draw.between(1, len(keys))])
     for number, slot in enumerate(slots[: world.draw.between(1, len(slots))]):
         _whole(world, slot, "crash", None, {"final": True})
         if number == 0 and world.draw.random() < 0.5:
