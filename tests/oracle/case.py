@@ -146,7 +146,11 @@ class Case:
     @property
     def retention_ms(self) -> int | None:
         """log.retention.ms before .minutes before .hours; -1: without limit. A week where nothing is said."""
-        for name, factor in (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)):
+        for name, factor in (
+            ("log.retention.ms", 1),
+            ("log.retention.minutes", 60_000),
+            ("log.retention.hours", 3_600_000),
+        ):
             if name in self.broker:
                 value = int(self.broker[name])
                 return None if value < 0 else value * factor
@@ -254,12 +258,24 @@ def _themed(case: Case, draw: Draw) -> Case:
         )
     if theme == "open transactions":
         isolation = draw.choice(("read_committed", "read_uncommitted"))
-        return replace(case, txn=True, acks="all", retries=None, idempotence=None, isolation=isolation, trouble=0.12, cut="")
+        return replace(
+            case, txn=True, acks="all", retries=None, idempotence=None, isolation=isolation, trouble=0.12, cut=""
+        )
     if theme == "copies":
         chosen = ("kill:leader", "elect-unclean:leader", "power-loss:all", "power-loss:leader", "truncate-tail:leader")
         fault = draw.choice((*chosen, "config-change:min-isr-down", "kill:majority"))
         faults = () if case.replication == 1 and fault == "elect-unclean:leader" else (fault,)
-        lies = ("duplicate", "skip-poll", "repeat-poll", "int-skip-poll", "aborted-visible", "lose-record", "overwritten")
-        broker = draw.choice(({}, {}, {"unclean.leader.election.enable": draw.choice(("true", "TRUE", "True", "false"))}))
+        lies = (
+            "duplicate",
+            "skip-poll",
+            "repeat-poll",
+            "int-skip-poll",
+            "aborted-visible",
+            "lose-record",
+            "overwritten",
+        )
+        broker = draw.choice(
+            ({}, {}, {"unclean.leader.election.enable": draw.choice(("true", "TRUE", "True", "false"))})
+        )
         return replace(case, faults=faults, broker=broker, lies=frozenset({draw.choice(lies)}), plain=False, cut="")
     return replace(case, cut="lines", plain=False) if theme == "lines" else case

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.model.op import FAIL, INFO, OK, Op
-from tests.oracle.log import ABORTED, COMMITTED, OPEN, Entry
+from tests.oracle.log import ABORTED, COMMITTED, OPEN
 
 if TYPE_CHECKING:
     from tests.oracle.run import World
@@ -180,7 +180,12 @@ class Client:
         enough = partition.replicate()
         if acks == "all" and not enough:
             return REFUSED, None
-        if world.lie("stale-place") and len(partition.entries) > 1 and partition.entries[-1].txn is None and txn is None:
+        if (
+            world.lie("stale-place")
+            and len(partition.entries) > 1
+            and partition.entries[-1].txn is None
+            and txn is None
+        ):
             return self._squeezed(key, value)
         early = world.early.pop((key, value), None)
         if early is not None and not early.gone:
@@ -249,8 +254,11 @@ class Client:
         extra = self._commit(polled)
         if extra is None:
             self._rewind()
-            return (INFO, results, "not committed", self._extra()) if states else (
-                FAIL, op.value, "not committed", self._extra())
+            return (
+                (INFO, results, "not committed", self._extra())
+                if states
+                else (FAIL, op.value, "not committed", self._extra())
+            )
         return OK, results, None, self._extra() | extra
 
     def _order(self, mops: list[Any]) -> list[int]:
@@ -375,7 +383,9 @@ class Client:
     def _lied(self, key: int, records: list[Any], after: int, txn: int | None) -> tuple[list[Any], int]:
         world, last = self.world, self.consumer.last.get(key)
         if txn is not None and world.committed_only:
-            own = [entry for entry in world.logs.partitions[key].entries if entry.txn == txn and entry.value is not None]
+            own = [
+                entry for entry in world.logs.partitions[key].entries if entry.txn == txn and entry.value is not None
+            ]
             if own and world.lie("own-visible"):
                 records = sorted({*records, *((entry.offset, entry.value) for entry in own)})
         if self.consumer.subscribed:
@@ -400,5 +410,3 @@ class Client:
             return None
         self.world.group.committed |= polled
         return {"committed": [[key, offset] for key, offset in sorted(polled.items())]}
-
-

@@ -10,13 +10,12 @@ from checker import check
 from checker.tables import ingest
 from checker.tables.source import in_memory
 from harness.model.errors_and_exit_codes import HarnessError
-
 from harness.model.op import INVOKE, OK
 from harness.model.result import INVALID, UNKNOWN, VALID, Result
 from harness.report.text.witness_text import witness_text
 from tests.oracle.case import Case, draw_case
 from tests.oracle.evidence import History, Known, known
-from tests.oracle.fates import Fates
+from tests.oracle.fates import KEPT, Fates
 from tests.oracle.promises import promises
 from tests.oracle.run import Run, simulate
 
@@ -124,17 +123,22 @@ def _accusations(found: Comparison, fates: Fates) -> None:
         if anomaly.name == "lost-write":
             for witness in anomaly.witnesses:
                 record = (witness["key"], witness["value"])
-                if not fates.lost(record):
+                passed_over = fates.fate.get(record) == KEPT and fates.skips_told()
+                if not fates.lost(record) and not passed_over:
                     what = f"{fates.fate.get(record)}: {dict(witness)}"
                     found.wrong.append((ACCUSED, f"lost-write of {record}, which is {what}"))
-                elif not _acknowledged(found, record) and "cknowledged" in witness_text(anomaly.name, witness, None):
+                elif (
+                    fates.lost(record)
+                    and not _acknowledged(found, record)
+                    and "cknowledged" in witness_text(anomaly.name, witness, None)
+                ):
                     found.wrong.append((TEXT, f"{record}: {witness_text(anomaly.name, witness, None)}"))
         elif anomaly.name == "unseen":
             for witness in anomaly.witnesses:
                 for key in witness["read_to_end"]:
                     for value in witness["messages"].get(key, ()):
                         record = (int(key), value)
-                        if not fates.lost(record):
+                        if not fates.lost(record) and not fates.skips_told():
                             found.wrong.append((ACCUSED, f"unseen {record}, which is {fates.fate.get(record)}"))
         elif anomaly.name.startswith(("G0", "G1c", "G-", "G2", "PL-", "strong-")):
             continue
@@ -167,23 +171,31 @@ def _promises(found: Comparison) -> None:
 def told(found: Comparison) -> str:
     """The difference in words: seed, settings, history, both answers."""
     settings = {each.name: getattr(found.case, each.name) for each in fields(found.case)}
-    lines = [", ".join(f"{name} {value}" for name, value in settings.items() if value not in ((), {}, None, "", frozenset()))]
+    lines = [
+        ", ".join(f"{name} {value}" for name, value in settings.items() if value not in ((), {}, None, "", frozenset()))
+    ]
     lines.append("history:")
     for op in found.run.recorded:
-        if op.extra.get("final") and (op.type == INVOKE or op.value == [["poll", []]]) and op is not found.run.recorded[-1]:
+        if (
+            op.extra.get("final")
+            and (op.type == INVOKE or op.value == [["poll", []]])
+            and op is not found.run.recorded[-1]
+        ):
             continue  # what the final polls found is in those that found something
         extra = f" {dict(op.extra)}" if op.extra else ""
         error = f" ({op.error})" if op.error else ""
-        lines.append(f"  {op.index:3} {op.time_ns // 1_000_000:6}ms {op.process!s:8} {op.type:6} {op.f:8} {op.value}{error}{extra}")
+        lines.append(
+            f"  {op.index:3} {op.time_ns // 1_000_000:6}ms {op.process!s:8} {op.type:6} {op.f:8} {op.value}{error}{extra}"
+        )
     shown: dict[str, Any] = {name: things for name, things in found.known.shown.items() if things}
     maybe: dict[str, Any] = {name: things for name, things in found.known.maybe.items() if things}
     lines += [f"oracle: shown {shown}, maybe {maybe}", f"  open {found.known.open}", f"  lenient {found.known.lenient}"]
     lines += [f"  promises {promises(found.case)}", f"  lies {found.run.truth.world.told}"]
     lines += [f"checker: {found.result.valid}, {found.result.reasons}"]
-    lines += [f"  {each.name} bad={each.bad} promised={each.promised} {each.witnesses}" for each in found.result.anomalies]
+    lines += [
+        f"  {each.name} bad={each.bad} promised={each.promised} {each.witnesses}" for each in found.result.anomalies
+    ]
     lines += [f"WRONG {kind}: {what}" for kind, what in found.wrong]
     if found.missed:
         lines.append(f"MISSED {found.missed}")
     return "\n".join(lines)
-
-

@@ -236,9 +236,7 @@ class History:
 
     def _by_age(self, key: int, reader: Reader, until: int) -> str:
         changed = self.faults("config-change:retention")
-        open_span = changed and not any(
-            op.f == "config-back" and op.extra.get("phase") == "complete" for op in changed
-        )
+        open_span = changed and not any(op.f == "config-back" and op.extra.get("phase") == "complete" for op in changed)
         if self.case.plain or open_span:
             return MAYBE
         limit_ms = self.case.retention_ms
@@ -316,7 +314,9 @@ def _positive(history: History, answer: Known) -> None:
                 offsets[kind][key, value].add(offset)
                 holders[kind][key, offset].add(value)
     for kind, found in (("ok", answer.shown), ("all", answer.maybe)):
-        found["duplicate"] |= {record for record, held in offsets[kind].items() if len(held) > 1 and _whole_payload(record)}
+        found["duplicate"] |= {
+            record for record, held in offsets[kind].items() if len(held) > 1 and _whole_payload(record)
+        }
         found["inconsistent-offsets"] |= {at for at, held in holders[kind].items() if len(held) > 1}
     for asked in history.asked:
         own = {(key, value) for key, _, value in asked.sends}
@@ -352,7 +352,11 @@ def _polled_before_sent(asked: Asked, record: Record) -> bool:
     if asked.done is None:
         return False
     for mop in asked.done.value:
-        if mop[0] == "send" and mop[1] == record[0] and (mop[2][1] if isinstance(mop[2], list) else mop[2]) == record[1]:
+        if (
+            mop[0] == "send"
+            and mop[1] == record[0]
+            and (mop[2][1] if isinstance(mop[2], list) else mop[2]) == record[1]
+        ):
             return False
         if mop[0] == "poll" and len(mop) == 2:
             for key, held in mop[1]:
@@ -378,9 +382,9 @@ def _order_of_sends(history: History, answer: Known) -> None:
             if first is second:
                 if number < other_number:
                     certain["order"].add(key)
-            elif first.type == OK and first.done is not None and first.done.index < second.invoked.index:
-                certain["order"].add(key)
-            elif first.invoked.process == second.invoked.process and first.invoked.index < second.invoked.index:
+            elif (first.type == OK and first.done is not None and first.done.index < second.invoked.index) or (
+                first.invoked.process == second.invoked.process and first.invoked.index < second.invoked.index
+            ):
                 certain["order"].add(key)
 
 
@@ -411,8 +415,11 @@ def _order_of_polls(history: History, answer: Known) -> None:
                 certain["back"].add(key)
             elif any(before < at < offset for at in seen_at[key]):
                 passed = [at for at in seen_at[key] if before < at < offset]
-                excused = history.start_reported(key) > min(passed) or history.deleted_on_request(key) != (0, False) or history.faults("config-change") or (
-                    case_deletes(history.case)
+                excused = (
+                    history.start_reported(key) > min(passed)
+                    or history.deleted_on_request(key) != (0, False)
+                    or history.faults("config-change")
+                    or (case_deletes(history.case))
                 )
                 (answer.maybe if excused else certain)["skip"].add(key)
 
@@ -562,12 +569,16 @@ def _whole(history: History, answer: Known) -> None:
         return
     for fault in case.faults:
         if not any(
-            isinstance(op.value, dict) and op.value.get("took_effect") for op in history.nemesis if op.extra["fault"] == fault
+            isinstance(op.value, dict) and op.value.get("took_effect")
+            for op in history.nemesis
+            if op.extra["fault"] == fault
         ):
             answer.open.append(f"{fault} took no effect")
     for key in history.keys:
         if key not in history.readers:
-            why = answer.open if case.demands_final and case.final not in ("without seek", "partial") else answer.lenient
+            why = (
+                answer.open if case.demands_final and case.final not in ("without seek", "partial") else answer.lenient
+            )
             why.append(f"the log of key {key} was not read to its end")
     if case.cut == "named":
         answer.lenient.append("a client is called as the nemesis")

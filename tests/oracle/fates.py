@@ -56,6 +56,10 @@ class Fates:
         fate = self.fate.get(record)
         return fate == LOST or (fate == NEVER and self.type_of.get(record) == OK)
 
+    def skips_told(self) -> bool:
+        """Whether consumers passed over records by a lie: nobody can tell that from their loss."""
+        return bool({"skip-poll", "int-skip-poll"} & set(self.run.truth.world.told))
+
     def happened(self) -> set[str]:
         """Anomalies that may have happened, by what was done to the logs and told by clients."""
         world, case = self.run.truth.world, self.run.case
@@ -79,7 +83,7 @@ class Fates:
             found |= {"precommitted-read"}
         if "own-visible" in told:
             found |= {"G1a", "torn-transaction"}
-        if told & {"lose-commit"} or world.logs and self.troubled:
+        if told & {"lose-commit"} or (world.logs and self.troubled):
             found |= {"offset-regression"} | reads
         if any(op.type == FAIL for op in self.run.ops) and case.plain:
             found |= {"G1a"} if self._failed_polled() else set()

@@ -91,9 +91,7 @@ def elect_unclean(world: World, name: str) -> Script:
         each.isr = {late}
         each.available = True
     world.down.discard(late)
-    world.fault(
-        "elect-unclean", name, "start", "complete", {"nodes": [_node(late)], "took_effect": True}
-    )
+    world.fault("elect-unclean", name, "start", "complete", {"nodes": [_node(late)], "took_effect": True})
     yield from _wait(world)
     world.fault("bring-back", name, "stop", "invoke", {"target": "leader"})
     _back(world, {late})
@@ -216,9 +214,7 @@ def delete_records(world: World, name: str) -> Script:
         if partition.high_watermark > partition.start and world.draw.random() < 0.6:
             partition.delete_before(partition.start + (partition.high_watermark - partition.start + 1) // 2)
             deleted.append([key, partition.start])
-    world.fault(
-        "delete-records", name, "", "complete", {"nodes": [], "took_effect": bool(deleted), "deleted": deleted}
-    )
+    world.fault("delete-records", name, "", "complete", {"nodes": [], "took_effect": bool(deleted), "deleted": deleted})
 
 
 def clock_bump(world: World, name: str) -> Script:

@@ -282,10 +282,16 @@ def _final(world: World, slots: list[Slot]) -> None:
         for _ in range(polls):
             done = _whole(world, slot, "poll", [["poll"]], {"final": True})
             positions = sorted(slot.client.consumer.positions.items())
-            ends = [(key, world.logs.partitions[key].start, world.logs.stable(key, world.committed_only)) for key in keys]
+            ends = [
+                (key, world.logs.partitions[key].start, world.logs.stable(key, world.committed_only)) for key in keys
+            ]
             if done.type == OK:
                 world.ops[-1] = done.with_(
-                    extra={**done.extra, "positions": [list(at) for at in positions], "ends": [list(end) for end in ends]}
+                    extra={
+                        **done.extra,
+                        "positions": [list(at) for at in positions],
+                        "ends": [list(end) for end in ends],
+                    }
                 )
             if done.type != OK or positions != [(key, end) for key, _, end in ends]:
                 since = None
@@ -355,5 +361,3 @@ def _late_lies(world: World, truth: Truth) -> None:
         to = partition.start + draw.between(1, partition.end - partition.start - 1)
         partition.remove([entry for entry in partition.entries if entry.offset < to], LOST)
         partition.start = to
-
-
