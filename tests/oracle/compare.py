@@ -14,8 +14,9 @@ from harness.model.op import INVOKE, OK
 from harness.model.result import INVALID, UNKNOWN, VALID, Result
 from harness.report.text.witness_text import witness_text
 from tests.oracle.case import Case, draw_case
-from tests.oracle.evidence import History, Known, known
+from tests.oracle.evidence import Known, known
 from tests.oracle.fates import KEPT, Fates
+from tests.oracle.history import History
 from tests.oracle.promises import promises
 from tests.oracle.run import Run, simulate
 
@@ -184,9 +185,8 @@ def told(found: Comparison) -> str:
             continue  # what the final polls found is in those that found something
         extra = f" {dict(op.extra)}" if op.extra else ""
         error = f" ({op.error})" if op.error else ""
-        lines.append(
-            f"  {op.index:3} {op.time_ns // 1_000_000:6}ms {op.process!s:8} {op.type:6} {op.f:8} {op.value}{error}{extra}"
-        )
+        where = f"  {op.index:3} {op.time_ns // 1_000_000:6}ms {op.process!s:8}"
+        lines.append(f"{where} {op.type:6} {op.f:8} {op.value}{error}{extra}")
     shown: dict[str, Any] = {name: things for name, things in found.known.shown.items() if things}
     maybe: dict[str, Any] = {name: things for name, things in found.known.maybe.items() if things}
     lines += [f"oracle: shown {shown}, maybe {maybe}", f"  open {found.known.open}", f"  lenient {found.known.lenient}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from harness.model.op import FAIL, INVOKE, NEMESIS, OK, polls, sends
-from tests.oracle.evidence import pairs
+from tests.oracle.history import pairs
 from tests.oracle.log import ABORTED, COMPACTED, DELETED, LOST
 from tests.oracle.run import Run
 

@@ -8,6 +8,7 @@ KIP-966 (the high watermark stands still while fewer than min.insync.replicas ar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -140,7 +141,7 @@ class Partition:
         """Up to where retention by time deletes: whole segments, oldest first, whose last time is over (KIP-33)."""
         bounds = [*self.segments, self.end]
         until = self.start
-        for base, after in zip(bounds, bounds[1:], strict=False):
+        for base, after in itertools.pairwise(bounds):
             held = [entry.time_ms for entry in self.history if base <= entry.offset < after and entry.gone != LOST]
             if after > self.high_watermark or (held and now_ms - max(held) <= limit_ms):
                 break
