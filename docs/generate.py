@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from checker.anomalies.bad_when import jepsen_allows_with_subscribe
+from checker.anomalies.catalogue import CATALOGUE
+from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
 from checker.anomalies.guarantees import Condition, Guarantee
 from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import MODES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
-from checker.anomalies.table import CATALOGUE
 from checker.cycles.edges import KINDS, RW
 from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 from harness.cli import fault_support
-from harness.clients import errors as client_errors
+from harness.clients import error_outcomes as client_errors
 from harness.cluster.distribution import versions as kafka
 from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
 from harness.model.check_options import CheckOptions, Settings
@@ -376,7 +376,7 @@ def errors() -> str:
         "",
         "`fail` only where it is certain that the step has appended nothing to any log; whatever has no row",
         "is `info`: it may have. Rows that need `--retries 0` are `info` without it. How the steps of an",
-        "operation add up is said in `harness/clients/queue.py`; the sources in `harness/clients/errors.py`.",
+        "operation add up is said in `harness/clients/queue.py`; the sources in `harness/clients/error_outcomes.py`.",
         "The names are librdkafka's, with an underscore where the library itself made the error; those of",
         "[other clients](clients.md) are translated.",
         "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from checker.anomalies.bad_when import (
+from checker.anomalies.counts_against_verdict import (
     forbidden,
     jepsen_allows_with_ww,
     jepsen_always_allows,

@@ -11,10 +11,10 @@ import pyarrow as pa
 from checker.anomalies.guarantees import DOCUMENTED, STUDY, Guarantee, exactly_once_log
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import begins, order
-from harness.model.wording import joined, listed
+from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:

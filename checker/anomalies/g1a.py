@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.bad_when import unless_uncommitted
+from checker.anomalies.counts_against_verdict import unless_uncommitted
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table
 from checker.tables.schema import OK
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:

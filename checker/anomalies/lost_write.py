@@ -31,12 +31,12 @@ import pyarrow as pa
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 
 def _bound(bucket: Bucket) -> Ints:

@@ -27,11 +27,11 @@ import pyarrow as pa
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee, clean_election, one_reader, two_copies
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import nullable, pairs_of, table
 from checker.tables.packing import Bools, Ints, begins, empty, member, order, ranks
 from checker.tables.schema import FAIL, OK
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 BACK: Final = 0
 LOST: Final = 1

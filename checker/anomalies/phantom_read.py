@@ -16,10 +16,10 @@ import pyarrow as pa
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import begins, order
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 
 def find(bucket: Bucket) -> pa.Table:

@@ -18,7 +18,7 @@ from checker.anomalies.pipeline_modes import (
 )
 from checker.anomalies.pipeline_prose import at, events_around, record_of, who
 from checker.anomalies.prose import Phrases, Witness
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:

@@ -13,7 +13,7 @@ from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import KIP_98, LEAST, MODES, MOST, ONCE, SEMANTICS, Modes
 from checker.anomalies.pipeline_prose import EVENTS_SHOWN, events_around, record_of, who
 from checker.anomalies.prose import Phrases, Witness
-from harness.model.wording import joined, many
+from harness.model.values_as_text import joined, many
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:

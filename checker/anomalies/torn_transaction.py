@@ -13,17 +13,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.bad_when import Rows, uncommitted_is_read
+from checker.anomalies.counts_against_verdict import Rows, uncommitted_is_read
 from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed
 from checker.anomalies.lost_write import lost_pairs
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import Ints, begins, member, order
 from checker.tables.schema import FAIL
 from harness.model.check_options import CheckOptions
-from harness.model.wording import joined, many
+from harness.model.values_as_text import joined, many
 
 
 def _transactional(bucket: Bucket) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

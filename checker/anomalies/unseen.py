@@ -12,17 +12,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.bad_when import Rows
+from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excused
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
 from checker.tables.schema import OK
 from harness.model.check_options import CheckOptions
-from harness.model.wording import LISTED, first_of, joined, seconds
+from harness.model.values_as_text import LISTED, first_of, joined, seconds
 
 
 def _polled_at_last(bucket: Bucket) -> Bools:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
-from checker.anomalies.bad_when import Rows
+from checker.anomalies.catalogue import CATALOGUE
+from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
-from checker.anomalies.table import CATALOGUE
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,

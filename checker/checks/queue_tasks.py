@@ -14,11 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from checker.cycles import edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import plain, worst
 from checker.tables import read_tables
 from checker.tables.coding import decoder

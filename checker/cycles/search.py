@@ -25,7 +25,7 @@ from checker.cycles.graph import components, ops_of, places
 from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
 from checker.cycles.types_and_levels import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
 from checker.cycles.windows import Stored, Windows, windows, within
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
 from harness.model.check_options import CheckOptions

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.packing import Bools, Ints, begins, empty, expand, member, order, tails
 from checker.tables.schema import ASSIGN, INFO, OK, is_one
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.packing import Bools, Ints, begins, order, ranks
 from checker.tables.schema import OK, SUBSCRIBE, is_one
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from checker.pipeline.tables import Setting
 from checker.tables import ingest
 from checker.verdict import results

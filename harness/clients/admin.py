@@ -15,7 +15,7 @@ from harness.clients.extra_group_member import Storm
 from harness.clients.log_model.sequences import Sequences
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 _NO_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
 

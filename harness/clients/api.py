@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 # Logical offsets, as librdkafka numbers them (rdkafka.h, RD_KAFKA_OFFSET_*).
 BEGINNING: Final = -2

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from harness.model.op import FAIL, INFO
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 Situation = Literal[
     "send",  # the library refused the record

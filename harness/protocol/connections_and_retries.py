@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.protocol import errors, requests
-from harness.protocol.errors import ClientError
-from harness.protocol.exchange import receive
+from harness.protocol import error_codes, requests
+from harness.protocol.error_codes import ClientError
+from harness.protocol.one_exchange import receive
 from harness.protocol.primitives import head
 
 T = TypeVar("T")
@@ -148,11 +148,11 @@ class Link:
                         raise Uncertain(str(error)) from None
                     reason = f"{address[0]}:{address[1]}: {error}"
                 else:
-                    if code(answer) in errors.UNCERTAIN and once:
-                        raise Uncertain(errors.name(code(answer)))
-                    if code(answer) not in errors.AGAIN | errors.UNCERTAIN:
+                    if code(answer) in error_codes.UNCERTAIN and once:
+                        raise Uncertain(error_codes.name(code(answer)))
+                    if code(answer) not in error_codes.AGAIN | error_codes.UNCERTAIN:
                         return answer
-                    reason = errors.name(code(answer))
+                    reason = error_codes.name(code(answer))
             if time.monotonic() > deadline:
                 raise ClientError("_TIMED_OUT", f"request {api[0]}: nothing came of it ({reason})")
             forget()

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.page import settings
 from harness.report.text import client_names
 from harness.stored import listing

@@ -11,8 +11,8 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
+from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.pipeline_outputs import OUTPUTS
-from checker.anomalies.table import CATALOGUE
 from checker.check import check
 from checker.pipeline import judge
 from checker.pipeline.foreign_logs import EventPattern, LogPattern

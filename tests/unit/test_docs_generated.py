@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from nemesis import table as nemeses
 
 DOCS = Path(__file__).parents[2] / "docs"

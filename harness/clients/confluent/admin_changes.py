@@ -16,7 +16,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from harness.clients.confluent.settings_and_errors import converted
 from harness.protocol import admin_requests
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 _NOT_CONTROLLER: Final = 41

@@ -13,7 +13,7 @@ from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import Settings
 from harness.pipeline_app.ports import Mark
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 CLOSE_TIMEOUT_S: Final = 5.0
 POSITION_TIMEOUT_S: Final = 0.5

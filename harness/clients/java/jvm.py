@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.clients.java.settings_and_errors import error
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 # The first line of its output is the port it listens at: a warning before that would be taken for it, such as
 # of its shared counters where two namespaces have the same process ids.

@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.clients.pipeline.config import Made
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 COMMITTED_S: Final = 8.0  # beyond the time-out of a killed instance's transaction, which holds offsets back
 PAUSE_S: Final = 0.05  # between two tries

@@ -1,8 +1,8 @@
 """A shell or a command on a node's host, at this terminal.
 
-What runs inside is `python -m harness.cluster.local.terminal ARGV...`, whose descriptors 3, 4 and 5 become standard
-input, output and error. With a terminal they are one end of a pseudo-terminal, since a session inside cannot
-have the terminal of one outside; this side copies between the two.
+What runs inside is `python -m harness.cluster.local.shell_on_a_node ARGV...`, whose descriptors 3, 4 and 5 become
+standard input, output and error. With a terminal they are one end of a pseudo-terminal, since a session inside
+cannot have the terminal of one outside; this side copies between the two.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Spawn = Callable[[Sequence[str], Sequence[int]], Child]
 
 def run(spawn: Spawn, argv: Sequence[str]) -> int:
     """Run `argv` with this process's input and output; its exit code. `spawn(argv, fds)` starts it inside."""
-    inside = [sys.executable, "-m", "harness.cluster.local.terminal", *argv]
+    inside = [sys.executable, "-m", "harness.cluster.local.shell_on_a_node", *argv]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _plainly(spawn, inside)
     ours, theirs = pty.openpty()

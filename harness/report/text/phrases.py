@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from harness.model.wording import at_offset, seconds
+from harness.model.values_as_text import at_offset, seconds
 from harness.stored import fault_spans
-from harness.stored.facts import Facts, OpFact, Record
+from harness.stored.operations_and_records import Facts, OpFact, Record
 
 
 class Teller:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from harness.model.check_options import Settings
 
 SAFE = Settings(

@@ -7,8 +7,8 @@ from typing import get_args
 import confluent_kafka
 import pytest
 
-from harness.clients.errors import ANY, TABLE, Situation, describe, outcome, row
-from harness.protocol.errors import ClientError
+from harness.clients.error_outcomes import ANY, TABLE, Situation, describe, outcome, row
+from harness.protocol.error_codes import ClientError
 
 CODES = {name for name in dir(confluent_kafka.KafkaError) if name.isupper() or name.startswith("_")}
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from harness.clients.api import Batch, Record
-from harness.clients.errors import outcome
+from harness.clients.error_outcomes import outcome
 from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed
 from harness.clients.settings import settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 BASE = {"bootstrap": "b:1", "run": "r", "process": 3}
 HEAD = (

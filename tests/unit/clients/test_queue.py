@@ -7,7 +7,7 @@ import pytest
 from harness.clients.api import BEGINNING, END, Record
 from harness.clients.queue import ON_PURPOSE
 from harness.model.op import polls
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from tests.unit.clients.fake import Driver, FakeLibrary
 
 REFUSED = ClientError("_QUEUE_FULL", "queue full")

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness import store
+from harness import history_writer
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadHistory, BadInput, Missing
 from harness.model.op import Op
@@ -20,7 +20,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
 
 def test_every_line_is_there_before_close_and_segments_roll(tmp_path: Path) -> None:
     rolled: list[Path] = []
-    log = store.HistoryLog(tmp_path, "r", time.monotonic_ns(), segment_bytes=500, on_roll=rolled.append)
+    log = history_writer.HistoryLog(tmp_path, "r", time.monotonic_ns(), segment_bytes=500, on_roll=rolled.append)
     for index in range(20):
         log.append(op_json.encode(Op(index, index, 0, "invoke", "send", [["send", 1, index]])))
     read = lines(tmp_path)  # not closed yet: a killed harness leaves exactly this
@@ -34,7 +34,7 @@ def test_every_line_is_there_before_close_and_segments_roll(tmp_path: Path) -> N
 
 def test_header_clocks_belong_together(tmp_path: Path) -> None:
     zero_ns = time.monotonic_ns() - 5_000_000_000
-    with store.HistoryLog(tmp_path, "r", zero_ns):
+    with history_writer.HistoryLog(tmp_path, "r", zero_ns):
         pass
     header = lines(tmp_path)[0]
     assert header["mono_ns"] == zero_ns
@@ -42,24 +42,24 @@ def test_header_clocks_belong_together(tmp_path: Path) -> None:
 
 
 def test_runs_get_names_of_their_own_and_latest_points_at_the_last(tmp_path: Path) -> None:
-    first, second = store.new_run(tmp_path, "queue"), store.new_run(tmp_path, "queue")
+    first, second = history_writer.new_run(tmp_path, "queue"), history_writer.new_run(tmp_path, "queue")
     assert first != second
-    store.point_latest(first)
-    store.point_latest(second)
+    history_writer.point_latest(first)
+    history_writer.point_latest(second)
     assert (tmp_path / "latest").resolve() == second
 
 
 def test_a_runs_folder_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Missing, match="use --runs"):
-        store.new_run(tmp_path / "file", "queue")
+        history_writer.new_run(tmp_path / "file", "queue")
 
 
 def test_require_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="harness list"):
-        store.require_run(tmp_path / "nope")
+        history_writer.require_run(tmp_path / "nope")
     with pytest.raises(BadInput, match="no history"):
-        store.require_run(tmp_path)
+        history_writer.require_run(tmp_path)
 
 
 def test_codec_round_trip_and_garbage() -> None:

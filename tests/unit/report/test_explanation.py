@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.cli import app
+from harness.history_writer import write_json
 from harness.model import op as ops_
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.text import explanation, explanation_text, witness_lookup
-from harness.store import write_json
 from harness.stored import listing
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven

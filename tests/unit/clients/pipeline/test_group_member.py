@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from harness.clients.pipeline import member
+from harness.clients.pipeline import group_member
 from harness.clients.pipeline.config import Made, made
-from harness.clients.pipeline.member import Member
+from harness.clients.pipeline.group_member import Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Record
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 A, B = ("r-0", 0), ("r-0", 1)
 LATE = ClientError("REQUEST_TIMED_OUT", "late", "retriable")
@@ -87,7 +87,7 @@ def test_reading_begins_where_the_group_stands_also_when_it_answers_late(tmp_pat
 
 
 def test_a_group_that_does_not_answer_ends_the_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member, "COMMITTED_S", 0.0)
+    monkeypatch.setattr(group_member, "COMMITTED_S", 0.0)
     one = Listed(settled(tmp_path), lambda it: it.given(A))
     one.marks = [LATE]
     with pytest.raises(Failed, match=r"committed offsets: .*late") as raised:
