@@ -32,9 +32,10 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.clojure_set_order import set_order
 from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
-from checker.tables.packing import Bools, Ints
+from checker.tables.packing import Bools, Ints, order
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
@@ -130,16 +131,17 @@ def lost_pairs(bucket: Bucket) -> Ints:
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
     """Per key rank: the first op that polled the (smallest) value at the bound; -1 for none.
 
-    Jepsen takes a value whose last index is the bound, read or not; ours is one that was read there.
+    Jepsen takes of the values whose last index is the bound the first of a hash set, read or not; ours is one that
+    was read there.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
     if bucket.options.jepsen_compatible:
-        at_bound = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+        at = np.flatnonzero((orders.last >= 0) & (orders.last == bound[data.pair_key]))
+        at = at[order(data.pair_key[at], set_order(bucket.values(at)))]
     else:
-        at_bound = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
-    at = np.flatnonzero(at_bound)
+        at = np.flatnonzero(data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key]))
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found
