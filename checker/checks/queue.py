@@ -199,6 +199,8 @@ def _verdict(
     else:
         ends, nemesis = source.small("ends"), source.small("nemesis")
         reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
+        unsure = sum(answer.judged.perhaps_lost for answer in answers)
+        reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
         reasons += unknown_reasons.moved_starts(ends, source.small("deletions"), options.settings, original)
         if (noted := source.run or source.noted) is not None:
             reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
