@@ -15,6 +15,7 @@ Native rules add and take away:
   a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
   their key. A log start that nothing explains excuses as well, but makes the verdict unknown:
   checker.kernels.log_starts_and_ends.
+- Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
@@ -34,7 +35,7 @@ from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
-from checker.tables.packing import Bools, Ints
+from checker.tables.packing import Bools, Ints, empty
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
@@ -112,6 +113,8 @@ def _offsets_tell(bucket: Bucket) -> bool:
 
 def lost_pairs(bucket: Bucket) -> Ints:
     """Pairs that are lost under the rules in force, ascending."""
+    if bucket.lines_missing:
+        return empty()
     data, orders = bucket.data, bucket.versions
     unread = bucket.must_exist & ~data.polled_ok
     below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])

@@ -25,7 +25,7 @@ def check(source: Source, options: CheckOptions) -> Result:
     folder = source.run or source.noted
     events = unknown_reasons.events(folder) if folder is not None else None
     counts = source.meta["counts"]
-    reasons = list(source.meta["doubts"])
+    reasons = [*source.meta["doubts"], *unknown_reasons.cut_off(source.meta)]
     if folder is None or events is None:
         reasons.append("what the steps found is in the run's events, which are not here")
     else:

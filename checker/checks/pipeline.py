@@ -37,7 +37,12 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
         return Result("unknown", None, (lacking,), (), {}, VERSION)
     faults = {str(folder): faults_of(source)}
     found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
-    why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
+    why = (
+        *source.meta["doubts"],
+        *unknown_reasons.cut_off(source.meta),
+        *found.reasons,
+        *_run_reasons(source, folder, options),
+    )
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)

@@ -26,6 +26,7 @@ from harness.model.op import INVOKE, NEMESIS, TYPES
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
 SHORT = 80
 NO_TIME = -1  # of an op whose history holds no times
+OF_CLIENTS = MICRO | {"assign", "subscribe"}  # fs that no nemesis has
 
 
 def _short(value: Any) -> str:
@@ -66,6 +67,8 @@ class Builder:
         self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
         self.retired: dict[int, int] = {}
         self.doubts: dict[str, str] = {}
+        self.missing: tuple[int, int] | None = None  # present: the line before the first gap, and after the last
+        self.gap_ns = 0  # no line that is missing is older
         self.buffers = RowBuffers()
 
     @property
@@ -93,6 +96,9 @@ class Builder:
             raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
         if index != self.last_index + 1:
             self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
+            if self.missing is None:
+                self.gap_ns = max(self.last_ns, 0)
+            self.missing = (self.last_index if self.missing is None else self.missing[0], index)
         if time_ns < self.last_ns and time_ns != NO_TIME:
             self._doubt("time", f"{line.where}: time goes back, from {self.last_ns} to {time_ns}")
         self.last_index, self.last_ns = index, time_ns
@@ -103,6 +109,11 @@ class Builder:
         if time_ns > self.max_ns:
             self.max_ns = time_ns
         if process == NEMESIS:
+            if f in OF_CLIENTS:
+                raise BadHistory(
+                    f"{line.where}: {_short(f)} of the process {NEMESIS!r}; a client's process is a number, or has "
+                    "another name"
+                )
             self._nemesis(index, time_ns, f, value, extra)
             return
         if process.__class__ is not int or not -BASE < process < BASE:
@@ -111,13 +122,19 @@ class Builder:
             if kind == INVOKE:
                 if process in self.open:
                     op = self.open[process][0]
-                    raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
+                    if not self._missing_since(op):
+                        raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
+                    self._never_completed(process)
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
             began = self.open.pop(process, None)
+            if began is not None and began[2] != f and self._missing_since(began[0]):
+                self.open[process] = began
+                self._never_completed(process)
+                began = None
             if began is None:
-                self._unasked(process, data["process"], kind)
-                self._op(index, -1, process, kind, f, time_ns, time_ns, data.get("error"), extra, value)
+                since, since_ns = self._unasked(process, data["process"], kind, time_ns)
+                self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
                 who = _short(data["process"])
                 raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
@@ -130,10 +147,19 @@ class Builder:
         """Keep the first place of each kind of what a history should not have, and can be judged with."""
         self.doubts.setdefault(kind, text)
 
-    def _unasked(self, code: int, process: Any, kind: str) -> None:
-        """A completion that no invocation asked for. What is no client says things of its own accord."""
+    def _missing_since(self, op: int) -> bool:
+        """Whether lines are missing behind the line of an op."""
+        return self.missing is not None and self.missing[1] > op
+
+    def _unasked(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
+        """When a completion was invoked whose invocation is not there: (index, time), at the earliest.
+
+        What is no client says things of its own accord; otherwise the line must be among those that are missing.
+        """
         if kind == "info" and type(process) is not int:
-            return
+            return -1, time_ns
+        if self.missing is not None and self._missing_since(self.retired.get(code, -1)):
+            return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
             raise _Broken(f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it")
         raise _Broken(f"process {_short(process)} completes as {kind} what it never invoked")
@@ -148,12 +174,16 @@ class Builder:
 
     def finish(self) -> None:
         """Every invocation that is still open counts as `info`."""
-        for process, (index, time_ns, f, value, extra) in sorted(self.open.items(), key=lambda item: item[1][0]):
+        for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
-                self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
+                self._never_completed(process)
             except _Broken as error:
                 raise BadHistory(f"op {index}: {error}") from None
-        self.open.clear()
+
+    def _never_completed(self, process: Any) -> None:
+        """Take the open op of a process as `info`: what came of it is not known."""
+        index, time_ns, f, value, extra = self.open.pop(process)
+        self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
 
     # --- one op ---------------------------------------------------------------------------------------
 

@@ -88,6 +88,13 @@ def trouble(run: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def cut_off(meta: Mapping[str, Any]) -> list[str]:
+    """That the history breaks off in its last line."""
+    if meta.get("truncated") is None:
+        return []
+    return [f"{meta['truncated']}: what is absent from the rest proves nothing; judge the whole history"]
+
+
 def reasons(
     meta: Mapping[str, Any],
     statistics: Mapping[str, Any],
@@ -99,7 +106,7 @@ def reasons(
     """Why the history cannot be called valid, each a sentence. `unseen`: acknowledged values never polled."""
     if meta["ops"] == 0:
         return ["the history holds no operations"]
-    found = []
+    found = cut_off(meta)
     if not any(f in meta["counts"] for f in ("send", "poll", "txn")):
         found.append("the history holds no send, poll or txn")
     elif statistics["acknowledged"] == 0:
