@@ -84,9 +84,13 @@ def _fault_text(row: Mapping[str, Any]) -> str:
     except (orjson.JSONDecodeError, TypeError):
         value = None
     details = value if isinstance(value, dict) else {}
-    hit = ", ".join(map(str, [*(details.get("nodes") or ()), *(details.get("clients") or ())]))
+    hit = ", ".join(str(name) for names in ("nodes", "clients") for name in _names(details.get(names)))
     done = f"{row['fault']}: {row['f']}" if row["f"] != row["fault"].partition(":")[0] else row["fault"]
     return f"{done} {hit}".strip()
+
+
+def _names(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:

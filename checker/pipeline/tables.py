@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from checker.anomalies.pipeline_modes import MODES
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.transforms import TRANSFORMS
 
 _CORRUPT: Final = "_corrupt"
@@ -106,10 +107,16 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """All lines of one kind, with `run`, and `line`: in the order of each file. Kept until `forget`."""
+    """All lines of one kind, with `run`, and `line`: in the order of each file. Kept until `forget`.
+
+    Raises BadHistory for what is no regular file, which would be read for ever.
+    """
     from pyspark.sql import functions as F
 
     files = {run: sorted(run.glob(kind.pattern)) for run in runs}
+    for path in (path for paths in files.values() for path in paths):
+        if not path.is_file():
+            raise BadHistory(f"{path}: not a regular file; what a pipeline's run recorded is in regular files only")
     found = [(run, paths) for run, paths in files.items() if paths]
     form = f"{kind.columns}, {_CORRUPT} string"
     if not found:
@@ -206,6 +213,9 @@ def setting(run: Path) -> Setting:
 
 def _object(path: Path, wrong: list[str]) -> dict[str, Any]:
     name = f"pipeline/{path.name}"
+    if path.exists() and not path.is_file():
+        wrong.append(f"{name} is no regular file")
+        return {}
     try:
         found = orjson.loads(path.read_bytes())
     except OSError as error:

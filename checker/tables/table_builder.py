@@ -49,6 +49,25 @@ def _int(value: Any) -> int:
     return int(value)
 
 
+def _listed(fields: Mapping[str, Any], name: str) -> list[Any]:
+    """A field that is a list, or is not there."""
+    found = fields.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise _Broken(f"`{name}` is a list, not {_short(found)}")
+    return found
+
+
+def _rebalances(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The events of an op's rebalance log."""
+    log = _listed(extra, "rebalance_log") or _listed(extra, "rebalance-log")
+    for event in log:
+        if not isinstance(event, dict):
+            raise _Broken(f"`rebalance_log` is a list of events, and {_short(event)} is none")
+    return log
+
+
 def _error_text(error: Any) -> str:
     """What is not a plain text of an error, as one."""
     shown = ops.shown(error)
@@ -289,35 +308,32 @@ class Builder:
     def _extras(self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]) -> None:
         if final and (f != "debug-topic-partitions" or kind == "info"):
             self.final_processes[process] = kind
-        log = extra.get("rebalance_log") or extra.get("rebalance-log")
-        if log:
-            for event in log:
-                if isinstance(event, dict):
-                    name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self.buffers.small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
+        for event in _rebalances(extra):
+            name = str(event.get("event", ""))
+            rows = ((op, process, name, self.coder.code(key)) for key in _listed(event, "keys"))
+            self.buffers.small["rebalances"].extend(rows)
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {
                     self.coder.code(key): -1 if position is None else _int(position)
-                    for key, position in extra.get("positions") or ()
+                    for key, position in _listed(extra, "positions")
                 }
+                ends = [(self.coder.code(key), _int(start), _int(end)) for key, start, end in _listed(extra, "ends")]
                 self.buffers.small["ends"].extend(
-                    (op, process, final, code, positions.get(code, -1), _int(start), _int(end))
-                    for code, start, end in ((self.coder.code(key), start, end) for key, start, end in extra["ends"])
+                    (op, process, final, code, positions.get(code, -1), start, end) for code, start, end in ends
                 )
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
 
     def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
         """Consumer offsets: those that the op committed, and those that an assignment began with."""
-        log = extra.get("rebalance_log") or ()
-        found = [(False, extra.get("committed"))]
-        found += [(True, event.get("committed")) for event in log if isinstance(event, dict)]
+        found = [(False, _listed(extra, "committed"))]
+        found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
         try:
             self.buffers.small["commits"].extend(
                 (*cells, fetched, self.coder.code(key), -1 if offset is None else _int(offset))
                 for fetched, rows in found
-                for key, offset in rows or ()
+                for key, offset in rows
             )
         except (TypeError, ValueError):
             raise _Broken("`committed` is a list of [key, offset]") from None
