@@ -18,6 +18,7 @@ Native rules add and take away:
   a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
   their key. A log start that nothing explains excuses as well, but makes the verdict unknown:
   checker.kernels.log_starts_and_ends.
+- Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
@@ -38,7 +39,7 @@ from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
-from checker.tables.packing import Bools, Ints, order
+from checker.tables.packing import Bools, Ints, empty, order
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
@@ -116,6 +117,8 @@ def _offsets_tell(bucket: Bucket) -> bool:
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Ints:
     """Of the pairs that must exist: those that are not there, ascending."""
+    if bucket.lines_missing:
+        return empty()
     data, orders = bucket.data, bucket.versions
     unread = must_exist & ~data.polled_ok
     below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
