@@ -38,8 +38,12 @@ NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
 # How a reader would write each condition of checker.anomalies.guarantees.
 CONDITIONS: Final[Mapping[str, str]] = {
     "acks_all": "`acks=all` (or `acks=1` of one replica)",
-    "two_copies": "replication factor and `min.insync.replicas` of 2 or more (or `flush.messages=1`)",
+    "copies_kept": "no copies of the log lost (below)",
     "clean_election": "no unclean leader election",
+    "group_log_kept": "what groups have committed kept (below)",
+    "transaction_log_kept": "what transactions have decided kept (below), where there are some",
+    "place_kept": "partitions assigned by hand, or what groups have committed kept (below)",
+    "damage_noticed": "no files damaged, or `check.crcs=true`",
     "exactly_once_log": "an idempotent or transactional producer",
     "in_order": "an idempotent or transactional producer, or one request in flight",
     "transactions": "transactions",

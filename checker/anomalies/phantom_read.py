@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, damage_noticed
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -68,6 +68,6 @@ ANOMALY = Anomaly(
     summary="A record was read that nobody sent, or whose content is not what was sent.",
     source="jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
     prose=prose,
-    guarantee=Guarantee((), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+    guarantee=Guarantee((damage_noticed,), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
     find=find,
 )
