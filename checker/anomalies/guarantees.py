@@ -27,6 +27,11 @@ from harness.model.check_options import InternalTopic, Settings
 
 Condition = Callable[[Settings], bool | None]
 IN_FLIGHT_MOST: Final = 5  # with idempotence
+RETENTION: Final = (
+    "retention.ms",
+    "retention.bytes",
+    *(f"log.retention.{limit}" for limit in ("ms", "minutes", "hours", "bytes")),
+)
 PRODUCER_ID_KEPT_MS: Final = 24 * 60 * 60 * 1000  # the broker's default
 
 
@@ -178,6 +183,15 @@ def not_compacted(settings: Settings) -> bool | None:
     return "compact" not in (settings.cleanup_policy or "delete")
 
 
+def nothing_removed(settings: Settings) -> bool | None:
+    """No record goes by its age, by the size of its log, on request, or by compaction.
+
+    What a broker's own limit removes hangs on how long a run is, and how large.
+    """
+    limits = {settings.broker[name] for name in RETENTION if name in settings.broker}
+    return every(not settings.deletes, not_compacted(settings), None if limits - {"-1"} else True)
+
+
 def damage_noticed(settings: Settings) -> bool | None:
     """No file was damaged, or consumers verify checksums."""
     return settings.check_crcs if settings.damaged_copies else True
@@ -205,6 +219,11 @@ SENT_IN_ORDER: Final = Guarantee(
     (in_order, exactly_once_log, *DURABLE),
     "records of one producer stand in the order in which they were sent",
     f"{DOCUMENTED}: max.in.flight.requests.per.connection, enable.idempotence; Design, 4.7 Replication",
+)
+WRITTEN: Final = Guarantee(
+    (*DURABLE, nothing_removed),
+    "an acknowledged record stays while one in-sync replica lives, and nothing removes it",
+    f"{DOCUMENTED}: acks, min.insync.replicas, unclean.leader.election.enable, cleanup.policy, retention.ms",
 )
 READ_IN_ORDER: Final = Guarantee(
     (exactly_once_log, one_reader, *LOG, place_kept),
