@@ -54,7 +54,8 @@ ANOMALY = Anomaly(
     guarantee=Guarantee(
         (exactly_once_log, *LOG),
         "a record is appended once, as far as the log still has what tells that it was",
-        f"{DOCUMENTED}: enable.idempotence, producer.id.expiration.ms; Design, 4.7 Replication; KIP-98; {STUDY}, tests 2, 3 and 5",
+        f"{DOCUMENTED}: enable.idempotence, producer.id.expiration.ms; Design, 4.7 Replication; KIP-98; "
+        f"{STUDY}, tests 2, 3 and 5",
     ),
     find=find,
     worst_first=("count", True),

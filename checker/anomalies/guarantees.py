@@ -70,9 +70,7 @@ def acks_all(settings: Settings) -> bool | None:
 
 def copies_kept(settings: Settings) -> bool | None:
     """Of what all in-sync replicas have, a copy is left on one that may lead."""
-    return _kept(
-        settings, settings.replication, settings.min_insync_replicas, flushed=settings.flush_messages == 1
-    )
+    return _kept(settings, settings.replication, settings.min_insync_replicas, flushed=settings.flush_messages == 1)
 
 
 def _kept(settings: Settings, replication: int | None, min_isr: int | None, flushed: bool) -> bool | None:
@@ -200,7 +198,9 @@ def damage_noticed(settings: Settings) -> bool | None:
 LOG: Final = (copies_kept, clean_election)
 DURABLE: Final = (acks_all, *LOG)
 DOCUMENTED: Final = "Kafka 4.1 documentation"
-REPLICATED: Final = f"{DOCUMENTED}: Design, 4.7 Replication; min.insync.replicas, unclean.leader.election.enable; KIP-966"
+REPLICATED: Final = (
+    f"{DOCUMENTED}: Design, 4.7 Replication; min.insync.replicas, unclean.leader.election.enable; KIP-966"
+)
 STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
 STAYS: Final = Guarantee(

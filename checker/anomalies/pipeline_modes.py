@@ -37,10 +37,10 @@ CONSUMER: Final = "Kafka documentation, KafkaConsumer: offsets and consumer posi
 
 _KEPT: Final = (*LOG, group_log_kept, transaction_log_kept)
 _SOURCE: Final = f"{DOCUMENTED}: Design, 4.7 Replication; KIP-98; KIP-966"
-CARRIED: Final = Guarantee(
-    _KEPT, "the logs of records, commits and transactions keep what was replicated", _SOURCE
+CARRIED: Final = Guarantee(_KEPT, "the logs of records, commits and transactions keep what was replicated", _SOURCE)
+WHOLE: Final = Guarantee(
+    (*_KEPT, nothing_removed), "they keep it, and nothing removes it", f"{_SOURCE}; cleanup.policy"
 )
-WHOLE: Final = Guarantee((*_KEPT, nothing_removed), "they keep it, and nothing removes it", f"{_SOURCE}; cleanup.policy")
 ONE_COPY: Final = Guarantee(
     (*_KEPT, exactly_once_log), "they keep it, and have each record once", f"{_SOURCE}; enable.idempotence"
 )

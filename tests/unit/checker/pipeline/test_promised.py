@@ -12,7 +12,7 @@ import pytest
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.checks.pipeline import _at_first, _promised
-from harness.model.check_options import InternalTopic, Settings
+from harness.model.check_options import InternalTopic
 from harness.model.result import AnomalyFound
 from tests.unit.checker.promises import ONE, SAFE
 
