@@ -192,7 +192,7 @@ def _left() -> list[str]:
         "| fault | as if |",
         "| --- | --- |",
     ]
-    for verb, row in nemeses.VERBS.items():
+    for row in nemeses.VERBS.values():
         by_effect: dict[str, list[str]] = {}
         for target in [*(NODE_TARGETS if row.nodes else ()), *row.named]:
             fault = row.fault(target, Timing())

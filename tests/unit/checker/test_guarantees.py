@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from checker.anomalies.catalogue import CATALOGUE
 from harness.model.check_options import InternalTopic, Settings
-from nemesis.targets import EVERY_NODE
-from tests.unit.checker.promises import ALL, NEVER, SAFE, TABLE, Row, expected
+from nemesis import table as nemeses
+from nemesis.targets import CLIENT_TARGETS, EVERY_NODE
+from tests.unit.checker.promises import ALL, NEVER, ONE, SAFE, TABLE, Row, expected
 
 NAMES: Final = sorted({name for group in ALL for name in group} | {*NEVER})
 
@@ -101,6 +102,39 @@ def test_what_is_weaker_never_promises_more(places: Mapping[str, tuple[int, int]
         weak = replace(weak, acks="0")
     for name in NAMES:
         assert RANK[promised(name, weak)] <= RANK[promised(name, strong)], name
+
+
+FAULTS: Final = sorted(
+    f"{verb}:{target}" for verb, row in nemeses.VERBS.items() for target in row.targets if target not in CLIENT_TARGETS
+)
+TAKE_COPIES: Final = {"power-loss", "flip-bits", "truncate-tail", "damage-index", "delete-checkpoint", "elect-unclean"}
+PLANS: Final = (
+    SAFE,
+    replace(SAFE, replication=1, min_insync_replicas=1),
+    replace(SAFE, flush_messages=1, eligible_leader_replicas=None),
+    replace(SAFE, acks="1", idempotence=False, txn=False),
+    Settings(),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_never_promises_more(fault: str) -> None:
+    for settings in PLANS:
+        for scheduled in ((), (fault,)):
+            left = nemeses.weakened(settings, [fault], scheduled)
+            for name in NAMES:
+                assert RANK[promised(name, left)] <= RANK[promised(name, settings)], name
+    left = nemeses.weakened(SAFE, [fault], [fault])
+    assert promised("duplicate", left) is (fault.partition(":")[0] not in TAKE_COPIES)
+
+
+def test_only_killed_servers_keep_their_copies() -> None:
+    """One replica is enough where no fault takes it."""
+    one = replace(SAFE, replication=1, min_insync_replicas=1, offsets_topic=ONE, transactions_topic=ONE)
+    for fault in ("kill:all", "pause:leader", "isolate:leader", "restart:all", "disk-full:one"):
+        assert promised("lost-write", nemeses.weakened(one, [fault])) is True, fault
+    for fault in ("power-loss:one", "truncate-tail:one"):
+        assert promised("lost-write", nemeses.weakened(one, [fault])) is False, fault
 
 
 # --- sources --------------------------------------------------------------------------------------------
