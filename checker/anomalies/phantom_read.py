@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, damage_noticed
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -106,7 +106,7 @@ ANOMALY = Anomaly(
     summary="A record was read that nobody sent, or before it was sent, or whose content is not what was sent.",
     source="jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
     prose=prose,
-    guarantee=Guarantee((), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
+    guarantee=Guarantee((damage_noticed,), "what is read was sent", f"{DOCUMENTED}: check.crcs"),
     find=find,
     stands=certain,
 )

@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import Rows, unless_uncommitted
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed, transactions
+from checker.anomalies.guarantees import (
+    DOCUMENTED,
+    LOG,
+    Guarantee,
+    read_committed,
+    transaction_log_kept,
+    transactions,
+)
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -81,9 +88,9 @@ ANOMALY = Anomaly(
     source="jepsen.tests.kafka, precommitted-read-cases",
     prose=prose,
     guarantee=Guarantee(
-        (transactions, read_committed),
+        (transactions, read_committed, *LOG, transaction_log_kept),
         "what is not yet committed is not read, not even by whom it is from",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+        f"{DOCUMENTED}: transactional.id, isolation.level; Design, 4.7 Replication; KIP-98",
     ),
     bad=bad,
     find=find,
