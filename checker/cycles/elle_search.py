@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,30 @@ from checker.tables.packing import Ints
 PATHS_MAX: Final = 20_000
 _DIGIT: Final = 5
 
-# (ops so far, kinds that must still be taken, as bits)
-_Path = tuple[tuple[int, ...], int]
+
+class _Path(NamedTuple):
+    """Ops in a row, the last first: `op`, then those of `before`.
+
+    seen     the ops of `before`, as bits
+    missing  the kinds of edges that must still be taken, as bits
+    """
+
+    op: int
+    before: _Path | None
+    seen: int
+    missing: int
+
+    def ops(self) -> list[int]:
+        """From the first on."""
+        found: list[int] = []
+        path: _Path | None = self
+        while path is not None:
+            found.append(path.op)
+            path = path.before
+        return found[::-1]
+
+    def longer(self, op: int, missing: int) -> _Path:
+        return _Path(op, self, self.seen | 1 << self.op, missing)
 
 
 class TooManyPathsError(Exception):
@@ -90,14 +112,14 @@ class _Search:
         self._paths = 0
 
     def begun_at(self, graph: _Graph, start: int) -> list[int] | None:
-        paths: list[_Path] = [((start,), self._wanted)]
+        paths = [_Path(start, None, 0, self._wanted)]
         while paths:
             simple: list[_Path] = []
-            for ops, missing in paths:
-                if ops[-1] not in ops[:-1]:
-                    simple.append((ops, missing))
-                elif not missing:
-                    cycle = list(ops) if ops[0] == ops[-1] else self._without_tail(graph, ops)
+            for path in paths:
+                if not path.seen >> path.op & 1:
+                    simple.append(path)
+                elif not path.missing:
+                    cycle = self._without_tail(graph, path.ops())
                     if cycle is not None:
                         return cycle
             paths = [longer for path in simple for longer in _steps(graph, path)]
@@ -106,8 +128,10 @@ class _Search:
                 raise TooManyPathsError
         return None
 
-    def _without_tail(self, graph: _Graph, ops: tuple[int, ...]) -> list[int] | None:
-        """A cycle among the ops of a loop that a path runs into."""
+    def _without_tail(self, graph: _Graph, ops: list[int]) -> list[int] | None:
+        """The loop that a path runs into: the path itself, or a cycle among the loop's ops."""
+        if ops[0] == ops[-1]:
+            return ops
         loop = ops[ops.index(ops[-1]) :]
         inner = graph.only(set(loop))
         found = (self.begun_at(inner, start) for start in loop)
@@ -116,16 +140,15 @@ class _Search:
 
 def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
     """A path, longer by one op: first by each edge that is still wanted, then by any other."""
-    ops, missing = path
-    for target, kinds in graph.edges[ops[-1]].items():
-        longer = (*ops, target)
-        taken = kinds & missing
-        while taken:
-            lowest = taken & -taken
-            yield longer, missing & ~lowest
-            taken ^= lowest
-        if kinds & ~missing and not (missing and len(ops) == 1):
-            yield longer, missing
+    missing = path.missing
+    for target, kinds in graph.edges[path.op].items():
+        wanted = kinds & missing
+        while wanted:
+            lowest = wanted & -wanted
+            yield path.longer(target, missing & ~lowest)
+            wanted ^= lowest
+        if kinds & ~missing and not (missing and path.before is None):
+            yield path.longer(target, missing)
 
 
 def find(adjacent: Adjacent, ops: Ints, kinds: int, wanted: int) -> list[int] | None:
