@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from checker.anomalies.prose import Phrases, Witness, fields
-from harness.model.wording import LISTED, at_offset, listed, many, plain
+from harness.model.values_as_text import LISTED, at_offset, listed, many, plain
 
 Step = Mapping[str, Any]
 SHOWN_MAX: Final = 24

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.guarantees import KEPT
+from checker.anomalies.guarantees import STAYS
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import expand
-from harness.model.wording import joined, listed
+from harness.model.values_as_text import joined, listed
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -50,7 +50,7 @@ ANOMALY = Anomaly(
     summary="Different records were seen at one offset of a key.",
     source="jepsen.tests.kafka, version-orders",
     prose=prose,
-    guarantee=KEPT,
+    guarantee=STAYS,
     find=find,
     worst_first=("values", True),
 )

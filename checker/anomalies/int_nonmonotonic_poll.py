@@ -11,7 +11,7 @@ import pyarrow as pa
 from checker.anomalies.guarantees import READ_IN_ORDER
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_inside
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.deltas import within_op
 from checker.kernels.polls import inside_op
 

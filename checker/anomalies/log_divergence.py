@@ -8,7 +8,7 @@ from __future__ import annotations
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from harness.model.wording import joined, many
+from harness.model.values_as_text import joined, many
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:

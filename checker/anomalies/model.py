@@ -1,4 +1,4 @@
-"""What an anomaly is: a row of the catalogue, `checker.anomalies.table`."""
+"""What an anomaly is: a row of the catalogue, `checker.anomalies.catalogue`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from checker.anomalies import bad_when
-from checker.anomalies.bad_when import Rows
+from checker.anomalies import counts_against_verdict
+from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import Guarantee
 from checker.anomalies.pipeline_modes import Modes
 from checker.anomalies.prose import Prose, fields
-from checker.kernels.bucket import Bucket
+from checker.anomalies.what_stands import Stands, everything
+from checker.kernels.bucket_of_keys import Bucket
 from harness.model.check_options import CheckOptions, Settings
 
 # What it is an anomaly of: records of a history, cycles of its ops, a pipeline's outputs or its instances'
@@ -35,8 +36,10 @@ class Anomaly:
     bad            whether witnesses, as the kernel gives them, count against the verdict
     jepsen_allows  whether Jepsen's list lets it pass
     find           Bucket -> witnesses, int64 columns (see checker.kernels.witness); None: a check has its own way
+    stands         which witnesses stand where lines of the history are missing (native rules)
     worst_first    the column that says which witnesses are the worst, and whether large is worse
-    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
+    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible:
+                   `find` then says in a column `place` which of an op's comes first
     native         only under native rules
     """
 
@@ -47,9 +50,10 @@ class Anomaly:
     prose: Prose = fields
     guarantee: Guarantee | None = None
     modes: Modes | None = None
-    bad: Callable[[Rows, CheckOptions], bool] = bad_when.always
-    jepsen_allows: Callable[[CheckOptions], bool] = bad_when.jepsen_never_allows
+    bad: Callable[[Rows, CheckOptions], bool] = counts_against_verdict.always
+    jepsen_allows: Callable[[CheckOptions], bool] = counts_against_verdict.jepsen_never_allows
     find: Callable[[Bucket], pa.Table] | None = None
+    stands: Stands = everything
     worst_first: tuple[str, bool] | None = None
     per_op: bool = False
     native: bool = False

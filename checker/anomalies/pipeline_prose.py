@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from checker.anomalies.prose import Witness
-from harness.model.wording import seconds
+from harness.model.values_as_text import seconds
 
 EVENTS_SHOWN: Final = 6
 EPOCH: Final = 10**18  # nanoseconds: later than this is a time of day, not one since a run began

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from harness.model.wording import first_of, joined, listed, many
+from harness.model.values_as_text import first_of, joined, listed, many
 
 Witness: TypeAlias = Mapping[str, Any]
 

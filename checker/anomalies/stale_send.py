@@ -18,11 +18,11 @@ import pyarrow as pa
 from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import pairs_of, table
 from checker.tables.packing import Ints, empty, pack, ranks
 from checker.tables.schema import OK
-from harness.model.wording import joined
+from harness.model.values_as_text import joined
 
 
 def _latest_before(key: Ints, begun: Ints) -> Ints:

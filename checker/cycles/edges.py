@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.columns import Columns
 from checker.tables.packing import Bools, Ints, begins, member, order
 from checker.tables.schema import OK

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.deltas import Steps
 from checker.kernels.subscriptions import Subscriptions
 from checker.tables.columns import Columns

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.subscriptions import Subscriptions
 from checker.kernels.witness import int_lists, pairs_of, table
 from checker.tables.columns import Columns

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from checker.kernels import consumer_starts
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.deltas import Steps, between, inside, joined, kept
 from checker.kernels.subscriptions import subscriptions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.columns import Columns
 from checker.tables.packing import Ints, begins, empty, order
 from checker.tables.schema import OK

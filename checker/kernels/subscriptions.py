@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables.columns import Small
 from checker.tables.packing import Bools, Ints, begins, empty, order
 from checker.tables.schema import FAIL

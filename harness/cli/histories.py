@@ -40,12 +40,12 @@ def check(
     runs: RunsDir = Path("runs"),
 ) -> int:
     """Judge stored histories again; needs no cluster. A truncated one is judged up to its last whole line."""
+    from harness.history_writer import is_run
     from harness.model.check_options import EDGES
     from harness.report.text import summary
     from harness.run import spark, test
     from harness.run.histories import bytes_of, find, judge, line
     from harness.run.histories import options as options_of
-    from harness.store import is_run
 
     options_given = given(ctx)
     changed = {"jepsen_compatible", "ww_deps"} & options_given.keys()

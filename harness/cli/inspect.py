@@ -33,8 +33,8 @@ def inspect(
 
       harness inspect /var/lib/kafka/data --topic orders --json
     """
+    from harness.history_writer import is_run
     from harness.report.text import disk_text
-    from harness.store import is_run
     from harness.stored import disk_inspection, listing
 
     given = Path(place)

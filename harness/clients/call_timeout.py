@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 T = TypeVar("T")
 

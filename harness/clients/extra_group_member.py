@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.clients.api import Library
 from harness.clients.settings import Settings
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 JOIN_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.1

@@ -8,7 +8,7 @@ from typing import Any
 from harness.clients.api import Admin
 from harness.clients.reader import Reader
 from harness.clients.settings import Settings
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 WithinS = Callable[[], float]
 """The timeout of the next question, in seconds."""

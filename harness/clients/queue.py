@@ -23,13 +23,13 @@ from typing import Any, Final
 
 from harness.clients import payload
 from harness.clients.api import Admin, Delivery, Library, Transactions
-from harness.clients.errors import Situation, describe, outcome
+from harness.clients.error_outcomes import Situation, describe, outcome
 from harness.clients.log_ends import final_ends, key_facts
 from harness.clients.reader import Reader
 from harness.clients.settings import Settings
 from harness.clients.table import opener
 from harness.model.op import FAIL, INFO, OK, Op
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 ABORT_SHARE: Final = 0.25  # of an op's time, kept for aborting
 ADMIN_TIMEOUT_S: Final = 5.0

@@ -16,7 +16,7 @@ from typing import Any, Final
 from harness.clients import payload
 from harness.clients.api import BEGINNING, END, STORED, Batch, Consumer, Library
 from harness.clients.settings import Settings
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 IDLE_S: Final = 0.05  # how long a poll with nothing assigned takes at most
 _LOGICAL: Final = {"earliest": BEGINNING, "latest": END}

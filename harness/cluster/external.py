@@ -18,7 +18,7 @@ from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 LOOK_S: Final = 15.0
 # Settings of the brokers that decide what may be promised.

@@ -55,12 +55,12 @@ CLUSTERS: Final[dict[str, ClusterKind]] = {
             "`harness doctor` says why and what to do"
         ),
         server_names="harness.cluster.local.layout:server_names",
-        reasons="harness.cluster.local.unavailable:reasons",
+        reasons="harness.cluster.local.missing_capabilities:reasons",
         can_stay=True,
     ),
     "docker": ClusterKind(
         summary="containers on this machine",
-        make="harness.cluster.docker.make:make",
+        make="harness.cluster.docker.kafka_or_redpanda:make",
         classes={"docker": "harness.cluster.docker.cluster:DockerCluster"},
         refusal="containers do not offer; use --cluster local",
         reasons="harness.cluster.docker.packet_filters:reasons",

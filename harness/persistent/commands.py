@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.distribution import command_line_tools, jars, java
-from harness.cluster.local import namespaces, terminal
+from harness.cluster.local import namespaces, shell_on_a_node
 from harness.cluster.persistent import client
 from harness.cluster.persistent.client import KeptChild, State
 from harness.model.capabilities import CommandResult, ServerLogs
@@ -150,7 +150,7 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         pid = client.call(state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True)
         return KeptChild(int(pid), state.name)
 
-    return terminal.run(spawn, command or SHELL)
+    return shell_on_a_node.run(spawn, command or SHELL)
 
 
 def _elsewhere(state: State, node: str, command: Sequence[str], say: Callable[[str], None]) -> int:

@@ -22,9 +22,9 @@ from typing import Final
 from harness.cluster.distribution import download_cache
 from harness.cluster.local import process_owner
 from harness.cluster.persistent import client
+from harness.history_writer import OWNER
 from harness.model.errors_and_exit_codes import BadInput, HarnessError, Missing
 from harness.persistent import lifecycle
-from harness.store import OWNER
 
 _CLEAR_LOOP: Final = 0x4C01  # LOOP_CLR_FD, linux/loop.h
 _UMOUNT_S: Final = 30.0

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from harness.protocol.errors import TopicPartition
-from harness.protocol.exchange import exchange
+from harness.protocol.error_codes import TopicPartition
+from harness.protocol.one_exchange import exchange
 from harness.protocol.primitives import TAGS, Reader, compact_array, compact_text, head
 
 REASSIGN: Final = 45

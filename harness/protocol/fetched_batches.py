@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from harness.protocol.record_batch import Batch, parse, whole_batches
 from harness.protocol.records import ABORT, marker, records
 

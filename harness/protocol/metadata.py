@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from harness.protocol.exchange import exchange
+from harness.protocol.one_exchange import exchange
 from harness.protocol.primitives import Reader, head
 
 REQUEST: Final = head(3, 7) + struct.pack(">ib", -1, 0)
@@ -97,7 +97,7 @@ def parse(answer: bytes) -> View:
 
 
 def ask(connection: socket.socket, address: str, port: int, timeout_s: float) -> View:
-    """One broker's view: see `harness.protocol.exchange`."""
+    """One broker's view: see `harness.protocol.one_exchange`."""
     return parse(exchange(connection, address, port, REQUEST, timeout_s))
 
 

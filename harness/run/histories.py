@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness import store
+from harness import history_writer
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import Result, to_data
@@ -26,7 +26,7 @@ def find(runs: Path, name: str) -> Path:
     path = Path(name)
     if name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
-    return store.require_run(listing.resolve(runs, name))
+    return history_writer.require_run(listing.resolve(runs, name))
 
 
 def bytes_of(path: Path) -> int:
@@ -68,8 +68,8 @@ def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) ->
         if isinstance(answer, Mapping):
             yield path, Result("unknown", reasons=(answer["error"],)), answer["error"]
             continue
-        if store.is_run(path):
-            store.write_json(path / "results.json", to_data(answer))
+        if history_writer.is_run(path):
+            history_writer.write_json(path / "results.json", to_data(answer))
         yield path, answer, ""
 
 
@@ -79,7 +79,7 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
 
     if not path.is_file():
         raise BadInput(f"{path}: no such file; give a history.edn or history.jsonl, plain or gzipped")
-    folder = store.new_run(runs, f"import-{title(path).partition('.')[0] or 'history'}")
+    folder = history_writer.new_run(runs, f"import-{title(path).partition('.')[0] or 'history'}")
     try:
         lines, notes = convert.to_log(path, folder / "history", folder.name, say)
     except BaseException:
@@ -87,7 +87,7 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
         raise
     if notes.truncated:
         say(f"cut short: {notes.truncated}")
-    store.point_latest(folder)
+    history_writer.point_latest(folder)
     say(f"{folder}: {lines:,} lines")
     return folder
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness import store
+from harness import history_writer
 from harness.cluster.distribution.versions import parse_version
 from harness.model import op_json
 from harness.model.capabilities import Cluster, Hosts, Network, Processes, offers
@@ -131,7 +131,7 @@ class Search:
         plan: TestPlan,
         brokers: BrokerLog,
         target: Target,
-        events: store.Events,
+        events: history_writer.Events,
         say: Callable[[str], None],
     ) -> None:
         self._folder, self._plan, self._brokers, self._target = folder, plan, brokers, target
@@ -225,7 +225,7 @@ def record(
     brokers = brokers_of(plan, cluster, folder / "logs", stack)
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name)
-    events = store.Events(folder, zero_ns)
+    events = history_writer.Events(folder, zero_ns)
     events.write("phase", "load")
     possible = target(plan, cluster)
     search = Search(folder, plan, brokers, possible, events, say)
@@ -234,7 +234,7 @@ def record(
         return interrupted() or time.monotonic_ns() - zero_ns > plan.time_limit_s * 1e9
 
     drawn = topics(plan.seed, plan.steps, possible, parse_weights(plan.weights))
-    with store.HistoryLog(folder / "history", plan.run, zero_ns) as history, live.showing(quiet):
+    with history_writer.HistoryLog(folder / "history", plan.run, zero_ns) as history, live.showing(quiet):
         recorder = Recorder(history.append, live, zero_ns)
         try:
             for topic in drawn:

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
+from harness.history_writer import write_json
 from harness.model import op_json
 from harness.model.op import FAIL, INFO, INVOKE, OK
 from harness.pipeline_app.partition_numbers import place_of
 from harness.plan.test_plan import TestPlan
-from harness.store import write_json
 
 
 def describe(folder: Path, plan: TestPlan) -> None:

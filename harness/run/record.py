@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from harness import store
+from harness import history_writer
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.model.capabilities import Cluster
 from harness.model.errors_and_exit_codes import HarnessError
@@ -22,7 +22,7 @@ from harness.model.op import NEMESIS, Op
 from harness.model.protocols import Env, Generator
 from harness.model.randomness import Draw
 from harness.plan.resolve import ResolvedPlan
-from harness.run import log_model, pipeline_files, start_workers
+from harness.run import cluster_settings, log_model, pipeline_files, start_workers
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.spark import WarmSpark
@@ -106,13 +106,13 @@ def record(
     spark.get()
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name, _ahead(resolved))
-    events = store.Events(folder, zero_ns)
+    events = history_writer.Events(folder, zero_ns)
     events.write("phase", "load")
     events.write("clients", "library of each slot", libraries=start_workers.libraries_of_slots(plan))
     env = _environments(resolved, cluster, staff, zero_ns)
     with (
         Roller(folder / "tables") as roller,
-        store.HistoryLog(folder / "history", plan.run, zero_ns, on_roll=roller.add) as history,
+        history_writer.HistoryLog(folder / "history", plan.run, zero_ns, on_roll=roller.add) as history,
     ):
         interpreter = Interpreter(
             staff.crew,
@@ -142,6 +142,7 @@ def record(
             finally:
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
+            cluster_settings.note(staff.admin.call, events)
             if plan.workload == "pipeline":
                 pipeline_files.write_sent(folder, plan)
             return pressed()
@@ -163,7 +164,7 @@ def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_n
     return env
 
 
-def _listener(live: Live, events: store.Events, spark: WarmSpark) -> Callable[[Op], None]:
+def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Callable[[Op], None]:
     """Tells who watches of each op; starts Spark when the load is over."""
 
     def listen(op: Op) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import store
+from harness import history_writer
 from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
@@ -21,7 +21,7 @@ from harness.model.result import Result, to_data
 from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
-from harness.run import attached_cluster, client_versions, make_cluster, record
+from harness.run import attached_cluster, client_versions, cluster_settings, make_cluster, record
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
 from harness.stored import broker_data
@@ -72,9 +72,9 @@ def run(
     nemeses.refuse_unsubscribed(resolved.faults, plan.sub_via)
     spark = WarmSpark(spark_master)
     java.find()
-    folder = store.new_run(runs, attached_cluster.run_name(resolved.plan))
+    folder = history_writer.new_run(runs, attached_cluster.run_name(resolved.plan))
     handler = attach_log(folder)
-    (folder / store.OWNER).write_text(process_owner.owner(os.getpid()))
+    (folder / history_writer.OWNER).write_text(process_owner.owner(os.getpid()))
     try:
         resolved = resolved.update(
             run=folder.name,
@@ -86,10 +86,10 @@ def run(
         say(f"run {folder}")
         return _run_in(folder, resolved, say, spark, quiet)
     except (BadInput, Missing):
-        store.discard_unused(folder)
+        history_writer.discard_unused(folder)
         raise
     finally:
-        (folder / store.OWNER).unlink(missing_ok=True)
+        (folder / history_writer.OWNER).unlink(missing_ok=True)
         log.removeHandler(handler)
         handler.close()
 
@@ -103,7 +103,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
     with contextlib.ExitStack() as stack:
         stack.callback(_put_away, folder, cluster)
         cluster.up(say)
-        store.point_latest(folder)
+        history_writer.point_latest(folder)
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
             say(f"your own tools reach the brokers at {reached}")
@@ -112,7 +112,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
         session = None if plan.workload == LOG_MODEL else spark.get()  # the steps are judged already
-        result = check_run(folder, resolved.check_options, session, say)
+        result = check_run(folder, judged_by(plan, cluster_settings.noted(folder)), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # now that what the servers logged is in the folder
@@ -150,7 +150,7 @@ def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored:
 
     result = check.check(session, path, options, say)
     if stored:
-        store.write_json(path / "results.json", to_data(result))
+        history_writer.write_json(path / "results.json", to_data(result))
     return result
 
 
@@ -182,5 +182,5 @@ def draw(folder: Path, say: Say) -> list[Path]:
 def options_of(folder: Path, **changes: Any) -> CheckOptions:
     """The check options of a stored run, from its plan, with the user's changes."""
     path = folder / "plan.yaml"
-    options = judged_by(plan_file.load(path)) if path.exists() else CheckOptions()
+    options = judged_by(plan_file.load(path), cluster_settings.noted(folder)) if path.exists() else CheckOptions()
     return replace(options, **changes)

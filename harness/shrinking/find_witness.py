@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from checker import check
 from checker.anomalies import torn_transaction
-from checker.anomalies.bad_when import never
+from checker.anomalies.catalogue import CATALOGUE
+from checker.anomalies.counts_against_verdict import never
 from checker.anomalies.cycles import CYCLES
-from checker.anomalies.table import CATALOGUE
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import ends_of
 from checker.kernels.witness import plain
 from checker.tables import ingest

@@ -15,7 +15,7 @@ from harness.report.text import involved_ops, witness_lookup
 from harness.shrinking import find_witness
 from harness.shrinking.find_witness import Target, Witness
 from harness.shrinking.sub_history import Name, Whole, load, name
-from harness.stored import facts
+from harness.stored import operations_and_records
 from harness.stored.op_log import OpLog
 
 
@@ -99,7 +99,7 @@ def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
     """The keys that a witness is about; none when it names none."""
     if chosen.anomaly.name == find_witness.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
-    about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, facts.of_run(run), OpLog(run))
+    about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, operations_and_records.of_run(run), OpLog(run))
     return frozenset(map(name, about.keys))
 
 

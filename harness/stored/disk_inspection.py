@@ -22,10 +22,10 @@ from checker.tables import ingest, join_segments, read_tables
 from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
+from harness.history_writer import is_run
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
-from harness.store import is_run
 from harness.stored.broker_data import FOLDER
 
 SERVER_LOG: Final = "server.log"

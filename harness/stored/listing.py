@@ -19,7 +19,7 @@ from harness.model.result import Result, from_data
 from harness.stored import damaged
 
 LATEST: Final = "latest"
-OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
+OWNER: Final = "owner"  # in a run folder while the run goes on, as `harness.history_writer` has it
 PAGE: Final = "report.html"  # of a run, in its folder
 CANDIDATES: Final = 8
 PLAN_BYTES_MAX: Final = 1 << 20

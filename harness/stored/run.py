@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 from checker.tables import ingest, join_segments, schema
 from checker.tables.coding import BASE
+from harness.history_writer import require_run
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.result import Result
-from harness.store import require_run
 from harness.stored import listing
 
 TABLES: Final[Mapping[str, pa.Schema]] = {"ops": schema.OPS, **schema.SPREAD, **schema.SMALL}

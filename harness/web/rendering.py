@@ -10,7 +10,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.page import document
 from harness.web import paths
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from harness.model.result import SEVERITY
-from harness.web.run_rows import Row
+from harness.web.run_list import Row
 
 PER_PAGE: Final = 200
 WORD_BYTES: Final = 300

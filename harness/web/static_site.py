@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.web import past_results, paths, run_files, run_query
-from harness.web.run_rows import Row
+from harness.web.run_list import Row
 from harness.web.views import STATIC, UP, Views
 
 Say = Callable[[str], None]

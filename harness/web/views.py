@@ -12,9 +12,9 @@ from harness.report.page import settings
 from harness.report.text import compare, summary
 from harness.stored import damaged, listing
 from harness.web import drawings, past_results, paths, rendering, run_files, run_query
-from harness.web.live_run import Reading, Watches
 from harness.web.past_results import Done, Past
-from harness.web.run_rows import GOING, Catalogue, Row
+from harness.web.read_live_history import Reading, Watches
+from harness.web.run_list import GOING, Catalogue, Row
 
 STATIC: Final = {name: f"by-{name}.html" for name in run_query.COLUMNS} | {run_query.FIRST: "index.html"}
 TEXT_MAX: Final = 400  # characters of a value that is compared

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import store
+from harness import history_writer
 from harness.cluster.sim import SimCluster
 from harness.generator import Clients, Limit
 from harness.model import op_json
@@ -41,7 +41,7 @@ def crew_of(cluster: SimCluster, folder: Path) -> Crew:
 def interpreted(crew: Crew, folder: Path, ops: int) -> float:
     """Ops a second through the interpreter, counted as those of a run are."""
     zero_ns = time.monotonic_ns()
-    with store.HistoryLog(folder, "bench", zero_ns) as history:
+    with history_writer.HistoryLog(folder, "bench", zero_ns) as history:
         interpreter = Interpreter(
             crew,
             lambda op: op,

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import store
+from harness import history_writer
 from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Fn, TimeLimit, op
@@ -58,7 +58,7 @@ def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: f
     history = folder / f"history-{round_}"
     history.mkdir()
 
-    def run(generator: object, log: store.HistoryLog) -> None:
+    def run(generator: object, log: history_writer.HistoryLog) -> None:
         interpreter = Interpreter(
             crew,
             lambda fault: fault,
@@ -75,7 +75,7 @@ def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: f
         return op("send", [["send", (n + k) % KEYS, n * sends + k] for k in range(sends)])
 
     try:
-        with store.HistoryLog(history, "bench", zero_ns) as log:
+        with history_writer.HistoryLog(history, "bench", zero_ns) as log:
             run(Clients(TimeLimit(Fn(make), 2_000_000_000)), log)  # connections and metadata first
             warm[0] = done[0]
             began = time.perf_counter()

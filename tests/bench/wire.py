@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-from harness import store
+from harness import history_writer
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local import namespaced_cluster, remote_process, wire_faults
 from harness.cluster.local.supervisor_client import Control
@@ -86,7 +86,7 @@ def median_ms(
     load = TimeLimit(Rate(queue.workload(queue.Options()).generator, 10**9 // RATE_HZ), int(seconds * 1e9))
     (folder / f"history-{n}").mkdir()
     try:
-        with store.HistoryLog(folder / f"history-{n}", "bench", zero_ns) as log:
+        with history_writer.HistoryLog(folder / f"history-{n}", "bench", zero_ns) as log:
             interpreter = Interpreter(
                 crew,
                 lambda fault: fault,

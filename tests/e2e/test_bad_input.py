@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from harness import store
+from harness import history_writer
 from harness.cli.app import invoke
 from harness.cluster.distribution import download_cache, java
 from harness.model import op_json
@@ -137,7 +137,7 @@ def test_no_network_for_the_first_jars(
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1")
     monkeypatch.delenv("HARNESS_IVY_SETTINGS", raising=False)
     earlier = recorded(tmp_path / "runs", "20260101T000000-none", [])
-    store.point_latest(earlier)
+    history_writer.point_latest(earlier)
     answer = ask("run", "--network", "loopback", "--nodes", "1")
     assert answer.code == 254
     assert "could not be fetched from Maven Central" in answer.message
@@ -179,7 +179,7 @@ def test_a_file_where_the_runs_should_be(ask: Callable[..., Answer], tmp_path: P
 def test_runs_that_may_not_be_written(read_only: Path) -> None:
     for folder in (read_only, read_only / "new"):
         with ordinary_user(), pytest.raises(Missing, match=r"Permission denied\); use --runs"):
-            store.new_run(folder, "none")
+            history_writer.new_run(folder, "none")
 
 
 def test_no_port_to_listen_on(ask: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 from harness.clients.table import admin_opener
 from harness.cluster.docker import cleanup
 from harness.cluster.docker.cluster import DockerCluster
-from harness.cluster.docker.make import make as make_cluster
+from harness.cluster.docker.kafka_or_redpanda import make as make_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.capabilities import Disks, Files, Hosts, Logs, Network, OwnAddresses, Processes

@@ -17,15 +17,15 @@ import pytest
 from harness.clients.admin import AdminRole
 from harness.clients.table import admin_opener
 from harness.cluster.local import clock_library, disks, namespaces
+from harness.cluster.local.missing_capabilities import reasons
 from harness.cluster.local.namespaced_cluster import LocalCluster
-from harness.cluster.local.unavailable import reasons
 from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.capabilities import Clocks, Disks
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env
 from harness.model.randomness import Draw
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing

@@ -17,7 +17,7 @@ from harness.generator import op
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.protocols import Env
 from harness.model.randomness import Draw
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from harness.run.roles import ViewRoles
 from nemesis import table
 from nemesis.schedule.timing import Timing

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.page import run_page
 from tests.unit.report.folders import S
 from tests.unit.report.piped_run import DONE, GAP, MISSING, piped

@@ -13,7 +13,7 @@ from harness.clients.aiokafka.loop import Loop
 from harness.clients.aiokafka.settings_and_errors import converted
 from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiokafka.abc import ConsumerRebalanceListener
 
-from harness.protocol.errors import TopicPartition
+from harness.protocol.error_codes import TopicPartition
 
 HANDOVER_S: Final = 3.0  # less than the group waits for its members to rejoin
 COMMITTED_TIMEOUT_S: Final = 1.0

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent import futures
 from typing import Final, TypeVar
 
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.api import Consumer, Delivery
 from harness.clients.settings import Settings
-from harness.protocol.errors import ClientError
-from harness.protocol.errors import TopicPartition as Partition
+from harness.protocol.error_codes import ClientError
+from harness.protocol.error_codes import TopicPartition as Partition
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 import aiokafka
 from aiokafka import errors
 
-from harness.clients.errors import RENAMED
+from harness.clients.error_outcomes import RENAMED
 from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError, Kind
+from harness.protocol.error_codes import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100
 HEARTBEAT_MS: Final = 3000

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from harness.clients.confluent import admin_changes, shared_cluster
 from harness.clients.confluent.settings_and_errors import converted, placed
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 METADATA_PERIOD_S: Final = 0.05
 MOCK: Final = "mockCluster"  # how librdkafka's mock cluster's id begins (rdkafka_mock.c)
@@ -206,6 +206,13 @@ class ConfluentAdmin:
         self, topics: Sequence[str], names: Sequence[str], timeout_s: float = 10.0
     ) -> dict[str, dict[str, str]]:
         return admin_changes.configs(self._admin, topics, names, timeout_s)
+
+    def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
+        brokers = self.cluster(timeout_s)["brokers"]
+        return admin_changes.broker_configs(self._admin, sorted(brokers), names, timeout_s)
+
+    def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
+        return admin_changes.features_in_force(self.cluster(timeout_s)["brokers"], timeout_s)
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         admin_changes.unregister(self.cluster, broker, timeout_s)

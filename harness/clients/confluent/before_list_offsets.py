@@ -13,7 +13,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.confluent.settings_and_errors import converted, placed
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 LISTS_OFFSETS: Final = 0x02030000  # librdkafka whose AdminClient has ListOffsets
 

@@ -31,7 +31,7 @@ from harness.clients.confluent.before_list_offsets import LISTS_OFFSETS, OldAdmi
 from harness.clients.confluent.settings_and_errors import common, consumer_config, converted, made_with, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 _EOF: Final = ck.KafkaError._PARTITION_EOF
 _GROUPS: Final = frozenset({"group.protocol"})

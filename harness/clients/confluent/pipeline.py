@@ -17,7 +17,7 @@ from harness.clients.confluent.source import ConfluentSource, found_marks, marke
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Row, Sent
 from harness.pipeline_app.ports import Mark, Sink, Source
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 PORTION: Final = 5_000
 POLL_S: Final = 0.2

@@ -16,7 +16,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from harness.clients.confluent.settings_and_errors import converted
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 DOWN_S: Final = 6.0  # when every address refuses, it is not worth while to wait longer
 TRY_S: Final = 0.5

@@ -9,7 +9,7 @@ import confluent_kafka as ck
 
 from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError, Kind
+from harness.protocol.error_codes import ClientError, Kind
 
 PUSHES_METRICS: Final = 0x02050000  # librdkafka that knows of KIP-714
 FETCH_WAIT_MS: Final = 100  # what a seek or a newly assigned partition may have to wait

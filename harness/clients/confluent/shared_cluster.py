@@ -15,7 +15,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AclOperation
 
 from harness.clients.confluent.settings_and_errors import converted
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
 GONE_PERIOD_S: Final = 0.1

@@ -21,9 +21,9 @@ from harness.clients.call_timeout import bounded
 from harness.clients.confluent.library import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
 from harness.clients.pipeline.config import Made
-from harness.clients.pipeline.member import COMMITTED_S, Member
+from harness.clients.pipeline.group_member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")

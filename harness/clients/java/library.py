@@ -21,7 +21,7 @@ from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
 from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 
 class Java:

@@ -17,7 +17,7 @@ from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
 from harness.pipeline_app.ports import Failed, Mark, Sink, Source
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:

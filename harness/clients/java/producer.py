@@ -12,7 +12,7 @@ from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.settings import Settings
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaProducer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.clients.errors import RENAMED
+from harness.clients.error_outcomes import RENAMED
 from harness.clients.settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError, Kind
+from harness.protocol.error_codes import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100
 MAX_BLOCK_MS: Final = 3000  # of send and of transactional calls, which the caller repeats

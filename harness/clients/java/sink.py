@@ -18,7 +18,7 @@ from harness.clients.pipeline.transaction import step
 from harness.clients.settings import Settings
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Failed, Mark, Output, Partition, Source
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 LINGER_MS: Final = 5
 

@@ -16,9 +16,9 @@ import orjson
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.pipeline.config import Made
-from harness.clients.pipeline.member import Member
+from harness.clients.pipeline.group_member import Member
 from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 COMMIT_S: Final = 3.0
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.protocol import errors, requests
-from harness.protocol.connection import Link, Uncertain
+from harness.protocol import error_codes, requests
+from harness.protocol.connections_and_retries import Link, Uncertain
 from harness.protocol.encode_batch import Triple, encode, encode_old
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from harness.protocol.fetched_batches import visible, whole
 from harness.sim.log_model.actions import Action
 from harness.sim.log_model.model import SENT_KEPT
@@ -118,7 +118,7 @@ class LogRole:
             name, self._topic, requests.INIT_PRODUCER_ID, request, requests.initialised, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(errors.name(error), "no producer id")
+            raise ClientError(error_codes.name(error), "no producer id")
         return number, epoch
 
     def append(self, action: Action, now: int) -> Answer:
@@ -154,7 +154,7 @@ class LogRole:
             name, self._topic, requests.ADD_PARTITIONS, request, requests.added, lambda answer: answer
         )
         if error:
-            raise ClientError(errors.name(error), "the partition was not added to the transaction")
+            raise ClientError(error_codes.name(error), "the partition was not added to the transaction")
 
     def _send(self, producer: int, partition: int, sent: Sent, codec: str = "none") -> Answer:
         """Send a batch with sequence numbers, again until it is answered: it is appended once."""
@@ -236,7 +236,7 @@ class LogRole:
             self._topic, partition, requests.LIST_OFFSETS, request, requests.listed, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(errors.name(error), "no offset")
+            raise ClientError(error_codes.name(error), "no offset")
         return offset
 
     def _tier_offset(self, partition: int, what: str) -> int:
@@ -246,7 +246,7 @@ class LogRole:
             self._topic, partition, api, request, requests.listed_of_tier, lambda answer: answer[0]
         )
         if error:
-            raise ClientError(errors.name(error), f"no offset: {what}")
+            raise ClientError(error_codes.name(error), f"no offset: {what}")
         return offset
 
     def list_offsets(self, action: Action, now: int) -> Answer:
@@ -302,7 +302,7 @@ def _value(value: Any) -> Answer:
 
 
 def _failed(error: int) -> Answer:
-    return {"error": errors.name(error), "value": None, "size": 0}
+    return {"error": error_codes.name(error), "value": None, "size": 0}
 
 
 def _appended(error: int, base: int, count: int, size: int) -> Answer:

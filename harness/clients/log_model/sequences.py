@@ -10,9 +10,9 @@ import time
 from typing import Any, Final
 
 from harness.protocol import requests
-from harness.protocol.connection import Link
+from harness.protocol.connections_and_retries import Link
 from harness.protocol.encode_batch import encode
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 BATCHES: Final = 3
 GAP: Final = 7

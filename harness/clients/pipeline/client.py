@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.clients.errors import describe, outcome
+from harness.clients.error_outcomes import describe, outcome
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.events import EventLog
 from harness.clients.pipeline.files import FilesSink
@@ -29,7 +29,7 @@ from harness.model.op import FAIL, INFO, OK, Op
 from harness.pipeline_app.instance import Instance
 from harness.pipeline_app.partition_numbers import place_of
 from harness.pipeline_app.ports import Failed, Mark, Sink
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 BEGIN_S: Final = 5.0
 SIZES_S: Final = 3.0

@@ -11,7 +11,7 @@ from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
-from harness.protocol.errors import TopicPartition
+from harness.protocol.error_codes import TopicPartition
 
 SESSION_S: Final = 6.0
 TRANSACTION_S: Final = 6.0  # so that a killed instance's transaction does not hold others up for long

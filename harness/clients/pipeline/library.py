@@ -9,7 +9,7 @@ from typing import Protocol
 from harness.clients.api import Admin
 from harness.clients.pipeline.config import Made
 from harness.pipeline_app.ports import Mark, Sink, Source
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 Row = tuple[int, int, bytes]  # (offset, time of the record in ms since 1970, value)
 

@@ -19,8 +19,8 @@ from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
 from harness.clients.pipeline.library import PipelineLibrary
-from harness.protocol.errors import ClientError, TopicPartition
-from harness.store import write_json
+from harness.history_writer import write_json
+from harness.protocol.error_codes import ClientError, TopicPartition
 
 OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0

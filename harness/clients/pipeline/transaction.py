@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.pipeline_app.ports import Failed, Kind
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 STEP_S: Final = 6.0  # for one call, with retries
 PAUSE_S: Final = 0.01

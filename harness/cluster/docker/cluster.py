@@ -27,8 +27,8 @@ from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
 from harness.protocol import metadata, quorum
-from harness.protocol.exchange import exchange
 from harness.protocol.metadata import View
+from harness.protocol.one_exchange import exchange
 
 _UP_TIMEOUT_S: Final = 120.0
 _KILL_TIMEOUT_S: Final = 20.0

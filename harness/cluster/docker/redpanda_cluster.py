@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.cluster.docker import redpanda
 from harness.cluster.docker.cluster import DockerCluster, new_socket
-from harness.protocol.exchange import exchange
+from harness.protocol.one_exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _ANSWER_BYTES: Final = 1 << 20

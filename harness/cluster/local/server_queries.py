@@ -13,8 +13,8 @@ from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
 from harness.protocol import metadata, quorum
-from harness.protocol.exchange import exchange
 from harness.protocol.metadata import View
+from harness.protocol.one_exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
 _STATUS_BYTES: Final = 1 << 16

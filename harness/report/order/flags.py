@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.report.order.layout import Line, Section
 from harness.report.order.marks import Mark, Spot
-from harness.stored.facts import Row
+from harness.stored.operations_and_records import Row
 
 # Told apart from the colours of outcomes, and by those who do not tell red from green.
 COLOURS: Final = ("#D55E00", "#009E73", "#5B4EA0", "#56B4E9", "#8C6D31", "#CC79A7", "#1a1a1a", "#767676")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model.wording import many, plain
+from harness.model.values_as_text import many, plain
 from harness.report.order.flags import anchor, colour
 from harness.report.order.layout import Section
 from harness.report.order.marks import Mark, Suspect

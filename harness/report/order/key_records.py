@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from harness.stored.facts import Lookup, OpFact, Record, Row
 from harness.stored.fault_spans import Span
+from harness.stored.operations_and_records import Lookup, OpFact, Record, Row
 
 ROWS_MAX: Final = 200_000
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.report.order.key_records import Records, Window
-from harness.stored.facts import Row
+from harness.stored.operations_and_records import Row
 
 PASSES_MAX: Final = 72
 

@@ -19,7 +19,7 @@ from harness.report.text import broker_logs
 from harness.report.text.involved_ops import key_of, named_ops
 from harness.report.text.witness_text import witness_text
 from harness.stored import listing
-from harness.stored.facts import Lookup, OpFact, of_run
+from harness.stored.operations_and_records import Lookup, OpFact, of_run
 
 KEYS_MAX: Final = 20
 # (offsets on each side of an anomaly, offsets in all), tried in turn until a page is small enough.

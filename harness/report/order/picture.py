@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.wording import many, plain, seconds
+from harness.model.values_as_text import many, plain, seconds
 from harness.report.order.flags import Flagged, anchor, colour, flag
 from harness.report.order.layout import Hole, Line, Pass, Section
 from harness.report.order.marks import Mark
 from harness.report.order.markup import NOTHING, Markup, element, joined
 from harness.report.plots import fault_bands, style
 from harness.stored import fault_spans
-from harness.stored.facts import Row
+from harness.stored.operations_and_records import Row
 
 ROW: Final = 17
 TOP: Final = 96

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.text import pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import named_ops, pairs
 from harness.report.text.witness_text import witness_text
-from harness.stored.facts import Lookup
 from harness.stored.fault_spans import Span
+from harness.stored.operations_and_records import Lookup
 
 WORST: Final = 3  # shown whenever they were
 CELLS: Final = 120  # of the run's time, which are to have lines alike

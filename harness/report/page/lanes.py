@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.anomalies.pipeline_prose import event_text
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.text import pipeline_moments
 
 WINDOWS_MAX: Final = 4

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.result import Result
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.page import chart_series, document, settings, witness_groups
 from harness.report.page.witness_groups import Group
 from harness.report.plots import readings
@@ -26,7 +26,7 @@ BYTES_MAX: Final = 3_000_000
 # Witnesses and lines of an anomaly, tried in turn until the page is small enough.
 SHOWN: Final = ((witness_groups.OF_EACH, witness_groups.LISTED_MAX), (5, 100), (3, 30), (1, 0), (0, 0))
 FAULTS_MAX: Final = 300
-GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.store` has it
+GOING_ON: Final = "owner"  # in a run folder while the run goes on, as `harness.history_writer` has it
 FIGURES: Final = ("sent", "acknowledged", "seen", "lost", "duplicated", "phantom")
 OUTCOMES: Final = ("ok", "info", "fail")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.plan import make_plan
 from harness.plan.test_plan import option_name
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.order import key_records, layout
 from harness.report.order.key_records import Records, Window
 from harness.report.order.layout import Hole, Line, Pass
 from harness.report.text.involved_ops import Involved
-from harness.stored.facts import Lookup, Row
 from harness.stored.fault_spans import Span
+from harness.stored.operations_and_records import Lookup, Row
 
 KEYS_MAX: Final = 3
 PLACES_MAX: Final = 12

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from checker.anomalies import cycle_prose
 from harness.model.result import AnomalyFound, Result
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report import order_paths
 from harness.report.page import choose_witnesses, lanes, strip
 from harness.report.page.choose_witnesses import Timed
@@ -29,7 +29,7 @@ from harness.report.text import (
     witness_lookup,
 )
 from harness.report.text.explanation import Explanation, InvolvedOp
-from harness.stored.facts import Lookup, of_run
+from harness.stored.operations_and_records import Lookup, of_run
 
 SHOWN_MAX: Final = 30
 OF_EACH: Final = 10

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.stored import line_search
 
 STAMP: Final = re.compile(rb"^\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})\]?\s+(?:(\w+)\s+)?")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AS_JSON, Result
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.plan.test_plan import TestPlan
 from harness.stored import listing
 

@@ -15,15 +15,15 @@ from typing import Any, Final
 from checker.anomalies import cycle_prose
 from harness.model.op import INVOKE
 from harness.model.result import AnomalyFound, Result
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
 from harness.report.text.phrases import Teller
 from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans, listing
-from harness.stored.facts import Lookup, OpFact, of_run
 from harness.stored.fault_spans import Span
 from harness.stored.op_log import OpLog
+from harness.stored.operations_and_records import Lookup, OpFact, of_run
 
 OPS_MAX: Final = 12
 Moment = tuple[int, int]

@@ -10,8 +10,8 @@ from typing import Any, Final
 from harness.model.op import sends
 from harness.report.text import pipeline_moments
 from harness.report.text.op_text import Focus, focus_of
-from harness.stored.facts import Facts
 from harness.stored.op_log import OpLog
+from harness.stored.operations_and_records import Facts
 
 Witness = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ import orjson
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadHistory, BadInput
 from harness.model.op import INVOKE, Op
-from harness.model.wording import many, plain, seconds
+from harness.model.values_as_text import many, plain, seconds
 from harness.stored import op_log
 
 MICRO: Final = frozenset({"send", "poll", "txn"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from harness.model.wording import at_offset, many, plain
+from harness.model.values_as_text import at_offset, many, plain
 from harness.report.text.nearby_ops import same
 
 LINES_MAX: Final = 6

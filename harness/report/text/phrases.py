@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from harness.model.wording import at_offset, seconds
+from harness.model.values_as_text import at_offset, seconds
 from harness.stored import fault_spans
-from harness.stored.facts import Facts, OpFact, Record
+from harness.stored.operations_and_records import Facts, OpFact, Record
 
 
 class Teller:
@@ -69,7 +69,8 @@ class Teller:
         if fact.type == "ok":
             return f"acknowledged {took}" + (f" at offset {offset}" if offset is not None else "")
         why = f" ({fact.error})" if fact.error else ""
-        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}"
+        stored = f", though the record had been acknowledged at offset {offset}" if offset is not None else ""
+        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}{stored}"
 
     def read(self, key: Any, value: Any, offset: int | None = None) -> str:
         """Who first read a value, at an offset if one is given; empty when nobody did, or it is not known."""

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import orjson
 
+from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.pipeline_prose import EPOCH
-from checker.anomalies.table import CATALOGUE
 from harness.pipeline_app.partition_numbers import number_of
-from harness.stored.facts import Facts
+from harness.stored.operations_and_records import Facts
 
 Witness = Mapping[str, Any]
 FILE: Final = Path("pipeline") / "pipeline.json"

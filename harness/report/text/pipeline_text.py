@@ -7,7 +7,7 @@ from typing import Any
 
 from checker.anomalies import pipeline_offsets
 from harness.model.result import Result
-from harness.model.wording import many
+from harness.model.values_as_text import many
 from harness.report.text.phrases import Teller
 
 

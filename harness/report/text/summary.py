@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.result import AnomalyFound, Result
-from harness.model.wording import plain
+from harness.model.values_as_text import plain
 from harness.report import order_paths
 from harness.report.text import client_names, pipeline_text
 from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans, listing
-from harness.stored.facts import Lookup, of_run
+from harness.stored.operations_and_records import Lookup, of_run
 
 WIDTH: Final = 100
 TABLED: Final = 6

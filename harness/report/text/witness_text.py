@@ -7,10 +7,10 @@ fields. Without a lookup (a history file without tables) ops are named by their 
 from __future__ import annotations
 
 from checker.anomalies import cycle_prose
+from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.prose import Prose, Witness, fields
-from checker.anomalies.table import CATALOGUE
 from harness.report.text.phrases import Teller
-from harness.stored.facts import Facts
+from harness.stored.operations_and_records import Facts
 
 
 def witness_text(anomaly: str, witness: Witness, lookup: Facts | None) -> str:

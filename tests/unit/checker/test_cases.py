@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from checker.check import check_plain
 from checker.kernels import deltas
 from tests.unit.checker.cases import Case, cases, differences

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.guarantees import Guarantee, read_committed
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
-from checker.anomalies.table import CATALOGUE
 from checker.check import check_plain
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checker.kernels import lag, series, statistics
-from checker.kernels.bucket import Bucket
+from checker.kernels.bucket_of_keys import Bucket
 from checker.tables import ingest
 from checker.tables.columns import Data
 from checker.tables.packing import empty

@@ -15,7 +15,7 @@ from harness.clients.api import BEGINNING, END, Batch, Delivery, Record
 from harness.clients.queue import QueueClient
 from harness.clients.settings import Settings, settings
 from harness.model.op import Op, invoke
-from harness.protocol.errors import ClientError, TopicPartition
+from harness.protocol.error_codes import ClientError, TopicPartition
 from harness.sim.queue.log import SimLog
 
 

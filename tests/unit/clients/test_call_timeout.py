@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.clients.call_timeout import bounded, stuck
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 PATIENCE_S = 5.0
 

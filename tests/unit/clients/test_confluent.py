@@ -16,7 +16,7 @@ from harness.clients.confluent.library import Confluent, ConfluentConsumer, Conf
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 
 def made(**given: Any) -> Settings:

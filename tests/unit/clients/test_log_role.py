@@ -9,7 +9,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from harness.protocol import requests as wire
 from harness.protocol.encode_batch import encode, encode_old
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from harness.protocol.fetched_batches import visible, whole
 from harness.protocol.records import records
 

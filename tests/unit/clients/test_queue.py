@@ -7,7 +7,7 @@ import pytest
 from harness.clients.api import BEGINNING, END, Record
 from harness.clients.queue import ON_PURPOSE
 from harness.model.op import polls
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from tests.unit.clients.fake import Driver, FakeLibrary
 
 REFUSED = ClientError("_QUEUE_FULL", "queue full")
@@ -274,6 +274,15 @@ def test_a_consumer_that_died_is_replaced_and_its_successor_goes_on_from_there()
     driver.library.errors["poll"] = [FENCED]
     assert driver.do("poll", [["poll"]]).type == "fail"
     assert "rebalance_log" in driver.do("poll", [["poll"]]).extra
+
+
+def test_a_poll_whose_jvm_is_gone_is_info_and_the_client_is_replaced() -> None:
+    driver = Driver()
+    driver.do("send", [["send", 1, 10]])
+    driver.do("assign", [1])
+    driver.library.errors["poll"] = [ClientError("_JVM", "out of memory", "fatal")]
+    assert driver.do("poll", [["poll"]]).type == "info"
+    assert driver.client.broken
 
 
 # --- transactions ---

@@ -9,7 +9,7 @@ import pytest
 
 from harness.clients.log_model import sequences
 from harness.protocol import requests as wire
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 
 class Broker:

@@ -14,7 +14,7 @@ from harness.clients.queue import open_client
 from harness.clients.table import CLIENTS, admin_opener, library_of, opener
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op, invoke
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 
 JAVA = {"path": "java", "classpath": ""}  # started when first needed
 CONFIG = {"bootstrap": "127.0.0.1:1", "run": "table", "process": 0, "java": JAVA}

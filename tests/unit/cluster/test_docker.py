@@ -21,8 +21,8 @@ from harness.cluster.docker import (
     cleanup,
     cluster,
     compose,
+    container_image,
     engine,
-    image,
     network_and_containers,
     packet_filters,
     redpanda,
@@ -143,7 +143,7 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.write_text('#!/bin/sh\necho "$@"\n')
     java.chmod(0o755)
-    script = image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
+    script = container_image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
     env = {network_and_containers.variable(key): value for key, value in settings.items()}
     env |= {
@@ -171,17 +171,17 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
 
 def test_jars_of_ones_own_need_a_broker(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no such folder"):
-        image.own_jars(tmp_path / "none")
+        container_image.own_jars(tmp_path / "none")
     (tmp_path / "kafka-clients-4.2.0.jar").touch()
     with pytest.raises(BadInput, match=r"no kafka_2\.13-VERSION\.jar among its 1 jars"):
-        image.own_jars(tmp_path)
+        container_image.own_jars(tmp_path)
     (tmp_path / "kafka_2.13-4.2.0-SNAPSHOT.jar").touch()
-    files, what = image.own_jars(tmp_path)
+    files, what = container_image.own_jars(tmp_path)
     assert len(files) == 2 and what == f"Kafka 4.2.0-SNAPSHOT from {tmp_path}"
 
 
 def test_the_libraries_of_a_program_are_found() -> None:
-    found = image.shared_libraries([Path(sys.executable).resolve()], Path("/nowhere"))
+    found = container_image.shared_libraries([Path(sys.executable).resolve()], Path("/nowhere"))
     assert any("libc." in path for path in found), found
     assert all(Path(path).exists() for path in found)
 
@@ -197,7 +197,7 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
     jar.write_text("jar")
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        image._fill(tar, home, [jar])
+        container_image._fill(tar, home, [jar])
     archive.seek(0)
     with tarfile.open(fileobj=archive) as tar:
         names = set(tar.getnames())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
+from harness import history_writer
 from harness.cli.app import invoke
 from harness.cluster.local import capacity, disks, process_owner
 from harness.cluster.persistent import client
@@ -35,7 +35,7 @@ def run(runs: Path, name: str, owner: str | None) -> Path:
     data.mkdir(parents=True)
     (data / "data").write_bytes(b"x" * 100)
     if owner is not None:
-        (runs / name / store.OWNER).write_text(owner)
+        (runs / name / history_writer.OWNER).write_text(owner)
     return data.parent
 
 

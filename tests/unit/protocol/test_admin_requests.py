@@ -14,7 +14,7 @@ from harness.clients.confluent import admin_changes
 from harness.clients.extra_group_member import Storm
 from harness.clients.settings import settings
 from harness.protocol import admin_requests, primitives
-from harness.protocol.errors import ClientError
+from harness.protocol.error_codes import ClientError
 from tests.unit.clients.fake import FakeLibrary
 
 # As the tables of the protocol guide spell it out: header, timeout, one topic of one partition, two replicas.

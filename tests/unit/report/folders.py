@@ -9,11 +9,11 @@ from typing import Any, Final
 import yaml
 
 from checker.check import check_plain
+from harness.history_writer import write_json
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.result import Result, to_data
-from harness.store import write_json
 
 PLAN: Final = {
     "schema": 1,

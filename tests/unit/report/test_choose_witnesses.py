@@ -8,7 +8,7 @@ from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import choose_witnesses, run_page
 from harness.report.page.choose_witnesses import Timed
 from harness.sim.queue.run import simulate
-from harness.stored import facts, listing
+from harness.stored import listing, operations_and_records
 from harness.stored.fault_spans import Span
 from tests.unit.report.folders import S, judged, recorded
 from tests.unit.report.test_run_page import embedded
@@ -57,4 +57,4 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     assert unseen["known"] == counts["unseen"] > 0 and unseen["joined"] is True
     assert data["explain"] == f"harness explain {folder}"
     anomaly = next(one for one in result.anomalies if one.name == "unseen")
-    assert len(choose_witnesses.of_messages(folder, anomaly, facts.of_run(folder))) == anomaly.count
+    assert len(choose_witnesses.of_messages(folder, anomaly, operations_and_records.of_run(folder))) == anomaly.count

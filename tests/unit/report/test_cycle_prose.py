@@ -12,7 +12,7 @@ from harness.model import op as ops_
 from harness.model.op import Op
 from harness.report.text import witness_text
 from harness.report.text.phrases import Teller
-from harness.stored.facts import Record, of_run
+from harness.stored.operations_and_records import Record, of_run
 from tests.unit.report.folders import S, judged, recorded, woven
 
 WW = {"type": "ww", "key": 1, "value": 10, "value'": 11, "a-mop-index": 0, "b-mop-index": 0}

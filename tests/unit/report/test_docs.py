@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from checker.tables import schema
 from checker.verdict import results
 from harness.cli import app

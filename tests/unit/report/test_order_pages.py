@@ -20,7 +20,7 @@ from harness.report.order.layout import Line
 from harness.report.order.markup import element
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
-from harness.stored import facts as lookup
+from harness.stored import operations_and_records as lookup
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import judged, killed, recorded, woven
 

@@ -15,12 +15,12 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.history_writer import write_json
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.page import chart_series, document, lanes, run_page, settings
 from harness.run import test
 from harness.sim.queue.run import simulate
-from harness.store import write_json
 from harness.stored import listing
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from checker.anomalies.table import CATALOGUE
+from checker.anomalies.catalogue import CATALOGUE
 from harness.model import op as ops_
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result
 from harness.report.text import next_steps, summary, witness_text
 from harness.stored import listing
-from harness.stored.facts import of_run
+from harness.stored.operations_and_records import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 

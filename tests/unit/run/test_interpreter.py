@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
+from harness import history_writer
 from harness.cluster.sim import SimCluster
 from harness.generator import (
     Barrier,
@@ -71,7 +71,7 @@ class Run:
         self.crew.start()
         zero_ns = time.monotonic_ns()
         try:
-            with store.HistoryLog(self.folder, "test", zero_ns) as log:
+            with history_writer.HistoryLog(self.folder, "test", zero_ns) as log:
                 self.interpreter = Interpreter(
                     self.crew,
                     nemesis,

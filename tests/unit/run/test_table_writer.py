@@ -9,7 +9,7 @@ import orjson
 
 from checker.check import check_plain
 from checker.tables import segment_tables
-from harness import store
+from harness import history_writer
 from harness.model.check_options import CheckOptions
 from harness.run.table_writer import Roller
 from tests.bench import histories
@@ -29,7 +29,7 @@ def test_segments_are_rolled(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     with (
         Roller(tmp_path / "tables") as roller,
-        store.HistoryLog(tmp_path / "history", "r", 0, segment_bytes=40_000, on_roll=roller.add) as log,
+        history_writer.HistoryLog(tmp_path / "history", "r", 0, segment_bytes=40_000, on_roll=roller.add) as log,
     ):
         for data in histories.ops_of(histories.make(Shape(700, 5))):
             log.append(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.history_writer import write_json
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.store import write_json
 from harness.stored import listing
 from tests.unit.report.folders import recorded
 

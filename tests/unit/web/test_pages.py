@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from harness.cli import app
+from harness.history_writer import OWNER
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import OK, Op
-from harness.store import OWNER
-from harness.web import live_run, past_results, run_query, static_site, zip_archive
-from harness.web.run_rows import Catalogue
+from harness.web import past_results, read_live_history, run_query, static_site, zip_archive
+from harness.web.run_list import Catalogue
 from harness.web.site import Site
 from tests.unit.report.folders import judged, recorded
 from tests.unit.web import many
@@ -228,7 +228,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     (folder / "history" / "00001.jsonl").write_bytes(b'{"schema":1}\n' + line)
     assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 3
 
-    by_pieces = live_run.Watch(folder)
+    by_pieces = read_live_history.Watch(folder)
     for _ in range(10_000):
         if by_pieces.read(1000).whole:
             break

@@ -11,7 +11,7 @@ import pytest
 
 from harness.report.page import run_page
 from harness.web import paths, static_site
-from harness.web.run_rows import Catalogue
+from harness.web.run_list import Catalogue
 from tests.unit.web import many
 from tests.unit.web.serving import Served, serving
 

@@ -7,7 +7,7 @@ import pytest
 from harness.clients.pipeline import transaction
 from harness.clients.pipeline.transaction import step
 from harness.pipeline_app.ports import Failed
-from harness.protocol.errors import ClientError, Kind
+from harness.protocol.error_codes import ClientError, Kind
 
 
 def test_retriable_errors_are_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,162 @@
+"""One bucket of keys, as the kernels see it.
+
+`checker.tables.columns.Data` holds the columns of a bucket's tables; `Bucket` adds what must be known from other
+buckets (the `info` ops that committed) and the options. An anomaly's `find` takes a Bucket and gives a table of
+witnesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from checker.kernels import version_order
+from checker.kernels.clojure_set_order import set_order
+from checker.kernels.log_starts_and_ends import Ends, ends_of
+from checker.kernels.missing_lines import lines_missing
+from checker.tables.columns import Columns, Data, Small
+from checker.tables.packing import Bools, Ints, member
+from checker.tables.schema import FAIL, INFO, OK
+from harness.model.check_options import CheckOptions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What an anomaly's `find` gets.
+
+    committed   ids of the `info` ops that must have committed, over all buckets; ascending
+    memo        what `once` found
+    """
+
+    data: Data
+    small: Small
+    committed: Ints
+    options: CheckOptions
+    memo: dict[Callable[..., Any], Any] = field(default_factory=dict)
+
+    def once(self, find: Callable[[Bucket], T]) -> T:
+        """What `find` says of this bucket, worked out once."""
+        if find not in self.memo:
+            self.memo[find] = find(self)
+        found: T = self.memo[find]
+        return found
+
+    @property
+    def sends(self) -> Columns:
+        return self.data.sends
+
+    @property
+    def polls(self) -> Columns:
+        return self.data.polls
+
+    @property
+    def lines_missing(self) -> bool:
+        """Whether what is absent from the history proves nothing (native rules)."""
+        return not self.options.jepsen_compatible and lines_missing(self.small.meta)
+
+    @cached_property
+    def versions(self) -> version_order.Versions:
+        """The version orders of this bucket's keys."""
+        sends, polls = self.sends, self.polls
+        sure = (sends.offset >= 0) & ((sends.type == OK) | self._committed_rows)
+        read = polls.offset >= 0
+        pair = np.concatenate([sends.pair[sure], polls.pair[read]])
+        offset = np.concatenate([sends.offset[sure], polls.offset[read]])
+        preference = (lambda pairs: set_order(self.values(pairs))) if self.options.jepsen_compatible else None
+        return version_order.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
+
+    @property
+    def _may_need_commit(self) -> bool:
+        """Whether readers may be shown an `info` op's records only if all of the op was committed.
+
+        So in transactions, for readers of what is committed, and by Jepsen's rule.
+        """
+        settings = self.options.settings
+        if self.options.jepsen_compatible:
+            return True
+        return settings.txn is not False and settings.isolation_level != "read_uncommitted"
+
+    @cached_property
+    def _may_stand_alone(self) -> Bools:
+        """Per pair: each record of its op may stand for itself, as outside transactions.
+
+        So it does for readers of what is not committed, too: records of an aborted transaction stay in the log.
+        """
+        settings = self.options.settings
+        if self.options.jepsen_compatible:
+            return np.zeros(len(self.data.pair_key), np.bool_)
+        if settings.txn is False or settings.isolation_level != "read_committed":
+            return np.ones(len(self.data.pair_key), np.bool_)
+        if settings.txn:
+            return np.zeros(len(self.data.pair_key), np.bool_)
+        return ~self.data.writer_txn
+
+    @cached_property
+    def _committed_rows(self) -> Bools:
+        """Sends of `info` ops that stand in the log if they were acknowledged."""
+        of_info = self.sends.type == INFO
+        result: Bools = of_info & (member(self.sends.op, self.committed) if self._may_need_commit else True)
+        return result
+
+    @cached_property
+    def _existence(self) -> tuple[Bools, Bools]:
+        """(must exist, may have to exist) per pair.
+
+        An `ok` op's records must. Those of an `info` op: if one of its records was read, where that proves the
+        others; where each stands for itself, if it was acknowledged or read. Both, where either may be the rule.
+        """
+        data = self.data
+        done, unknown = data.writer_type == OK, data.writer_type == INFO
+        if not bool(unknown.any()):
+            return done, done
+        by_itself = data.polled_ok | (data.writer_offset >= 0)
+        if not self._may_need_commit:
+            alone = done | (unknown & by_itself)
+            return alone, alone
+        proven = member(data.writer, self.committed)
+        either = self._may_stand_alone
+        return done | (unknown & proven & (by_itself | ~either)), done | (unknown & (proven | (by_itself & either)))
+
+    @property
+    def must_exist(self) -> Bools:
+        """Per pair: it was written, and stays, whatever the settings that are not known."""
+        return self._existence[0]
+
+    @property
+    def may_have_to_exist(self) -> Bools:
+        """Per pair: it must exist, or must under some of the settings that are not known."""
+        return self._existence[1]
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Where the logs begin and end, and which were read to the end."""
+        return ends_of(self.small.ends, self.small.deletions)
+
+    @cached_property
+    def failed(self) -> Bools:
+        """Per pair: a `fail`ed op sent it."""
+        aborted = np.zeros(len(self.data.pair_key), np.bool_)
+        aborted[self.sends.pair[self.sends.type == FAIL]] = True
+        return aborted
+
+    def key_ranks(self, codes: Ints) -> Ints:
+        """Key rank of each key code; -1 for keys of other buckets or of no record."""
+        keys = self.data.keys
+        if len(keys) == 0:
+            return np.full(len(codes), -1, np.int64)
+        place = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+        return np.where(keys[place] == codes, place, -1)
+
+    def key_codes(self, pairs: Ints) -> Ints:
+        """Key code of each pair."""
+        return self.data.keys[self.data.pair_key[pairs]]
+
+    def values(self, pairs: Ints) -> Ints:
+        """Value code of each pair."""
+        return self.data.pair_value[pairs]

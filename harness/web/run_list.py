@@ -1,0 +1,155 @@
+"""The runs of a folder as rows of the list: what `harness list` shows, and settings, versions, length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness.model.errors_and_exit_codes import BadInput
+from harness.model.values_as_text import plain
+from harness.report.page import settings
+from harness.report.text import client_names
+from harness.stored import listing
+from harness.web import paths
+from harness.web.cache import Cache, stamp
+
+QUIET_S: Final = 60.0  # a run that goes on writes more often
+TAIL_BYTES: Final = 1 << 20
+# Columns of their own, or too long for one.
+ELSEWHERE: Final = frozenset(
+    {"--workload", "--nemesis", "--schedule", "--seed", "--time-limit", "--kafka-version", "--cluster"}
+)
+GOING: Final = "running"
+CUT: Final = "cut off"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run.
+
+    verdict     valid, invalid, unknown, running, cut off, not judged, unreadable
+    settings    options that are not the defaults, "acks 1"
+    versions    the system under test and its clients, in words
+    seconds     from the first op to the last; the time limit where that is not known
+    anomalies   those that count, with how many
+    going       the run was not judged, and its folder says that it goes on
+    """
+
+    id: str
+    path: Path
+    started: str
+    verdict: str
+    workload: str
+    faults: tuple[str, ...]
+    settings: tuple[str, ...]
+    versions: str
+    seconds: float | None
+    anomalies: tuple[tuple[str, int], ...]
+    going: bool
+
+    @property
+    def found(self) -> int:
+        """Witnesses of all that counts."""
+        return sum(count for _, count in self.anomalies)
+
+
+def _read(folder: Path) -> Row:
+    if paths.leaving(folder):
+        return Row(folder.name, folder, "", "unreadable", "", (), (), "", None, (), False)
+    plan = listing.plan_of(folder)
+    known = listing.row(folder, plan)
+    return Row(
+        known.id,
+        folder,
+        known.started,
+        known.verdict,
+        known.workload,
+        known.nemesis,
+        _settings(plan),
+        _versions(plan),
+        _length_s(folder) or known.seconds,
+        known.anomalies,
+        known.verdict == "not judged" and (folder / listing.OWNER).exists(),
+    )
+
+
+def _settings(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        changed = settings.changed(plan)
+    except (BadInput, ValueError, TypeError, AttributeError):  # an edited plan
+        return ()
+    return tuple(f"{setting.option[2:]} {setting.value}" for setting in changed if setting.option not in ELSEWHERE)
+
+
+def _versions(plan: Mapping[str, Any]) -> str:
+    versions = plan.get("versions")
+    named: Mapping[Any, Any] = versions if isinstance(versions, dict) else {}
+    cluster = plan.get("cluster", "local")
+    kafka = f"Kafka {plain(named['kafka'])}" if "kafka" in named else ""
+    where = "" if cluster == "local" else plain(cluster)
+    return ", ".join(part for part in (kafka, where, plain(client_names.client_text(plan))) if part) if plan else ""
+
+
+def last_segment(folder: Path) -> Path | None:
+    """The newest file of a history."""
+    try:
+        return max((folder / "history").glob("*.jsonl"), default=None)
+    except OSError:
+        return None
+
+
+def _length_s(folder: Path) -> float | None:
+    """When the last whole line of the history was, in seconds."""
+    path = last_segment(folder)
+    if path is None or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).splitlines()[-3:]
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            at = orjson.loads(line).get("time_ns")
+        except (orjson.JSONDecodeError, AttributeError):
+            continue
+        if type(at) is int and at > 0:
+            return at / 1e9
+    return None
+
+
+class Catalogue:
+    """The runs of a folder. What did not change since the last time is not read again."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self._cache = Cache(_read)
+
+    def rows(self) -> list[Row]:
+        """The newest first; none where there is no folder. Raises BadInput for a file."""
+        folders = listing.folders(self.runs)
+        self._cache.keep(folders)
+        found = [self._row(folder) for folder in folders]
+        return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
+
+    def row(self, folder: Path) -> Row:
+        """The row of a run folder."""
+        return self._row(folder)
+
+    def _row(self, folder: Path) -> Row:
+        plan, results, owner = (folder / name for name in ("plan.yaml", "results.json", listing.OWNER))
+        files = [plan, results, owner]
+        if not results.exists():
+            files.append(last_segment(folder) or folder / "history")
+        now = stamp(*files)
+        row = self._cache.get(folder, now)
+        if not row.going:
+            return row
+        changed_ns = now[-1][0] if now[-1] is not None else 0
+        return replace(row, verdict=GOING if time.time() - changed_ns / 1e9 < QUIET_S else CUT)
