@@ -40,7 +40,7 @@ def copies_kept(case: Case) -> bool | None:
             hit = max(hit, 1)
     if hit == 0:
         return True
-    return False if hit >= least else None
+    return False if hit >= least else case.elr
 
 
 def durable(case: Case) -> bool | None:
