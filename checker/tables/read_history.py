@@ -26,7 +26,7 @@ MAX_LINE: Final = 256 << 20
 MAX_BLANK_LINES: Final = 1_000_000  # of one file; logs have none
 MAX_RATIO: Final = 100  # of what gzip unpacks to; that of logs is below 30
 UNPACKED_FREELY: Final = 64 << 20
-CHECKSUM_BLOCK: Final = 1 << 20
+CHECKSUM_BLOCK: Final = 1 << 18
 BLOCK: Final = 128 << 10
 COLLECT_EVERY: Final = 50_000
 
