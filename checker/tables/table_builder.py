@@ -26,7 +26,7 @@ from harness.model.op import INVOKE, NEMESIS, TYPES
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
 SHORT = 80
 NO_TIME = -1  # of an op whose history holds no times
-OF_CLIENTS = MICRO | {"assign", "subscribe"}  # fs that no nemesis has
+OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # fs that no nemesis has
 
 
 def _short(value: Any) -> str:

@@ -234,7 +234,7 @@ def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", ["invoke", "ok", "fail", "info"])
-@pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe"])
+@pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe", "debug-topic-partitions"])
 def test_an_op_of_a_client_by_the_nemesis_is_refused(tmp_path: Path, f: str, kind: str) -> None:
     lines = [*SEND, op(2, "nemesis", kind, f, [])]
     with pytest.raises(BadHistory, match=f"line 3: '{f}' of the process 'nemesis'; a client's process"):
