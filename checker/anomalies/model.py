@@ -38,7 +38,8 @@ class Anomaly:
     find           Bucket -> witnesses, int64 columns (see checker.kernels.witness); None: a check has its own way
     stands         which witnesses stand where lines of the history are missing (native rules)
     worst_first    the column that says which witnesses are the worst, and whether large is worse
-    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
+    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible:
+                   `find` then says in a column `place` which of an op's comes first
     native         only under native rules
     """
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee, clean_election, one_reader, two_copies
+from checker.anomalies.guarantees import DOCUMENTED, Guarantee, group_log_kept, one_reader
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -181,9 +181,10 @@ ANOMALY = Anomaly(
     source="Kafka documentation: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
     prose=prose,
     guarantee=Guarantee(
-        (two_copies, clean_election, one_reader),
+        (group_log_kept, one_reader),
         "a group keeps what it has committed, and refuses members of older generations",
-        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; KIP-98; KIP-447",
+        f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Using Transactions; offsets.topic.replication.factor, "
+        "offsets.commit.required.acks; KIP-98; KIP-447",
     ),
     find=find,
     stands=not_aborted,

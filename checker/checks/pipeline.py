@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.catalogue import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
@@ -52,15 +51,13 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
-    """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
+    """What the mode promises, as far as the brokers keep their logs; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    anomaly = CATALOGUE[one.name]
-    if anomaly.guarantee is not None:
-        return anomaly.promised(settings)
+    promise = witnesses.kept(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
-        return one.promised
-    return one.promised and any(int(each.get("partition", 0)) < at_first for each in one.witnesses)
+        return promise
+    return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False
 
 
 def _at_first(folder: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from checker.pipeline import (
 from checker.pipeline.context import Faults
 from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import COMMITTED, Setting, Table
+from harness.model.check_options import Settings
 from harness.model.result import Result
 
 # What cannot be said where lines are not there of the reading (of which copies of an input record are a part), of
@@ -247,4 +249,7 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
             f"{figures['lines'][foreign_logs.REJECTED]:,} lines tell of an event without what it must have, or "
             "with a time or a number that is none"
         )
-    return witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
+    result = witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
+    unknown = Settings()  # of their brokers, and of what befell them
+    anomalies = tuple(replace(one, promised=witnesses.kept(one, unknown)) for one in result.anomalies)
+    return replace(result, anomalies=anomalies, promised=witnesses.promise(anomalies))

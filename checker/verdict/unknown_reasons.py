@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from checker.kernels.log_starts_and_ends import not_caught_up, unexplained
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.values_as_text import many
 
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
@@ -94,6 +95,22 @@ def moved_starts(ends: pa.Table, deletions: pa.Table, settings: Settings, origin
     return [text if len(found) == 1 else f"{text} (so for {len(found)} keys)"]
 
 
+def perhaps_lost(count: int, settings: Settings) -> list[str]:
+    """That `count` more records are lost if the settings that are not known are such that they had to exist."""
+    if not count:
+        return []
+    names = (("transactions", settings.txn), ("isolation.level", settings.isolation_level))
+    which = " and ".join(name for name, value in names if value is None)
+    return [
+        f"{many(count, 'record')} of operations whose outcome is not known {_were(count)} missing in what was read to "
+        f"the end, and whether this is a loss depends on settings that are not known: {which}"
+    ]
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 def trouble(run: Path) -> list[str]:
     """What the harness itself noted in events/harness.jsonl as trouble or interruption, and lines that it cannot
     have noted."""
@@ -129,7 +146,7 @@ def reasons(
     ends: pa.Table,
     options: CheckOptions,
 ) -> list[str]:
-    """Why the history cannot be called valid, each a sentence. `unseen`: acknowledged values never polled."""
+    """Why the history cannot be called valid, each a sentence. `unseen`: values never polled that should exist."""
     if meta["ops"] == 0:
         return ["the history holds no operations"]
     found = cut_off(meta)
@@ -149,7 +166,8 @@ def reasons(
             found.append(behind)
         elif statistics["keys_not_read_to_end"]:
             left = statistics["keys_not_read_to_end"]
-            found.append(f"{left} keys with acknowledged records were not read to their end")
+            found.append(f"{many(left, 'log')} with records that should be there {_were(left)} not read to the end")
     if unseen and statistics["keys_not_read_to_end"]:
-        found.append(f"{unseen} acknowledged records were never read, and their logs were not read to the end")
+        which = f"{many(unseen, 'record')} that should be in the log {_were(unseen)} never read"
+        found.append(f"{which}, and not every log was read to its end")
     return found

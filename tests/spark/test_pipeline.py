@@ -105,6 +105,37 @@ def _aborted(content: Files) -> None:
             line["event"] = "aborted"
 
 
+def _twice(content: Files) -> dict[str, Any]:
+    """The writer sent a record once more: it stands in the input again, beyond what is committed."""
+    rows = [row for row in content[READ] if row.get("side") == "input" and row["partition"] == 0]
+    last = max(int(row["offset"]) for row in rows)
+    again = next(row for row in rows if row["offset"] != last) | {"offset": last + 1}
+    content[READ].insert(0, again)
+    content[COMMITTED][0]["offsets"]["in/0"] = last + 1
+    return again
+
+
+def _twice_and_made_once(content: Files) -> None:
+    content[COMMITTED][0]["offsets"]["in/0"] = _twice(content)["offset"] + 1
+
+
+def _twice_and_both_made(content: Files) -> None:
+    again = _twice(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = again["offset"] + 1
+    made = next(row for row in _outputs(content) if row["id"] == again["id"])
+    content[READ].insert(0, made | {"offset": 10**6})
+
+
+def _twice_and_made_too_often(content: Files) -> None:
+    _twice_and_both_made(content)
+    content[READ].insert(0, _outputs(content)[0] | {"offset": 10**6 + 1})
+
+
+def _twice_and_both_made_before_it_was_done(content: Files) -> None:
+    _twice_and_both_made(content)
+    content[COMMITTED][0]["offsets"]["in/0"] -= 1
+
+
 WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
     "missing": (_missing, {"missing-output": 1}),
     "duplicate": (_duplicate, {"duplicate-output": 1}),
@@ -116,7 +147,15 @@ WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
     "lost": (_lost, {"lost-input": 1}),
     "unsent": (_unsent, {"phantom-input": 1}),
     "aborted": (_aborted, {"aborted-output": 0}),
+    "twice and made once": (_twice_and_made_once, {"missing-output": 1}),
+    "twice and made too often": (_twice_and_made_too_often, {"duplicate-output": 1}),
+    "twice and both made before it was done": (_twice_and_both_made_before_it_was_done, {"uncommitted-output": 1}),
 }
+RIGHT: Mapping[str, Callable[[Files], None]] = {"twice and both made": _twice_and_both_made}
+
+
+def _twice_and_not_done(content: Files) -> None:
+    _twice(content)
 
 
 def _no_end(content: Files) -> None:
@@ -172,6 +211,7 @@ def _odd_offset(content: Files) -> None:
 
 
 UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
+    "twice and not done": (_twice_and_not_done, "1 of "),
     "no-end": (_no_end, "1 of 1 pipeline/read-*.jsonl break off"),
     "behind": (_behind, "the reading did not come to the end of the topics"),
     "nothing": (_nothing, "there is nothing in the input"),
@@ -218,7 +258,8 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
     for mode in ("at-least-once", "at-most-once", "auto-commit"):
         runs.append(write(folder / mode, simulated(Options(mode=mode), 1)))
     right = simulated(Options(abort_p=0.05), 1)
-    for name, (change, _) in {**WRONG, **UNKNOWN}.items():
+    changes = {name: change for name, (change, _) in {**WRONG, **UNKNOWN}.items()}
+    for name, change in {**changes, **RIGHT}.items():
         content = orjson.loads(orjson.dumps(right))
         change(content)
         runs.append(write(folder / name, content))
@@ -271,6 +312,12 @@ def test_weaker_modes(judged: Judged) -> None:
     assert counts(auto) and auto.promised is False
     for name in ("at-least-once", "at-most-once", "auto-commit"):
         assert not [found for found in judged.offsets[name].anomalies if found.bad], name
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_though_unusual(judged: Judged, name: str) -> None:
+    result = judged.batch[name]
+    assert (result.valid, counts(result), result.reasons) == ("valid", {}, ()), name
 
 
 @pytest.mark.parametrize("name", WRONG)
