@@ -258,6 +258,8 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
 def read_meta(folder: Path) -> dict[str, Any] | None:
     """What ingestion counted; None when there are no whole tables. Raises BadHistory for a newer schema."""
     file = folder / META
+    if not file.is_file():
+        return None
     try:
         meta: dict[str, Any] = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):

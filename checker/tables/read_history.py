@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EINVAL
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -99,6 +100,8 @@ def _segments(folder: Path) -> list[Path]:
 
 def checksum(file: Path) -> tuple[int, int]:
     """(size in bytes, CRC-32) of a file's content: a changed digit changes it. Raises OSError."""
+    if not file.is_file() and file.exists():
+        raise OSError(EINVAL, "not a regular file")
     size, crc, block = 0, 0, memoryview(bytearray(CHECKSUM_BLOCK))
     with file.open("rb", buffering=0) as stream:
         while length := stream.readinto(block):

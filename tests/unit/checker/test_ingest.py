@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import ingest, read_history, schema
+from checker.tables import ingest, parquet_folder, read_history, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
@@ -220,6 +220,18 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "h.jsonl", run, tmp_path / "folder", Path("/dev/null")):
         with pytest.raises(BadHistory, match="not a regular file"):
             check_plain(path, CheckOptions())
+
+
+def test_tables_that_are_no_regular_files_are_not_read(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
+    assert check_plain(run, CheckOptions()).valid == "valid"
+    parquet_folder.write(run, tmp_path / "exported")
+    for folder, name in ((tmp_path / "exported", "ends.parquet"), (run / "tables", ingest.META)):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+    with pytest.raises(BadHistory, match=r"'ends\.parquet' is missing"):
+        check_plain(tmp_path / "exported", CheckOptions())
+    assert check_plain(run, CheckOptions()).valid == "valid"
 
 
 def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
