@@ -46,6 +46,10 @@ MODULES = (
 )
 PIPELINES = ("checker.pipeline.", "checker.checks.pipeline", "checker.anomalies.pipeline_")
 UNIT_OF_PIPELINES = ("unit/checker/pipeline", "unit/report/test_pipeline_moments.py")
+IN_SPARK = frozenset(
+    f"checker.pipeline.{name}"
+    for name in "context events expected foreign_logs judge none offset_tasks outputs tables witnesses".split()
+)
 SPARK_OF_PIPELINES = "tests/spark/test_pipeline.py"
 PACKAGES = ("checker", "harness", "nemesis", "workloads", "tests")
 UNIT = (
@@ -106,7 +110,8 @@ def _verdict(material: Material, mutation: Mutation, text: str) -> str:
         return type(error).__name__
     if not of_pipeline:
         return _unit_tests(UNIT)
-    return _unit_tests(UNIT_OF_PIPELINES) or _spark_tests(mutation, text)
+    killer = _unit_tests(UNIT_OF_PIPELINES)
+    return _spark_tests(mutation, text) if not killer and mutation.module in IN_SPARK else killer
 
 
 def _unit_tests(names: Sequence[str]) -> str:
@@ -160,7 +165,7 @@ class Worker:
         self.process = context.Process(target=_work, args=(other, material, mutation, text), daemon=True)
         self.process.start()
         other.close()
-        self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module.startswith(PIPELINES) else 0)
+        self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module in IN_SPARK else 0)
 
     def answer(self) -> str | None:
         """What killed it; empty if nothing did; None while it lives."""
