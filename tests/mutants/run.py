@@ -46,10 +46,8 @@ MODULES = (
 )
 PIPELINES = ("checker.pipeline.", "checker.checks.pipeline", "checker.anomalies.pipeline_")
 UNIT_OF_PIPELINES = ("unit/checker/pipeline", "unit/report/test_pipeline_moments.py")
-IN_SPARK = frozenset(
-    f"checker.pipeline.{name}"
-    for name in "context events expected foreign_logs judge none offset_tasks outputs tables witnesses".split()
-)
+SPARKS = "context events expected foreign_logs judge none offset_tasks outputs tables witnesses"
+IN_SPARK = frozenset(f"checker.pipeline.{name}" for name in SPARKS.split())
 SPARK_OF_PIPELINES = "tests/spark/test_pipeline.py"
 PACKAGES = ("checker", "harness", "nemesis", "workloads", "tests")
 UNIT = (
