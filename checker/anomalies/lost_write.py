@@ -18,6 +18,7 @@ Native rules add and take away:
   a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
   their key. A log start that nothing explains excuses as well, but makes the verdict unknown:
   checker.kernels.log_starts_and_ends.
+- Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
@@ -35,9 +36,10 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.clojure_set_order import set_order
 from checker.kernels.log_starts_and_ends import rereads_of
 from checker.kernels.witness import nullable, table
-from checker.tables.packing import Bools, Ints
+from checker.tables.packing import Bools, Ints, empty, order
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
@@ -115,6 +117,8 @@ def _offsets_tell(bucket: Bucket) -> bool:
 
 def _missing(bucket: Bucket, must_exist: Bools) -> Ints:
     """Of the pairs that must exist: those that are not there, ascending."""
+    if bucket.lines_missing:
+        return empty()
     data, orders = bucket.data, bucket.versions
     unread = must_exist & ~data.polled_ok
     below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
@@ -144,16 +148,17 @@ def perhaps_lost(bucket: Bucket) -> int:
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
     """Per key rank: the first op that polled the (smallest) value at the bound; -1 for none.
 
-    Jepsen takes a value whose last index is the bound, read or not; ours is one that was read there.
+    Jepsen takes of the values whose last index is the bound the first of a hash set, read or not; ours is one that
+    was read there.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
     if bucket.options.jepsen_compatible:
-        at_bound = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+        at = np.flatnonzero((orders.last >= 0) & (orders.last == bound[data.pair_key]))
+        at = at[order(data.pair_key[at], set_order(bucket.values(at)))]
     else:
-        at_bound = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
-    at = np.flatnonzero(at_bound)
+        at = np.flatnonzero(data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key]))
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found

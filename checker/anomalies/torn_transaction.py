@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import Rows, uncommitted_is_read
-from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed
+from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed, transaction_log_kept
 from checker.anomalies.lost_write import lost_pairs
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
@@ -103,9 +103,9 @@ ANOMALY = Anomaly(
     source="KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level",
     prose=prose,
     guarantee=Guarantee(
-        (read_committed, *DURABLE),
+        (read_committed, *DURABLE, transaction_log_kept),
         "a transaction is visible as a whole or not at all",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+        f"{DOCUMENTED}: transactional.id, isolation.level, transaction.state.log.min.isr; KIP-98",
     ),
     bad=bad,
     native=True,

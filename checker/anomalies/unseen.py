@@ -19,6 +19,7 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excused
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
+from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
@@ -99,4 +100,5 @@ ANOMALY = Anomaly(
     guarantee=KEPT,
     bad=bad,
     find=find,
+    stands=nothing,
 )

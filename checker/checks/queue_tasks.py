@@ -130,11 +130,13 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         if anomaly.find is None or (anomaly.native and options.jepsen_compatible):
             continue
         rows = anomaly.find(bucket)
+        if rows.num_rows and original is None and (run is not None or bucket.lines_missing):
+            original = decoder(results.texts_of(part))
+        if rows.num_rows and original is not None and bucket.lines_missing:
+            rows = anomaly.stands(bucket, rows, original)
         if rows.num_rows == 0:
             continue
-        if run is not None:
-            if original is None:
-                original = decoder(results.texts_of(part))
+        if run is not None and original is not None:
             results.write_part(Path(run), name, part.number, plain(rows, original))
         whole = limit if name != "unseen" else None
         found[name] = Found(rows.num_rows, worst(rows, whole, anomaly.worst_first).combine_chunks())

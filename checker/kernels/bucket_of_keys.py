@@ -17,6 +17,7 @@ import numpy as np
 from checker.kernels import version_order
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.log_starts_and_ends import Ends, ends_of
+from checker.kernels.missing_lines import lines_missing
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import Bools, Ints, member
 from checker.tables.schema import FAIL, INFO, OK, TIME_GOES_BACK
@@ -53,6 +54,11 @@ class Bucket:
     @property
     def polls(self) -> Columns:
         return self.data.polls
+
+    @property
+    def lines_missing(self) -> bool:
+        """Whether what is absent from the history proves nothing (native rules)."""
+        return not self.options.jepsen_compatible and lines_missing(self.small.meta)
 
     @cached_property
     def versions(self) -> version_order.Versions:

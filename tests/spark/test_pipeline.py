@@ -28,7 +28,7 @@ from tests.unit.report.folders import killed, recorded, woven
 
 pytestmark = pytest.mark.spark
 
-READ, COMMITTED = "pipeline/read-0.jsonl", "pipeline/committed.json"
+READ, SENT, COMMITTED = "pipeline/read-0.jsonl", "pipeline/sent-0.jsonl", "pipeline/committed.json"
 Files = dict[str, list[dict[str, Any]]]
 
 
@@ -95,7 +95,7 @@ def _lost(content: Files) -> None:
 
 
 def _unsent(content: Files) -> None:
-    content["pipeline/sent-0.jsonl"][5]["outcome"] = "fail"
+    content[SENT][5]["outcome"] = "fail"
 
 
 def _aborted(content: Files) -> None:
@@ -168,7 +168,7 @@ def _behind(content: Files) -> None:
 
 def _nothing(content: Files) -> None:
     content[READ] = content[READ][-1:]
-    content["pipeline/sent-0.jsonl"] = []
+    content[SENT] = []
 
 
 def _bad_lines(content: Files) -> None:
@@ -185,11 +185,29 @@ def _no_reading(content: Files) -> None:
 
 
 def _no_writers(content: Files) -> None:
-    del content["pipeline/sent-0.jsonl"]
+    del content[SENT]
 
 
 def _no_offsets(content: Files) -> None:
     del content[COMMITTED]
+
+
+def _lost_sends(content: Files) -> None:
+    """What was sent is not on record: a line that cannot be used."""
+    content[SENT][5]["outcome"] = "maybe"
+
+
+def _lost_commit(content: Files) -> None:
+    """That the group had committed is not on record, and what was produced then was aborted later."""
+    for line in content["events/instance-0.jsonl"]:
+        if line["event"] == "committed":
+            line["event"] = "aborted"
+    content["events/instance-0.jsonl"].append({"event": "committed", "instance": "i0"})
+
+
+def _odd_offset(content: Files) -> None:
+    _uncommitted(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = "many"
 
 
 UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
@@ -201,6 +219,8 @@ UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
     "no-mode": (_no_mode, "pipeline/pipeline.json: mode 'twice' is none of"),
     "no-reading": (_no_reading, "there is no pipeline/read-*.jsonl"),
     "no-writers": (_no_writers, "there is no pipeline/sent-*.jsonl"),
+    "lost-sends": (_lost_sends, "1 line of pipeline/sent-*.jsonl cannot be used"),
+    "odd-offset": (_odd_offset, "pipeline/committed.json: 'in/0' is not an offset"),
     "no-offsets": (_no_offsets, "pipeline/committed.json cannot be read"),
 }
 
@@ -247,6 +267,12 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
     for path in (torn / READ, torn / "events" / "instance-0.jsonl"):
         path.write_bytes(path.read_bytes() + b'{"side": "inp')
     runs.append(torn)
+    content = orjson.loads(orjson.dumps(right))
+    _lost_commit(content)
+    runs.append(write(folder / "lost-commit", content))
+    torn_sent = write(folder / "torn-sent", right)
+    (torn_sent / SENT).write_bytes((torn_sent / SENT).read_bytes()[:-9])
+    runs.append(torn_sent)
     batch, offsets = judge.batch(spark, runs), judge.offsets(spark, runs)
     return Judged({run.name: batch[run] for run in runs}, {run.name: offsets[run] for run in runs})
 
@@ -304,6 +330,17 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
         for witness in found.witnesses:
             text = CATALOGUE[found.name].prose(witness, None)  # type: ignore[arg-type]
             assert text.startswith("Input ") and text.endswith(".")
+
+
+def test_events_that_are_missing_prove_nothing(judged: Judged) -> None:
+    for result in (judged.batch["lost-commit"], judged.offsets["lost-commit"]):
+        assert not result.anomalies, counts(result)
+    assert judged.offsets["lost-commit"].valid == "unknown"
+
+
+def test_a_torn_line_of_what_was_sent_is_damage(judged: Judged) -> None:
+    result = judged.batch["torn-sent"]
+    assert (result.valid, counts(result)) == ("unknown", {})
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
