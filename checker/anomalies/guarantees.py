@@ -129,10 +129,10 @@ def exactly_once_log(settings: Settings) -> bool | None:
     Without them, no number of retries is a promise: librdkafka sends again what was answered with NOT_LEADER
     and the like even where retries are off, and does not count it.
     """
-    if not (settings.idempotence or settings.txn):
-        return None if settings.idempotence is None else False
     if settings.acks is not None and settings.acks not in ("all", "-1"):
         return False  # sequence numbers need it
+    if not (settings.idempotence or settings.txn):
+        return None if settings.idempotence is None else False
     if settings.max_in_flight is not None and settings.max_in_flight > IN_FLIGHT_MOST:
         return False
     remembered_ms = settings.producer_id_expiration_ms

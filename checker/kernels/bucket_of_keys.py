@@ -20,7 +20,7 @@ from checker.kernels.log_starts_and_ends import Ends, ends_of
 from checker.kernels.missing_lines import lines_missing
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import Bools, Ints, member
-from checker.tables.schema import FAIL, INFO, OK
+from checker.tables.schema import FAIL, INFO, OK, TIME_GOES_BACK
 from harness.model.check_options import CheckOptions
 
 T = TypeVar("T")
@@ -137,6 +137,11 @@ class Bucket:
     def ends(self) -> Ends:
         """Where the logs begin and end, and which were read to the end."""
         return ends_of(self.small.ends, self.small.deletions)
+
+    @property
+    def times_in_order(self) -> bool:
+        """Whether the times of ops say which came first: the history's clock never went back."""
+        return not any(TIME_GOES_BACK in doubt for doubt in self.small.meta["doubts"])
 
     @cached_property
     def failed(self) -> Bools:

@@ -30,6 +30,9 @@ INFO: Final = 1
 FAIL: Final = 2
 TYPE_CODES: Final = {"ok": OK, "info": INFO, "fail": FAIL}
 
+# How a doubt about a history's times is worded: beside it, what they say of the order of ops proves nothing.
+TIME_GOES_BACK: Final = "time goes back"
+
 # The fs whose value is a list of micro-ops.
 MICRO: Final = frozenset({"send", "poll", "txn"})
 # The fs that replace what a consumer reads.

@@ -18,7 +18,7 @@ from checker.tables import schema
 from checker.tables.coding import BASE, EMPTY, Coder, text_of
 from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
-from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
+from checker.tables.schema import INFO, MICRO, OK, TIME_GOES_BACK, TYPE_CODES
 from harness.model.edn import ops
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
@@ -119,7 +119,7 @@ class Builder:
                 self.gap_ns = max(self.last_ns, 0)
             self.missing = (self.last_index if self.missing is None else self.missing[0], index)
         if time_ns < self.last_ns and time_ns != NO_TIME:
-            self._doubt("time", f"{line.where}: time goes back, from {self.last_ns} to {time_ns}")
+            self._doubt("time", f"{line.where}: {TIME_GOES_BACK}, from {self.last_ns} to {time_ns}")
         self.last_index, self.last_ns = index, time_ns
         self.lines += 1
         extra = data.get("extra") or {}
