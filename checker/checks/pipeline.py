@@ -36,7 +36,12 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
         return Result("unknown", None, (lacking,), (), {}, VERSION)
     faults = {str(folder): faults_of(source)}
     found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
-    why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
+    why = (
+        *source.meta["doubts"],
+        *unknown_reasons.cut_off(source.meta),
+        *found.reasons,
+        *_run_reasons(source, folder, options),
+    )
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
@@ -76,9 +81,13 @@ def _fault_text(row: Mapping[str, Any]) -> str:
     except (orjson.JSONDecodeError, TypeError):
         value = None
     details = value if isinstance(value, dict) else {}
-    hit = ", ".join(map(str, [*(details.get("nodes") or ()), *(details.get("clients") or ())]))
+    hit = ", ".join(str(name) for names in ("nodes", "clients") for name in _names(details.get(names)))
     done = f"{row['fault']}: {row['f']}" if row["f"] != row["fault"].partition(":")[0] else row["fault"]
     return f"{done} {hit}".strip()
+
+
+def _names(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:

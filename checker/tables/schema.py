@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 
 # Types of completions as small integers.
 OK: Final = 0
