@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from checker.anomalies import torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
-from checker.anomalies.counts_against_verdict import Rows
+from checker.anomalies.counts_against_verdict import Rows, forbidden
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
 from checker.checks.queue_tasks import (
@@ -152,7 +152,7 @@ def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: Check
             is_bad = _is_bad(anomaly, rows, options)
             shown = tuple(rows if compatible else rows[:SHOWN])
             # What is promised is that there is no cycle of the forbidden kind; of the others, nothing.
-            promise = anomaly.promised(options.settings) if compatible or is_bad else False
+            promise = anomaly.promised(options.settings) if forbidden(rows, options) else False
             anomalies.append(AnomalyFound(name, anomaly.summary, len(rows), is_bad, promise, shown))
     return anomalies
 
