@@ -60,6 +60,7 @@ class Case:
     cut            what is missing of the history: "", tail, lines; named: process 0 is called as the nemesis
     plain          the settings are not known, and no final polls are expected, as of a foreign history
     demands_final  final polls are expected
+    elr            eligible leader replicas are in force (KIP-966); None: it is not known
     keep_cleaned   how the cleaner's checkpoint is recorded: all, some, none
     """
 
@@ -89,6 +90,7 @@ class Case:
     records_per_segment: int = 3
     client_deletes: bool = False
     trouble: float = 0.04
+    elr: bool | None = None
 
     def plan(self) -> TestPlan:
         return TestPlan(
@@ -111,6 +113,7 @@ class Case:
         if self.plain:
             return CheckOptions(sub_via=frozenset(self.sub_via))
         options = replace(resolve.judged_by(self.plan()), require_final_polls=self.demands_final)
+        options = replace(options, settings=replace(options.settings, eligible_leader_replicas=self.elr))
         if self.record_bytes_known():
             known: dict[str, Any] = {"record_bytes": RECORD_BYTES}
             options = replace(options, settings=replace(options.settings, **known))
@@ -218,6 +221,7 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
         records_per_segment=draw.between(1, 6),
         client_deletes=draw.random() < 0.15,
         trouble=draw.choice((0.0, 0.02, 0.06)),
+        elr=draw.choice((None, True, False)),
     )
     return _themed(drawn, draw)
 

@@ -17,6 +17,7 @@ from tests.oracle.case import Case, draw_case
 from tests.oracle.evidence import Known, known
 from tests.oracle.fates import KEPT, Fates
 from tests.oracle.history import History
+from tests.oracle.lies import Lie
 from tests.oracle.promises import promises
 from tests.oracle.run import Run, simulate
 
@@ -51,15 +52,19 @@ class Comparison:
     run: Run
     known: Known
     result: Result
+    lie: Lie | None = None
     wrong: list[tuple[str, str]] = field(default_factory=list)
     missed: str = ""
     definite: bool = False
 
 
-def judged(run: Run) -> Result:
+def judged(run: Run, lie: Lie | None) -> Result:
     """As `harness check --spark-master none` judges a history file; one that is refused is not called anything."""
+    ops, options = run.recorded, run.case.options()
+    if lie is not None:
+        ops, options = lie.deceive(run.case, ops, options)
     try:
-        return check.judge(in_memory(ingest.of_ops(run.recorded)), run.case.options())
+        return check.judge(in_memory(ingest.of_ops(ops)), options)
     except HarnessError as error:
         return Result(UNKNOWN, reasons=(str(error),))
 
@@ -68,11 +73,11 @@ def compare(seed: int, ops: int | None = None) -> Comparison:
     return compare_case(draw_case(seed, ops))
 
 
-def compare_case(case: Case) -> Comparison:
+def compare_case(case: Case, lie: Lie | None = None) -> Comparison:
+    """Both answers; `lie`: what the checker is made to believe."""
     run = simulate(case)
     shows, fates = known(case, run.recorded), Fates(run)
-    result = judged(run)
-    found = Comparison(case, run, shows, result)
+    found = Comparison(case, run, shows, judged(run, lie), lie)
     _oracle_is_right(found, fates)
     _verdict(found)
     _accusations(found, fates)
@@ -92,12 +97,18 @@ def _oracle_is_right(found: Comparison, fates: Fates) -> None:
         if things and name in NAMES and not NAMES[name] & happened and name not in ("lost",):
             found.wrong.append((ORACLE, f"{name} {sorted(things, key=str)[:3]} shown, and did not happen"))
 
+    if not found.run.truth.world.told:  # what is promised does not happen in a cluster that is no liar
+        given = promises(found.case)
+        for name, things in found.known.shown.items():
+            if things and name in NAMES and all(given.get(each) for each in NAMES[name]):
+                found.wrong.append((ORACLE, f"{name} {sorted(things, key=str)[:3]} is promised not to happen"))
+
 
 def _verdict(found: Comparison) -> None:
     result, shows = found.result, found.known
     shown = sorted(name for name, things in shows.shown.items() if things)
     found.definite = bool(shown) or not (shows.open or shows.lenient)
-    if "lines are missing" in shows.open and result.valid == UNKNOWN:
+    if ("lines are missing" in shows.open or found.case.cut == "named") and result.valid == UNKNOWN:
         found.definite = False  # a history that does not fit together may be refused as a whole
         return
     if result.valid == VALID:
@@ -119,37 +130,38 @@ def _verdict(found: Comparison) -> None:
 def _accusations(found: Comparison, fates: Fates) -> None:
     happened = fates.happened()
     for anomaly in found.result.anomalies:
-        if not anomaly.bad:
+        if not anomaly.bad or anomaly.name.startswith(("G0", "G1c", "G-", "G2", "PL-", "strong-")):
             continue
         if anomaly.name == "lost-write":
             for witness in anomaly.witnesses:
-                record = (witness["key"], witness["value"])
-                passed_over = fates.fate.get(record) == KEPT and fates.skips_told()
-                if not fates.lost(record) and not passed_over:
-                    what = f"{fates.fate.get(record)}: {dict(witness)}"
-                    found.wrong.append((ACCUSED, f"lost-write of {record}, which is {what}"))
-                elif (
-                    fates.lost(record)
-                    and not _acknowledged(found, record)
-                    and "cknowledged" in witness_text(anomaly.name, witness, None)
-                ):
-                    found.wrong.append((TEXT, f"{record}: {witness_text(anomaly.name, witness, None)}"))
+                _lost(found, fates, (witness["key"], witness["value"]), witness)
         elif anomaly.name == "unseen":
             for witness in anomaly.witnesses:
                 for key in witness["read_to_end"]:
                     for value in witness["messages"].get(key, ()):
-                        record = (int(key), value)
-                        if not fates.lost(record) and not fates.skips_told():
-                            found.wrong.append((ACCUSED, f"unseen {record}, which is {fates.fate.get(record)}"))
-        elif anomaly.name.startswith(("G0", "G1c", "G-", "G2", "PL-", "strong-")):
-            continue
+                        _lost(found, fates, (int(key), value), None)
         elif not _seen(found, anomaly.name) and anomaly.name not in happened:
             found.wrong.append((ACCUSED, f"{anomaly.name}: {anomaly.witnesses[:2]}"))
 
 
+def _lost(found: Comparison, fates: Fates, record: tuple[int, Any], witness: Mapping[str, Any] | None) -> None:
+    """A record that the checker takes for lost."""
+    if fates.lost(record):
+        text = "" if witness is None else witness_text("lost-write", witness, None)
+        if found.lie is not None and found.lie.text is not None:
+            text = found.lie.text(text)
+        if "cknowledged record" in text and not _acknowledged(found, record):
+            found.wrong.append((TEXT, f"{record}: {text}"))
+    elif not (fates.fate.get(record) == KEPT and fates.unread_by_lies()):
+        found.wrong.append((ACCUSED, f"lost {record}, which is {fates.fate.get(record)}: {witness}"))
+
+
 def _acknowledged(found: Comparison, record: tuple[int, Any]) -> bool:
     """Whether a broker is recorded to have acknowledged a record."""
-    asked = History(found.case, found.run.recorded).writer.get(record)
+    history = History(found.case, found.run.recorded)
+    if record in history.acked:
+        return True
+    asked = history.writer.get(record)
     return asked is not None and found.case.true_acks != "0" and asked.type == OK
 
 

@@ -270,7 +270,8 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
             return YES
         explained = history.explained(key, reader)
         return UNKNOWABLE if explained == NO else explained
-    if reader.doubtful:
+    sudden = history.case.reset != "earliest" and reader.start > 0 and history.explained(key, reader) != YES
+    if reader.doubtful or sudden:
         return UNKNOWABLE
     if reader.at.get(offset):  # another record has its place
         return NO
@@ -288,8 +289,11 @@ def _gone_after_read(history: History, answer: Known, record: Record) -> None:
     for reader in history.readers.get(key, ()):
         if value in reader.values:
             continue
-        if _why_missing(history, key, offset, reader, writer) == NO:
+        why = _why_missing(history, key, offset, reader, writer)
+        if why == NO:
             answer.maybe["gone"].add(record)
+        elif why != YES:
+            answer.lenient.append(f"record {record} may have been lost after it was read")
 
 
 # --- the history as a whole ---

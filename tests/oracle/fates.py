@@ -56,9 +56,9 @@ class Fates:
         fate = self.fate.get(record)
         return fate == LOST or (fate == NEVER and self.type_of.get(record) == OK)
 
-    def skips_told(self) -> bool:
-        """Whether consumers passed over records by a lie: nobody can tell that from their loss."""
-        return bool({"skip-poll", "int-skip-poll"} & set(self.run.truth.world.told))
+    def unread_by_lies(self) -> bool:
+        """Whether consumers passed over records, or got them damaged: nobody can tell that from their loss."""
+        return bool({"skip-poll", "int-skip-poll", "bad-payload"} & set(self.run.truth.world.told))
 
     def happened(self) -> set[str]:
         """Anomalies that may have happened, by what was done to the logs and told by clients."""

@@ -140,6 +140,9 @@ def _lead_again(world: World, copies: set[int]) -> None:
     for partition in world.logs.partitions.values():
         partition.behind |= copies & set(range(partition.copies))
         in_sync = sorted(partition.isr - copies)
+        if world.case.elr and not in_sync:  # others that hold all that was committed may lead (KIP-966)
+            others = set(range(partition.copies)) - world.down
+            in_sync = sorted(copy for copy in others if partition.reach[copy] >= partition.high_watermark)
         if partition.leader in copies:
             back = in_sync or sorted(partition.isr & copies)
             partition.elect(world.draw.choice(back))

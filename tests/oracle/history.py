@@ -239,10 +239,9 @@ class History:
         limit = self.case.retention_bytes
         if limit is None:
             return NO
-        written = [record for record in self.writer if record[0] == key]
         if self.case.record_bytes_known():
-            most = sum(1 for record in written if not self.places(record) or max(self.places(record)) >= reader.start)
-            return NO if (most + (len(written) if self.case.txn else 0)) * RECORD_BYTES < limit else YES
+            # What is left of a log was as much as the limit when it was cut, and has only grown since.
+            return NO if (reader.end - reader.start) * RECORD_BYTES < limit else YES
         return UNKNOWABLE
 
     # --- compaction ---

@@ -1,29 +1,33 @@
-"""What Kafka promises not to happen, by settings and faults; each row with its source.
+"""What Kafka promises not to happen, by settings and faults: a table with a source for each row.
 
-True: forbidden. False: not forbidden. Absent: the documentation can be read both ways, or does not say.
+True: forbidden. False: not forbidden. None: the documentation can be read both ways, or does not say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from tests.oracle.case import Case
 
-# Where the rows below are from.
-SOURCES = {
-    "committed": "Kafka documentation, Design, Replication: a committed message is not lost while one in-sync replica "
-    "that has it lives; acks=all waits for all in-sync replicas",
-    "unclean": "Kafka documentation, Design, Unclean leader election; topic setting unclean.leader.election.enable",
-    "elr": "KIP-966: before it, the last in-sync replica may lose its data and lead; with it, min.insync.replicas - 1 "
-    "unclean shutdowns are borne",
-    "flush": "Kafka documentation, Application vs. OS flush management; log.flush.interval.messages",
-    "idempotence": "KIP-98, KIP-679: exactly one copy, in order, of each send of one producer; needs acks=all",
-    "isolation": "KIP-98: read_committed returns records of committed transactions only",
-    "crc": "Kafka documentation, consumer setting check.crcs",
-    "order": "Kafka documentation, Introduction: records of a partition are read in the order in which they are in it",
-}
+COMMITTED = (
+    "Kafka documentation, Design, Replication: a committed message is not lost while one in-sync replica that has it "
+    "lives; producer setting acks"
+)
+UNCLEAN = "Kafka documentation, Design, Unclean leader election; topic setting unclean.leader.election.enable"
+LAST_REPLICA = (
+    "KIP-966: without it the last in-sync replica may lose its data and lead again; with it min.insync.replicas - 1 "
+    "unclean shutdowns are borne"
+)
+FLUSH = "Kafka documentation, Application vs. OS flush management; log.flush.interval.messages"
+IDEMPOTENCE = "KIP-98 and KIP-679: each send of a producer once and in order; excluded by acks other than all"
+ISOLATION = "KIP-98; consumer setting isolation.level"
+IN_ORDER = "Kafka documentation, Introduction: a consumer reads the records of a partition in the order of the log"
+CHECKSUMS = "Kafka documentation, consumer setting check.crcs"
 
 
 def copies_kept(case: Case) -> bool | None:
-    """Whether what was committed lives on in a copy that may lead, whatever acks says."""
+    """Whether what was committed lives on in a copy that leads, whatever acks says."""
     if case.unclean_enabled or "elect-unclean:leader" in case.faults:
         return False
     least = 1 if "config-change:min-isr-down" in case.faults else case.min_isr
@@ -36,46 +40,98 @@ def copies_kept(case: Case) -> bool | None:
             hit = max(hit, 1)
     if hit == 0:
         return True
-    return False if hit >= least else None
+    return False if hit >= least else case.elr
+
+
+def durable(case: Case) -> bool | None:
+    """Whether what was acknowledged stays."""
+    kept = copies_kept(case)
+    if case.true_acks == "0" or kept is False:
+        return False
+    if case.true_acks == "1":
+        return False if case.replication > 1 else None
+    return kept
+
+
+def whole_transactions(case: Case) -> bool | None:
+    """Whether all of a committed transaction stays visible, and nothing of an aborted one is."""
+    if not case.txn or case.isolation == "read_uncommitted":
+        return None
+    return copies_kept(case)
+
+
+def own_unseen(case: Case) -> bool | None:
+    """Whether a transaction's records are hidden from itself until it commits."""
+    return True if whole_transactions(case) else None
+
+
+def one_offset(case: Case) -> bool | None:
+    """Whether an offset that was acknowledged or read is never given to another record."""
+    return None if case.true_acks == "0" else durable(case)
+
+
+def once(case: Case) -> bool | None:
+    """Whether a record that was sent once is in the log once."""
+    if case.idempotent:
+        return copies_kept(case)
+    return False if case.retries != 0 and case.true_acks != "0" else None
+
+
+def read_in_order(case: Case) -> bool | None:
+    """Whether consumers pass over nothing and see nothing again. A doubled record looks as if they had."""
+    kept = copies_kept(case)
+    return kept if kept is False or case.idempotent else None
+
+
+def read_in_order_by_assignment(case: Case) -> bool | None:
+    """The same from one operation to the next, which rebalances of a group come between."""
+    return None if "subscribe" in case.sub_via else read_in_order(case)
+
+
+def sent_in_order(case: Case) -> bool | None:
+    """Whether records stand in the log as one producer sent them."""
+    if copies_kept(case) is False:
+        return False
+    return True if case.idempotent and durable(case) else None
+
+
+def sent_in_order_at_once(case: Case) -> bool | None:
+    """The same of records in flight at the same time: a retry may be overtaken."""
+    if not case.idempotent and case.retries != 0 and case.true_acks != "0":
+        return False
+    return sent_in_order(case)
+
+
+def unaltered(case: Case) -> bool | None:
+    """Whether nobody reads what nobody sent."""
+    return True if copies_kept(case) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    anomalies: tuple[str, ...]
+    given: Callable[[Case], bool | None]
+    sources: tuple[str, ...]
+
+
+LOGS = (COMMITTED, UNCLEAN, LAST_REPLICA, FLUSH)
+PROMISES = (
+    Promise(("lost-write", "unseen"), durable, LOGS),
+    Promise(("torn-transaction", "G1a"), whole_transactions, (ISOLATION, *LOGS)),
+    Promise(("precommitted-read",), own_unseen, (ISOLATION,)),
+    Promise(("inconsistent-offsets",), one_offset, LOGS),
+    Promise(("duplicate",), once, (IDEMPOTENCE, UNCLEAN)),
+    Promise(("int-poll-skip", "int-nonmonotonic-poll"), read_in_order, (IN_ORDER, UNCLEAN)),
+    Promise(("poll-skip", "nonmonotonic-poll"), read_in_order_by_assignment, (IN_ORDER, UNCLEAN)),
+    Promise(("nonmonotonic-send", "stale-send"), sent_in_order, (IDEMPOTENCE, *LOGS)),
+    Promise(("int-nonmonotonic-send",), sent_in_order_at_once, (IDEMPOTENCE, *LOGS)),
+    Promise(("phantom-read",), unaltered, (CHECKSUMS,)),
+)
 
 
 def promises(case: Case) -> dict[str, bool]:
-    """By anomaly: whether it was promised not to happen."""
+    """By anomaly: whether it was promised not to happen; without those that the documentation leaves open."""
     if case.plain:
         return {}
-    found: dict[str, bool] = {}
-    kept = copies_kept(case)
-    acks = case.true_acks
-    if acks == "0" or kept is False:
-        durable: bool | None = False
-    elif acks == "1":
-        durable = False if case.replication > 1 else None
-    else:
-        durable = kept
-    for name in ("lost-write", "unseen", "torn-transaction"):
-        if durable is not None and (name != "torn-transaction" or case.txn):
-            found[name] = durable
-    if durable is not None and acks != "0":
-        found["inconsistent-offsets"] = durable
-    if case.idempotent and kept is not None:
-        found["duplicate"] = kept
-    elif not case.idempotent and case.retries != 0 and acks != "0":
-        found["duplicate"] = False
-    if case.txn and case.isolation == "read_committed" and kept is not None:
-        found["G1a"] = kept
-        if kept:
-            found["precommitted-read"] = True
-    if kept is False or (kept and case.idempotent):  # a doubled record looks like a poll that went back
-        for name in ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"):
-            if "subscribe" not in case.sub_via or name.startswith("int-"):
-                found[name] = kept
-    if kept:
-        found["phantom-read"] = True
-    for name in ("nonmonotonic-send", "stale-send", "int-nonmonotonic-send"):
-        if kept is False:
-            found[name] = False
-        elif case.idempotent and durable:
-            found[name] = True
-    if not case.idempotent and case.retries != 0 and acks != "0":
-        found["int-nonmonotonic-send"] = False
-    return found
+    found = {name: promise.given(case) for promise in PROMISES for name in promise.anomalies}
+    return {name: given for name, given in found.items() if given is not None}
