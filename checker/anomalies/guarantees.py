@@ -198,8 +198,6 @@ def damage_noticed(settings: Settings) -> bool | None:
 LOG: Final = (copies_kept, clean_election)
 DURABLE: Final = (acks_all, *LOG)
 DOCUMENTED: Final = "Kafka 4.1 documentation"
-    f"{DOCUMENTED}: Design, 4.7 Replication; min.insync.replicas, unclean.leader.election.enable; KIP-966"
-)
 STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
 STAYS: Final = Guarantee(
