@@ -171,18 +171,19 @@ def _verdict(
     for name, bucketed in found.items():
         anomaly = CATALOGUE[name]
         if compatible and anomaly.per_op:
-            rows = _one_per_op(bucketed.rows)
-            bucketed = replace(bucketed, count=rows.num_rows, rows=rows)
+            per_op = _one_per_op(bucketed.rows)
+            bucketed = replace(bucketed, count=per_op.num_rows, rows=per_op)
         count = bucketed.count
         if name == "unseen":
             unseen = count = int(np.sum(bucketed.rows.column("count").to_numpy()))
+        rows = bucketed.rows.to_pylist()
         anomalies.append(
             AnomalyFound(
                 name,
                 anomaly.summary,
                 count,
-                _is_bad(anomaly, bucketed.rows.to_pylist(), options),
-                anomaly.promised(options.settings),
+                _is_bad(anomaly, rows, options),
+                anomaly.promised(options.settings, rows),
                 tuple(_witnesses(name, bucketed.rows, source, original, full=compatible)),
             )
         )

@@ -85,3 +85,24 @@ def test_a_power_cut_of_all_nodes_loses_what_was_only_in_memory(tmp_path: Path, 
 def test_a_power_cut_loses_nothing_that_was_flushed(tmp_path: Path, repetition: int) -> None:
     ran = _without_power(tmp_path, repetition, "--broker-config", "log.flush.interval.messages=1")
     assert ran.code == 0, ran.out + ran.err
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(400)
+def test_nothing_is_promised_after_unclean_elections(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--nemesis", "elect-unclean", "--nemesis-first", "3", "--min-insync-replicas", "1",
+        "--time-limit", "30", "--rate", "100", "--sub-via", "assign,subscribe", "--seed", str(repetition),
+    )  # fmt: skip
+    assert "lost-write" in ran.anomalies, ran.out + ran.err
+    assert {found["promised"] for found in ran.result["anomalies"]} == {False}, ran.out
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(240)
+def test_one_replica_keeps_what_was_acknowledged_when_its_server_is_killed(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--nemesis", "kill:leader", "--nemesis-first", "2", "--nemesis-interval", "6", "--replication", "1",
+        "--min-insync-replicas", "1", "--time-limit", "20", "--rate", "100", "--seed", str(repetition),
+    )  # fmt: skip
+    assert ran.result["valid"] is not False and not ran.anomalies, ran.out

@@ -56,6 +56,16 @@ def test_no_retries_is_not_exactly_once(name: str) -> None:
     assert promised(name, replace(settings, idempotence=None)) is None
 
 
+def test_lost_parts_of_a_transaction_were_promised_to_every_reader() -> None:
+    uncommitted = replace(SAFE, isolation_level="read_uncommitted")
+    lost, aborted = {"lost": 1, "aborted": False}, {"lost": 0, "aborted": True}
+    torn = CATALOGUE["torn-transaction"]
+    assert torn.promised(uncommitted, [lost, aborted]) is True
+    assert torn.promised(uncommitted, [aborted]) is False
+    assert torn.promised(SAFE, [aborted]) is True
+    assert torn.promised(replace(uncommitted, acks="1"), [lost]) is False
+
+
 # --- a weaker setting never promises more ---------------------------------------------------------------
 
 # Of each setting its values, the strongest first; what is not known stands between them.
