@@ -118,7 +118,7 @@ def _meta(builder: Builder, notes: Notes, identities: list[list[Any]], buckets: 
         "final_processes": {str(process): kind for process, kind in builder.final_processes.items()},
         "truncated": notes.truncated,
         "doubts": list(builder.doubts.values()),
-        "missing": builder.missing,
+        "missing": None if notes.part else builder.missing,
         "run": notes.run,
     }
 
@@ -130,9 +130,9 @@ def collect(path: Path) -> Tables:
 
 
 def of_ops(ops: Iterable[Op]) -> Tables:
-    """Ops in index order that are already in memory (a simulated run, say). Raises BadHistory."""
+    """Ops in index order that are already in memory (a simulated run, or a part of one). Raises BadHistory."""
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
-    return _in_memory(lines, Notes())
+    return _in_memory(lines, Notes(part=True))
 
 
 def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:

@@ -34,11 +34,15 @@ COLLECT_EVERY: Final = 50_000
 
 @dataclass(slots=True)
 class Notes:
-    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records."""
+    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records.
+
+    part  `harness shrink` chose the ops of a whole history: it vouches for what the rest does not show
+    """
 
     truncated: str | None = None
     run: str | None = None
     record: bool = False
+    part: bool = False
 
 
 class Line(NamedTuple):
@@ -230,6 +234,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
             f"{where}: log schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
+    notes.part = notes.part or "shrunk_from" in data
     notes.record = bool(data.get("record", notes.record))
     return True
 

@@ -11,6 +11,7 @@ import pytest
 from checker.check import check_plain
 from checker.kernels.missing_lines import gap, lines_missing, may_lie_between
 from checker.tables import ingest
+from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadHistory
 from tests.unit.checker.test_ingest import POLL, SEND, op, text, written
@@ -72,6 +73,15 @@ def test_where_lines_are_missing(tmp_path: Path) -> None:
     assert may_lie_between({"missing": [4, 7]}, after, until).tolist() == [False, True, True, True, False, False]
     assert may_lie_between(older, after, until).all()
     assert not may_lie_between(whole, after, until).any()
+
+
+def test_what_shrink_chose_of_a_history_is_vouched_for(tmp_path: Path) -> None:
+    """Nothing is missing from it that it does not know; it is never valid all the same."""
+    header = op_json.header("r", 0, 0, 0, shrunk_from="r").decode().strip()
+    lines = [*SEND, *({**line, "index": line["index"] + 5} for line in POLL)]
+    found = ingest.collect(written(tmp_path, text(header, *lines))).meta
+    assert found["missing"] is None and len(found["doubts"]) == 1 and not lines_missing(found)
+    assert check_plain(tmp_path / "h.jsonl", CheckOptions()).valid == "unknown"
 
 
 def test_the_first_and_the_last_gap_are_noted(tmp_path: Path) -> None:
