@@ -4,10 +4,10 @@
 
 Each mutant lives in a forked process of its own, where the checker is imported anew with the one module
 changed; it is asked the questions of `material`, then the small unit tests. One that uses 20 s of processor
-time is killed by its slowness. What judges pipelines is asked questions of its own, and if it survives them, the
-tests that need Spark, in a copy of the packages, so that Spark's Python processes import the mutant as well.
-Survivors are looked up in survivors.md, which says why each may live. Exit
-code 0 when 85% or more were killed and every survivor is listed.
+time for either is killed by its slowness. What judges pipelines is asked questions of its own, and if it
+survives them, the tests that need Spark, in a copy of the packages, so that Spark's Python processes import the
+mutant as well. Survivors are looked up in survivors.md, which says why each may live. Exit code 0 when 85% or
+more were killed and every survivor is listed.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ def _unit_tests(names: Sequence[str]) -> str:
     for name in [name for name in sys.modules if name.startswith(("tests.unit", "tests.property"))]:
         del sys.modules[name]
     files = [str(ROOT / "tests" / name) for name in names]
+    used = int(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (used + CPU_S, resource.RLIM_INFINITY))
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
     return "" if code == 0 else "unit tests"

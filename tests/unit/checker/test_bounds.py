@@ -25,6 +25,16 @@ def test_a_component_is_explained_up_to_its_size(
     assert ["cycle" in witness for witness in witnesses] == [shown]
 
 
+@pytest.mark.parametrize("name", ["G0/positive", "G1c/positive", "G2-item/positive"])
+def test_in_a_component_that_is_not_explained_no_type_is_guessed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Only types whose own edges make a component; rw edges alone would need the cycle itself."""
+    case = next(case for case in cases() if case.name == name)
+    shown = {anomaly.name for anomaly in check_plain(case.path, case.options).anomalies}
+    monkeypatch.setattr(search, "EXPLAINED_MAX", 1)
+    found = {anomaly.name for anomaly in check_plain(case.path, case.options).anomalies}
+    assert found == shown - {"G2-item"}
+
+
 def test_eight_processes_are_listed() -> None:
     meta = {"final_processes": {str(process): "ok" for process in range(9)}}
     rows = [{"op": 1, "process": p, "final": True, "key": 1, "position": 0, "log_start": 0, "end": 1} for p in range(9)]
