@@ -172,6 +172,8 @@ def _order_of_polls(history: History, answer: Known) -> None:
                     or (case_deletes(history.case))
                 )
                 (answer.maybe if excused else certain)["skip"].add(key)
+                if excused and history.case.plain:
+                    answer.lenient.append(f"key {key} was passed over, and how consumers reset is not known")
 
 
 # --- what is missing ---
@@ -195,6 +197,11 @@ def _missing(history: History, answer: Known) -> None:
                 if id(writer) in committed_txns or offset is not None:
                     answer.lenient.append(f"record {record} of an info op, settings not known")
                     answer.maybe["lost"].add(record)
+                continue
+            if case.txn and case.isolation == "read_uncommitted" and offset is not None:
+                # It was in the log, and whoever reads what is not committed should see it, aborted or not.
+                answer.lenient.append(f"record {record} of a transaction in doubt")
+                answer.maybe["lost"].add(record)
                 continue
             if case.txn:
                 if id(writer) not in committed_txns or case.isolation != "read_committed":
@@ -222,7 +229,8 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
         return
     readers = history.readers.get(key)
     until, _ = history.deleted_on_request(key)
-    if not readers and offset is not None and offset < until:
+    cleaned = history.cleaned(key)
+    if not readers and offset is not None and (offset < until or cleaned is None or offset < cleaned):
         answer.lenient.append(f"record {record} may have been deleted")
         return
     if not readers:

@@ -29,7 +29,8 @@ class Fates:
                     continue
                 record = (key, entry.value)
                 copies[record] += 1
-                aborted = entry.txn is not None and world.logs.txns[entry.txn] == ABORTED
+                hidden = run.case.isolation == "read_committed" or entry.gone != LOST
+                aborted = entry.txn is not None and world.logs.txns[entry.txn] == ABORTED and hidden
                 fate = ABORTED if aborted else entry.gone or KEPT
                 if self.fate.get(record) != KEPT and (record not in self.fate or fate in (KEPT, DELETED, COMPACTED)):
                     self.fate[record] = fate

@@ -219,8 +219,6 @@ class History:
         limit_ms = self.case.retention_ms
         if limit_ms is None:
             return NO
-        if limit_ms < 3_600_000 and self.faults("clock-"):
-            return UNKNOWABLE
         answer = YES if limit_ms < 3_600_000 else NO
         for (other, value), writer in self.writer.items():
             if other != key or not any(until <= offset < reader.start for offset in self.places((other, value))):

@@ -23,6 +23,7 @@ FLUSH = "Kafka documentation, Application vs. OS flush management; log.flush.int
 IDEMPOTENCE = "KIP-98 and KIP-679: each send of a producer once and in order; excluded by acks other than all"
 ISOLATION = "KIP-98; consumer setting isolation.level"
 IN_ORDER = "Kafka documentation, Introduction: a consumer reads the records of a partition in the order of the log"
+COMPACTION = "Kafka documentation, Design, Log Compaction: what the cleaner keeps, keeps its order and its offset"
 CHECKSUMS = "Kafka documentation, consumer setting check.crcs"
 
 
@@ -78,14 +79,24 @@ def once(case: Case) -> bool | None:
 
 
 def read_in_order(case: Case) -> bool | None:
-    """Whether consumers pass over nothing and see nothing again. A doubled record looks as if they had."""
+    """Whether consumers see nothing again. A doubled record looks as if they had."""
     kept = copies_kept(case)
     return kept if kept is False or case.idempotent else None
 
 
+def all_read(case: Case) -> bool | None:
+    """Whether consumers pass over nothing; they do where a cleaner has been."""
+    return None if "config-change:compact" in case.faults and copies_kept(case) else read_in_order(case)
+
+
 def read_in_order_by_assignment(case: Case) -> bool | None:
-    """The same from one operation to the next, which rebalances of a group come between."""
+    """`read_in_order` from one operation to the next, which rebalances of a group come between."""
     return None if "subscribe" in case.sub_via else read_in_order(case)
+
+
+def all_read_by_assignment(case: Case) -> bool | None:
+    """`all_read` from one operation to the next."""
+    return None if "subscribe" in case.sub_via else all_read(case)
 
 
 def sent_in_order(case: Case) -> bool | None:
@@ -121,8 +132,10 @@ PROMISES = (
     Promise(("precommitted-read",), own_unseen, (ISOLATION,)),
     Promise(("inconsistent-offsets",), one_offset, LOGS),
     Promise(("duplicate",), once, (IDEMPOTENCE, UNCLEAN)),
-    Promise(("int-poll-skip", "int-nonmonotonic-poll"), read_in_order, (IN_ORDER, UNCLEAN)),
-    Promise(("poll-skip", "nonmonotonic-poll"), read_in_order_by_assignment, (IN_ORDER, UNCLEAN)),
+    Promise(("int-nonmonotonic-poll",), read_in_order, (IN_ORDER, UNCLEAN)),
+    Promise(("nonmonotonic-poll",), read_in_order_by_assignment, (IN_ORDER, UNCLEAN)),
+    Promise(("int-poll-skip",), all_read, (IN_ORDER, UNCLEAN, COMPACTION)),
+    Promise(("poll-skip",), all_read_by_assignment, (IN_ORDER, UNCLEAN, COMPACTION)),
     Promise(("nonmonotonic-send", "stale-send"), sent_in_order, (IDEMPOTENCE, *LOGS)),
     Promise(("int-nonmonotonic-send",), sent_in_order_at_once, (IDEMPOTENCE, *LOGS)),
     Promise(("phantom-read",), unaltered, (CHECKSUMS,)),
