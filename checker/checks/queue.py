@@ -38,7 +38,7 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import MICRO
 from checker.tables.source import Source
-from checker.verdict import results, unknown_reasons
+from checker.verdict import doubtful_deletions, results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict
@@ -196,9 +196,10 @@ def _verdict(
         reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
-        ends, nemesis = source.small("ends"), source.small("nemesis")
+        ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
+        doubts = [answer.judged.doubts for answer in answers]
         reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
-        reasons += unknown_reasons.moved_starts(ends, source.small("deletions"), options.settings, original)
+        reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
         if (noted := source.run or source.noted) is not None:
             reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within

@@ -25,6 +25,7 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
 from checker.verdict import results
+from checker.verdict.doubtful_deletions import Doubts, doubts_of
 from harness.model.check_options import CheckOptions
 
 SHOWN: Final = 32
@@ -56,6 +57,7 @@ class Judged:
     found: Mapping[str, Found]
     suspects: Ints
     edges: Stored | None
+    doubts: Doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         found[name] = Found(rows.num_rows, worst(rows, whole, anomaly.worst_first).combine_chunks())
     suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
     drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
-    return Judged(found, suspects, drawn)
+    return Judged(found, suspects, drawn, Doubts() if options.jepsen_compatible else doubts_of(bucket))
 
 
 def works_of(source: Source) -> list[Work]:

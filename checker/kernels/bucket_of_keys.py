@@ -8,7 +8,7 @@ witnesses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -91,7 +91,19 @@ class Bucket:
     @cached_property
     def ends(self) -> Ends:
         """Where the logs begin and end, and which were read to the end."""
-        return ends_of(self.small.ends, self.small.deletions)
+        found = ends_of(self.small.ends, self.small.deletions)
+        if not bool((found.emptied_ns >= 0).any()):
+            return found
+        # A log that was deleted up to its end begins behind what had been sent before.
+        sends, keys = self.sends, self.data.keys
+        emptied_ns = found.at(keys, found.emptied_ns, -1)[sends.key]
+        rows = (sends.offset >= 0) & (sends.invoke_ns < emptied_ns)
+        begin = np.zeros(len(keys), np.int64)
+        np.maximum.at(begin, sends.key[rows], sends.offset[rows] + 1)
+        log_start = found.log_start.copy()
+        place = np.searchsorted(found.keys, keys[begin > 0])
+        log_start[place] = np.maximum(log_start[place], begin[begin > 0])
+        return replace(found, log_start=log_start)
 
     @cached_property
     def failed(self) -> Bools:

@@ -30,6 +30,7 @@ class Settings:
     group_protocol: str | None = None  # classic, consumer, share
     damaged_copies: int = 0  # nodes whose data faults destroyed at once
     unsynced_copies: int = 0  # nodes that lost at once what they had not flushed
+    record_bytes: int | None = None  # at most so many of a record in the log, its share of the batch included
     broker: Mapping[str, str] = field(default_factory=dict)
 
 
