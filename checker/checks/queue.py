@@ -20,6 +20,7 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
+from checker.checks import doubtful_deletions
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
@@ -38,7 +39,7 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import MICRO
 from checker.tables.source import Source
-from checker.verdict import doubtful_deletions, results, unknown_reasons
+from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
 from harness.model.result import AnomalyFound, Result, Verdict

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from checker.anomalies import torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
+from checker.checks.doubtful_deletions import Doubts, doubts_of
 from checker.cycles import edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
@@ -25,7 +26,6 @@ from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
 from checker.tables.source import Part, Source
 from checker.verdict import results
-from checker.verdict.doubtful_deletions import Doubts, doubts_of
 from harness.model.check_options import CheckOptions
 
 SHOWN: Final = 32

@@ -1,8 +1,9 @@
 """config-change: settings of the run's topics are changed while clients use them, and taken back at the end.
 
 What a change weakens is said to the checker (`Fault.settings`): fewer in-sync replicas, and fewer copies
-are promised. What retention deletes is in the history, as [key, offset] below which nothing is left. A run's
-topics have no settings of their own otherwise. Source: KIP-339; Kafka documentation, topic configurations.
+are promised. What retention deletes is in the history, as [key, offset] below which nothing is left, and so is
+how far the log cleaner went. A run's topics have no settings of their own otherwise. Source: KIP-339; Kafka
+documentation, topic configurations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers
 from harness.model.protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared import cleaner
 from nemesis.shared.admin_fault import Changed, Kept, admin
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.shared.placement import placed
@@ -37,6 +39,7 @@ class Change:
     configs: Made
     settings: Mapping[str, Any] = field(default_factory=dict)
     deletes: bool = False
+    compacts: bool = False
 
 
 CHANGES: Final[Mapping[str, Change]] = {
@@ -52,13 +55,13 @@ CHANGES: Final[Mapping[str, Change]] = {
     "retention": Change(
         f"`retention.ms={KEEP_MS}`: what is older is deleted, read or not",
         lambda replication: {"retention.ms": KEEP_MS, "segment.ms": KEEP_MS},
-        {"broker": {"retention.ms": KEEP_MS}},
         deletes=True,
     ),
     "compact": Change(
         "`cleanup.policy=compact`: the run's records have no keys, so sends are refused",
         lambda replication: {"cleanup.policy": "compact"},
         {"cleanup_policy": "compact"},
+        compacts=True,
     ),
 }
 
@@ -115,9 +118,13 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
 
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
     topics, names = _named(before.configs)
+    # A broker forgets how far it has cleaned what compacts no more; what it was at then goes on to its end.
+    cleaned = cleaner.cleaned(env) if change.compacts else []
     admin(env, "change_configs", topics=topics, changes=dict.fromkeys(names))
     done = _in_force(env, before.configs, min(effect_s(env), BACK_S))
-    back = {} if done else {"not_back": topics}
+    back: dict[str, Any] = {} if done else {"not_back": topics}
+    if change.compacts:
+        back["cleaned"] = cleaner.further(cleaned, cleaner.cleaned(env))
     if not change.deletes:
         return back
     time.sleep(SETTLED_S)

@@ -9,13 +9,13 @@ import pytest
 
 from checker.anomalies.lost_write import COMPACTION, Unsure
 from checker.check import check_many, check_plain, judge
-from checker.checks import table
+from checker.checks import doubtful_deletions, table
+from checker.checks.doubtful_deletions import Doubts
 from checker.kernels import retention
 from checker.tables import schema
 from checker.tables.ingest import of_ops
 from checker.tables.source import in_memory
-from checker.verdict import doubtful_deletions, unknown_reasons
-from checker.verdict.doubtful_deletions import Doubts
+from checker.verdict import unknown_reasons
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
