@@ -15,8 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.log_starts_and_ends import FOREVER
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import OK
 from harness.model.check_options import Settings
@@ -43,11 +45,33 @@ def _all_along(settings: Settings, by_fault: bool) -> bool:
     return not by_fault or "compact" in settings.broker.get("log.cleanup.policy", "")
 
 
+def _spans(nemesis: pa.Table) -> tuple[list[int], int | None]:
+    """(indices of what began or may have begun the fault, index of where all of it had ended; None: it did not)."""
+    names = ("index", "f", "fault", "phase", "value")
+    starts, ended = [], None
+    for index, f, fault, phase, value in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
+        if not str(fault).startswith(_FAULT):
+            continue
+        if f != _BACK:
+            starts.append(index)
+            ended = None
+        elif phase != "invoke" and '"nodes"' in value and '"not_back"' not in value:
+            ended = index
+    return starts, ended
+
+
+def _first_sends(bucket: Bucket) -> Ints:
+    """Per key rank: the first op that sent to it; -1 where nobody did."""
+    sends = bucket.sends
+    first = np.full(len(bucket.data.keys), FOREVER, np.int64)
+    np.minimum.at(first, sends.key, sends.op)
+    first[first == FOREVER] = -1
+    return first
+
+
 def cleaned(bucket: Bucket) -> Cleaned | None:
     """How far the cleaner went; None where nothing was compacted."""
-    nemesis = bucket.small.nemesis
-    rows = zip(*(nemesis.column(name).to_pylist() for name in ("index", "f", "fault")), strict=True)
-    starts = [index for index, f, fault in rows if str(fault).startswith(_FAULT) and f != _BACK]
+    starts, ended = _spans(bucket.small.nemesis)
     all_along = _all_along(bucket.options.settings, bool(starts))
     if not starts and not all_along:
         return None
@@ -59,6 +83,8 @@ def cleaned(bucket: Bucket) -> Cleaned | None:
     np.maximum.at(upto, place[ours], before[ours])
     known = np.zeros(len(bucket.data.keys), np.bool_)
     known[place[ours & (op > max(starts, default=-1))]] = True
+    if ended is not None and not all_along:
+        known |= _first_sends(bucket) > ended
     return Cleaned(upto, known, -1 if all_along else min(starts))
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+from harness.clients import payload
 from harness.cluster.distribution.versions import Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
 from harness.model.check_options import CheckOptions, Settings
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
+
+
+# At most: the header of a batch (61), what a record has beside its value, and what compression may add. A
+# transaction's marker takes less.
+BATCH_BYTES: Final = 200
 
 
 def is_attached(plan: TestPlan) -> bool:
@@ -101,6 +108,7 @@ def settings(plan: TestPlan) -> Settings:
         group_protocol=plan.consumer_config.get("group.protocol", "classic"),
         damaged_copies=SCENARIOS[plan.scenario].damaged if plan.scenario else 0,
         unsynced_copies=SCENARIOS[plan.scenario].unsynced if plan.scenario else 0,
+        record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
     )
 

@@ -69,6 +69,9 @@ class FakeBrokers:
     def keys(self) -> list[int]:
         return list(self.starts)
 
+    def places(self) -> list[list[Any]]:
+        return [[key, "t", key] for key in self.starts]
+
     def list_offsets(self, keys: list[int], isolation_level: str) -> list[list[int]]:
         return [[key, self.starts[key], 100] for key in keys]
 
@@ -196,6 +199,54 @@ def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> 
     assert begun_later([(1, 5), (2, 5)], [(1, 5), (2, 6), (3, 0)]) == [[2, 6]]
 
 
+class Checkpointed(FakeCluster):
+    """Satisfies Checkpoints: how far each node's cleaner has gone, while topics compact."""
+
+    brokers: FakeBrokers
+    cleaned: dict[str, str]
+    later: dict[str, str]
+
+    def checkpoint(self, node: str, name: str) -> str:
+        assert name == "cleaner-offset-checkpoint"
+        text = (self.cleaned if self.brokers.configs_now.get("cleanup.policy") else self.later).get(node)
+        if text is None:
+            raise ClusterTrouble(f"{node} is down")
+        return text
+
+
+def _compacted(cleaned: dict[str, str], later: dict[str, str]) -> Any:
+    brokers, cluster = FakeBrokers(), Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, cleaned, later
+    _, ended = invoke("config-change:compact", env_with(brokers, cluster), "config-change", "config-back")
+    assert brokers.configs_now == {}
+    return ended["cleaned"]
+
+
+NOTHING = dict.fromkeys(NODES, "")
+
+
+def test_how_far_the_cleaner_went_is_recorded() -> None:
+    """The furthest of any replica; of several folders each has a checkpoint."""
+    cleaned = {"n1": "0\n1\nt 0 5\n", "n2": "0\n2\nother 1 9\nt 0 7\n0\n1\nt-1 1 3\n", "n3": "0\n0\n"}
+    assert _compacted(cleaned, NOTHING) == [[0, 7], [1, 0]]
+    assert _compacted(cleaned, {**NOTHING, "n3": "0\n1\nt 1 4\n"}) == [[0, 7], [1, 4]]
+    assert _compacted(cleaned, {}) == [[0, 7], [1, 0]], "the policy is taken back, whoever can be asked then"
+
+
+def test_of_a_node_that_cannot_be_asked_nothing_is_known() -> None:
+    brokers = {"n1": "", "n2": ""}
+    assert _compacted(brokers, NOTHING) == []
+    started, ended = invoke("config-change:compact", env_with(FakeBrokers()), "config-change", "config-back")
+    assert started["took_effect"] and ended["cleaned"] == []
+
+
+def test_a_look_at_the_cleaner_that_fails_does_not_keep_the_policy() -> None:
+    brokers, cluster = FakeBrokers(refuse={"places"}), Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, NOTHING, NOTHING
+    _, ended = invoke("config-change:compact", env_with(brokers, cluster), "config-change", "config-back")
+    assert ended["cleaned"] == [] and brokers.configs_now == {}
+
+
 @pytest.mark.parametrize(("visits", "took"), [(2, True), (1, False)])
 def test_one_visit_is_no_storm(monkeypatch: pytest.MonkeyPatch, visits: int, took: bool) -> None:
     monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
@@ -300,7 +351,7 @@ def test_faults_weaken_what_the_settings_promise() -> None:
     weak = table.weakened(safe, names)
     assert weak.unclean_election is True
     assert weak.min_insync_replicas == 1
-    assert weak.broker == {"a": "b", "retention.ms": "1000"}
+    assert weak.broker == {"a": "b"}, "what retention deleted is in the history"
     assert table.weakened(safe, ["config-change:compact"]).cleanup_policy == "compact"
     assert table.weakened(safe, ["kill:leader", "config-change:min-isr-up"]) == safe
 
