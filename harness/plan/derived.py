@@ -12,7 +12,6 @@ from harness.model.check_options import CheckOptions, Settings
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
 
-
 # At most: the header of a batch (61), what a record has beside its value, and what compression may add. A
 # transaction's marker takes less.
 BATCH_BYTES: Final = 200
