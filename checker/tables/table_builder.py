@@ -307,12 +307,12 @@ class Builder:
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
         self.buffers.small["nemesis"].append((index, time_ns, f, *cells))
-        if not extra.get("fault") or not isinstance(value, dict):
+        if not isinstance(value, dict):
             return
-        if isinstance(value.get("deleted"), list):
+        if extra.get("fault") and isinstance(value.get("deleted"), list):
             with suppress(_Broken):  # of another form, it excuses nothing
                 self._deletion(index, OK, value["deleted"], time_ns)
-        if isinstance(value.get("cleaned"), list):
+        if (extra.get("fault") or f == "heal") and isinstance(value.get("cleaned"), list):
             with suppress(TypeError, ValueError):  # of another form, nothing is known
                 rows = [(index, self.coder.code(key), _int(before)) for key, before in value["cleaned"]]
                 self.buffers.small["cleaned"].extend(rows)

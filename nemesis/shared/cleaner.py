@@ -39,16 +39,20 @@ def _of_node(env: Env, node: str) -> dict[At, int] | None:
         return None
 
 
-def cleaned(env: Env) -> list[list[int]]:
-    """[key, offset] of every key of which each replica's node could be read; 0 where nothing was cleaned."""
+def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
+    """[key, offset] of every key of which each replica's node could be read; 0 where nothing was cleaned.
+
+    in_sync  only of keys whose replicas are all in sync: those of a broker that is cut off go on as they were told
+    """
     try:
-        return _by_key(env)
+        return _by_key(env, in_sync)
     except ClusterTrouble:
         return []
 
 
-def _by_key(env: Env) -> list[list[int]]:
-    replicas = {row.at: [node_of(env, broker) for broker in row.replicas] for row in placed(env)}
+def _by_key(env: Env, in_sync: bool) -> list[list[int]]:
+    rows = [row for row in placed(env) if not in_sync or row.isr == set(row.replicas)]
+    replicas = {row.at: [node_of(env, broker) for broker in row.replicas] for row in rows}
     by_node = {node: _of_node(env, node) for node in {node for nodes in replicas.values() for node in nodes}}
     found = []
     for key, topic, number in admin(env, "places"):
@@ -60,6 +64,6 @@ def _by_key(env: Env) -> list[list[int]]:
 
 
 def further(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
-    """The keys of a look, each with what the later look says where that is more."""
+    """The keys of both looks, each with the higher offset."""
     later = {row[0]: row[1] for row in after}
-    return [[key, max(offset, later.get(key, 0))] for key, offset in before]
+    return [[key, max(offset, later[key])] for key, offset in before if key in later]

@@ -24,8 +24,12 @@ from nemesis.shared.placement import placed
 from nemesis.verb import Verb
 
 KEEP_MS: Final = "1000"
-# A check for what may be deleted that has begun before retention was set back ends within this.
+# A check for what may be deleted that has begun before retention was set back ends within this, and a cleaning
+# of a run's logs that has begun before it was held.
 SETTLED_S: Final = 2.5
+# Nothing that is younger is cleaned (KIP-58): no cleaning begins any more.
+HOLD: Final = "min.compaction.lag.ms"
+HELD_MS: Final = str(7 * 24 * 3_600_000)
 BACK_S: Final = 5.0  # brokers learn of settings in a moment; healing must not wait for one that is away
 
 Made = Callable[[int], Mapping[str, str]]
@@ -118,18 +122,27 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
 
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
     topics, names = _named(before.configs)
-    # A broker forgets how far it has cleaned what compacts no more; what it was at then goes on to its end.
+    if change.compacts:
+        # A cleaning that is under way when the policy goes is broken off, and what it has done is on no record.
+        names = [*names, HOLD]
+        admin(env, "change_configs", topics=topics, changes={HOLD: HELD_MS})
+        time.sleep(SETTLED_S)
     cleaned = cleaner.cleaned(env) if change.compacts else []
     admin(env, "change_configs", topics=topics, changes=dict.fromkeys(names))
     done = _in_force(env, before.configs, min(effect_s(env), BACK_S))
     back: dict[str, Any] = {} if done else {"not_back": topics}
     if change.compacts:
-        back["cleaned"] = cleaner.further(cleaned, cleaner.cleaned(env))
+        back["cleaned"] = cleaner.further(cleaned, cleaner.cleaned(env, in_sync=True))
     if not change.deletes:
         return back
     time.sleep(SETTLED_S)
     deleted = begun_later(before.starts, _starts(env))
     return {"deleted": deleted, "took_effect": bool(deleted), **back}
+
+
+def _look(env: Env) -> dict[str, Any]:
+    """How far the cleaners went on brokers that learned of the policy's end when they were healed."""
+    return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 
 
 def _fault(target: str, timing: Timing) -> Fault:
@@ -139,7 +152,8 @@ def _fault(target: str, timing: Timing) -> Fault:
         fault_op("config-back", name, target, "stop"),
     )
     begun, ended = partial(_change, change), partial(_undo, change)
-    nemesis = Changed("config-change", "config-back", begun, ended, whole=False)
+    look = _look if change.compacts else None
+    nemesis = Changed("config-change", "config-back", begun, ended, whole=False, look=look)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), settings=change.settings)
 

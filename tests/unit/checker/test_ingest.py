@@ -140,10 +140,15 @@ def test_how_far_the_cleaner_had_gone(tmp_path: Path) -> None:
     fields = {"fault": "config-change:compact", "span": "stop", "phase": "complete"}
     values = ([[1, 3], [2, 0]], [[1, "3"]], 5, [[1]])
     backs = [op(n, "nemesis", "info", "config-back", {"cleaned": value}, **fields) for n, value in enumerate(values, 2)]
-    tables = ingest.collect(written(tmp_path, text(*SEND, *backs)))
+    others = [
+        op(6, "nemesis", "info", "heal", {"cleaned": [[1, 4]]}),
+        op(7, "nemesis", "info", "someone-elses", {"cleaned": [[1, 9]]}),
+    ]
+    tables = ingest.collect(written(tmp_path, text(*SEND, *backs, *others)))
     assert tables.small["cleaned"].to_pylist() == [
         {"op": 2, "key": 1, "before": 3},
         {"op": 2, "key": 2, "before": 0},
+        {"op": 6, "key": 1, "before": 4},
     ]
 
 
