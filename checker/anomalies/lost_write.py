@@ -95,7 +95,7 @@ class Excuses:
     """Per pair: why it may be missing.
 
     legal   deleted, as the history shows
-    unsure  which of UNSURE may have taken it; -1 for none
+    unsure  which of the causes above may have taken it; -1 for none
     """
 
     legal: Bools
@@ -108,7 +108,7 @@ def excuses(bucket: Bucket) -> Excuses:
     log_start, end, _ = ends.of(data.keys)
     legal = np.zeros(len(data.pair_key), np.bool_)
     unsure = np.full(len(data.pair_key), -1, np.int32)
-    compaction = cleaned(bucket)
+    compaction = bucket.once(cleaned)
     maybe_gone = ends.at(data.keys, ends.maybe_gone, 0)
     if compaction is None and not bool(log_start.any()) and not bool(maybe_gone.any()):
         return Excuses(legal, unsure)
@@ -172,9 +172,9 @@ def _cut_off(bucket: Bucket) -> Bools:
     end_ns = ends.at(data.keys, ends.end_ns, -1)
     result = np.zeros(len(data.pair_key), np.bool_)
     cut = (end >= 0) & (end_ns >= 0)
-    top = np.full(len(data.keys), -1, np.int64)
-    np.maximum.at(top, orders.slot_key, orders.slot_offset)
-    cut &= end <= top
+    some = np.flatnonzero(cut & (np.diff(orders.key_start) > 0))
+    cut[:] = False
+    cut[some] = end[some] <= orders.slot_offset[orders.key_start[some + 1] - 1]
     if not bool(cut.any()):
         return result
     first = np.full(len(data.pair_key), -1, np.int64)

@@ -67,7 +67,7 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
     gone = log_start[steps.key]
     legal = last_skipped < gone
     unsure = last_skipped < ends.at(keys, ends.maybe_gone, 0)[steps.key]
-    compaction = cleaned(bucket)
+    compaction = bucket.once(cleaned)
     if compaction is not None:
         since = steps.op_b > compaction.since
         gone = np.maximum(gone, np.where(since, compaction.upto[steps.key], 0))
