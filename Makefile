@@ -94,7 +94,7 @@ nightly: setup-dev ## the tests that CI leaves out: repetitions, combinations of
 	$(BIN)/pytest -v --durations 20 -m "nightly and alone" tests
 
 soak: setup-dev ## repetition counts: 10 seeds of each leader-isolate claim, 20 kill -9
-	$(BIN)/pytest --soak tests/property
+	$(BIN)/pytest --soak tests/property tests/oracle
 	$(BIN)/pytest --soak --verbose -m "(long or nightly) and not rootless" tests/e2e
 
 bench: setup-dev ## speed, as ratios within one run

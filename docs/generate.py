@@ -8,9 +8,9 @@ setting that has no wording yet is a KeyError here, so that it gets one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
@@ -30,7 +30,7 @@ from harness.model.protocols import Fault
 from harness.plan.test_plan import TestPlan
 from nemesis import table as nemeses
 from nemesis.schedule.timing import Timing
-from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
+from nemesis.targets import CLIENT_TARGETS, EVERY_NODE, NODE_TARGETS
 
 FOLDER: Final = Path(__file__).parent
 NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
@@ -38,8 +38,12 @@ NOTE: Final = "<!-- Made by docs/generate.py; `make docs` makes it again. -->"
 # How a reader would write each condition of checker.anomalies.guarantees.
 CONDITIONS: Final[Mapping[str, str]] = {
     "acks_all": "`acks=all` (or `acks=1` of one replica)",
-    "two_copies": "replication factor and `min.insync.replicas` of 2 or more (or `flush.messages=1`)",
+    "copies_kept": "no copies of the log lost (below)",
     "clean_election": "no unclean leader election",
+    "group_log_kept": "what groups have committed kept (below)",
+    "transaction_log_kept": "what transactions have decided kept (below), where there are some",
+    "place_kept": "partitions assigned by hand, or what groups have committed kept (below)",
+    "damage_noticed": "no files damaged, or `check.crcs=true`",
     "exactly_once_log": "an idempotent or transactional producer",
     "in_order": "an idempotent or transactional producer, or one request in flight",
     "transactions": "transactions",
@@ -158,14 +162,71 @@ def _modes(modes: frozenset[str]) -> str:
     return "all" if modes == MODES else ", ".join(f"`{mode}`" for mode in sorted(modes))
 
 
+def _left() -> list[str]:
+    """What the conditions above say of copies, and which faults weaken them."""
+    lines = [
+        "## What faults leave of a promise",
+        "",
+        "Nearly every promise rests on logs that keep what stands below their high watermark. A server that is",
+        "killed keeps its copy, which its operating system still holds: where no fault has taken copies, one",
+        "replica and `min.insync.replicas=1` are enough. Where one has:",
+        "",
+        "- Power: a copy is lost unless every record is flushed (`log.flush.interval.messages=1`, of the",
+        "  brokers, for the internal topics as well). Fewer copies than the smaller of replication factor and",
+        "  `min.insync.replicas` may go, and eligible leader replicas must be in force (KIP-966; a run asks its",
+        "  cluster which features are): without them the last replica in sync leads again, whatever it has lost.",
+        "- Damage: fewer copies than that leave the promise unknown, since it hangs on what was damaged: servers",
+        "  look at the end of a log when they start, and believe the rest. As many leave nothing.",
+        "- Unclean elections leave nothing, whether they are allowed by a setting or made by a fault.",
+        "",
+        "What groups have committed, and what transactions have decided, stand in topics of their own, with a",
+        "replication factor, `min.insync.replicas` and flushes of their own: the same goes for them.",
+        "",
+        "A run asks its cluster for these settings (DescribeConfigs of its topics, of the internal topics and of",
+        "the brokers; the features in force) and notes the answer in `events/harness.jsonl`, event `settings`.",
+        "What the cluster said counts; the plan counts where it said nothing. What is not known leaves a promise",
+        "unknown, and so does a history without a plan, of whose faults nothing is known.",
+        "",
+        "A fault that was asked for weakens the promises of the whole run:",
+        "",
+        "| fault | as if |",
+        "| --- | --- |",
+    ]
+    for row in nemeses.VERBS.values():
+        by_effect: dict[str, list[str]] = {}
+        for target in [*(NODE_TARGETS if row.nodes else ()), *row.named]:
+            fault = row.fault(target, Timing())
+            effect = "; ".join(LEFT[name](value) for name, value in fault.settings.items() if name in LEFT)
+            by_effect.setdefault(effect, []).append(f"`{fault.name}`")
+        lines += [f"| {', '.join(names)} | {effect} |" for effect, names in by_effect.items() if effect]
+    return [*lines, ""]
+
+
+def _copies(what: str) -> Callable[[int], str]:
+    return lambda count: f"{'every node' if count == EVERY_NODE else 'one node at a time'} {what}"
+
+
+# What faults make of settings, in words.
+LEFT: Final[Mapping[str, Callable[[Any], str]]] = {
+    "unclean_election": lambda _: "`unclean.leader.election.enable=true`",
+    "unsynced_copies": _copies("loses what it has not flushed"),
+    "damaged_copies": _copies("loses its copy"),
+    "min_insync_replicas": lambda count: f"`min.insync.replicas={count}`",
+    "cleanup_policy": lambda policy: f"`cleanup.policy={policy}`",
+    "deletes": lambda _: "records are deleted",
+}
+
+
 def _pipelines() -> list[str]:
     """What the checks of pipelines look for, as tables."""
     lines = [
         "## Pipelines",
         "",
         "What the checks of [pipelines](pipeline-checks.md) look for: outputs against inputs, and what the",
-        "instances did with their offsets. The mode of the pipeline says what is promised. An anomaly makes",
-        "a run invalid in any mode, those marked * only where it is promised not to happen.",
+        "instances did with their offsets. The mode of the pipeline says what is promised, as far as the brokers",
+        "keep the logs of its input, its output, its commits and its transactions (above; `work-unowned` and",
+        "`work-unassigned` do not hang on them). An anomaly makes a run invalid in any mode, those marked *",
+        "only where the mode promises that it does not happen.",
         "",
     ]
     for what, rows in (("outputs", OUTPUTS), ("offsets", OFFSETS)):
@@ -194,7 +255,7 @@ def anomalies() -> str:
     for anomaly in CATALOGUE.values():
         if anomaly.kind == "records":
             lines += _anomaly(anomaly)
-    lines += _cycles() + _pipelines()
+    lines += _cycles() + _left() + _pipelines()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -215,6 +276,7 @@ def _weaker(faults: Sequence[Fault]) -> list[str]:
     for fault in faults:
         flat = {**fault.settings, **fault.settings.get("broker", {})}
         flat.pop("broker", None)
+        flat.pop("deletes", None)  # which is what the fault is for
         changes += [f"`{fault.name}` as with `{name}={str(value).lower()}`" for name, value in flat.items()]
     lines = [f"A run is judged otherwise: with {', '.join(changes)}.", ""] if changes else []
     return [*lines, "Consumers must subscribe.", ""] if any(fault.subscribed for fault in faults) else lines

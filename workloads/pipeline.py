@@ -6,13 +6,15 @@ then how large they are, and has keys for the new partitions. An instance's op w
 the next goes on where it stood; when its process is killed, or replaced, the next op begins a new
 incarnation. With `churn_s`, instances take turns to leave the group cleanly and to come back.
 
-In the end the writers stop, the instances work until the group has committed everything, or time is up; then
-they leave, and every slot reads its share of the topics. What the instances do: harness.pipeline_app.
+In the end the writers stop, the instances work until the group has committed everything, and leave. What a member
+commits as it leaves may lie before that: while the lag is not 0 then, the instances come back, work and leave again,
+until time is up. Then every slot reads its share of the topics. What is still not committed is not judged, and the
+verdict unknown. What the instances do: harness.pipeline_app.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -181,6 +183,40 @@ class OneByOne:
         return self if event.f != self.f else replace(self, open=event.type == INVOKE)
 
 
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Rounds that each end with a `lag` op, until that has found nothing left; none begins once time is up.
+
+    make     a round, from the time that is left (ns) when it begins
+    open     a `lag` op is open
+    left     what the latest `lag` op found; None where it failed
+    """
+
+    make: Callable[[int], Generator]
+    limit_ns: int
+    until_ns: int | None = None
+    round: Generator = NOTHING
+    open: bool = False
+    left: int | None = None
+
+    def op(self, ctx: Context) -> Answer:
+        now = ctx.time_ns
+        until_ns = now + self.limit_ns if self.until_ns is None else self.until_ns
+        answer = self.round.op(ctx)
+        if answer is None and self.open:
+            return PENDING, self
+        if answer is None and self.left != 0 and now < until_ns:
+            answer = self.make(until_ns - now).op(ctx)
+        return None if answer is None else (answer[0], replace(self, until_ns=until_ns, round=answer[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        inner = self.round.update(ctx, event)
+        if event.f != "lag":
+            return self if inner is self.round else replace(self, round=inner)
+        left = event.value["left"] if event.type == OK else None
+        return replace(self, round=inner, open=event.type == INVOKE, left=left)
+
+
 def load(options: Options) -> Generator:
     """Every slot's part, without end."""
 
@@ -194,7 +230,7 @@ def load(options: Options) -> Generator:
 
 
 def final(options: Options) -> Generator:
-    """Work the rest off, leave, read."""
+    """Work the rest off and leave, until nothing is left after that; then read."""
 
     def drain(slot: int) -> Generator:
         if slot == 0:
@@ -207,9 +243,12 @@ def final(options: Options) -> Generator:
     def read(slot: int) -> Generator:
         return Until(OneByOne("read"), "read", "done", True)
 
-    worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), int(options.final_s * DRAIN_SHARE * 1e9))
-    last = Limit(OneByOne("lag"), 1)  # what is committed when all have left
-    return Then((worked, Barrier(EachSlot(leave)), Barrier(last), Barrier(EachSlot(read))))
+    def drained(left_ns: int) -> Generator:
+        worked = TimeLimit(Until(EachSlot(drain), "lag", "left", 0), left_ns)
+        last = Limit(OneByOne("lag"), 1)  # what is committed when all have left
+        return Then((worked, Barrier(EachSlot(leave)), Barrier(last)))
+
+    return Then((Rounds(drained, int(options.final_s * DRAIN_SHARE * 1e9)), Barrier(EachSlot(read))))
 
 
 def consumer_config(assignor: str) -> dict[str, str]:

@@ -15,14 +15,14 @@ from checker.anomalies.counts_against_verdict import (
     jepsen_never_allows,
 )
 from checker.anomalies.cycle_prose import prose
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed
+from checker.anomalies.guarantees import DOCUMENTED, LOG, Guarantee, read_committed, transaction_log_kept
 from checker.anomalies.model import Anomaly
 from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 
 SOURCE: Final = "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020)"
 
 VISIBLE_ONCE_COMMITTED: Final = Guarantee(
-    (read_committed,),
+    (read_committed, *LOG, transaction_log_kept),
     "records of a transaction are visible only once it has committed, so after all that it polled",
     f"{DOCUMENTED}: isolation.level; KIP-98; Adya, Weak Consistency (1999), G1c",
 )

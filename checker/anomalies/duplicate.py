@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.guarantees import DOCUMENTED, STUDY, Guarantee, exactly_once_log
+from checker.anomalies.guarantees import DOCUMENTED, LOG, STUDY, Guarantee, exactly_once_log
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -52,9 +52,10 @@ ANOMALY = Anomaly(
     source="jepsen.tests.kafka, duplicate-cases",
     prose=prose,
     guarantee=Guarantee(
-        (exactly_once_log,),
-        "a record is appended once",
-        f"{DOCUMENTED}: enable.idempotence; KIP-98; {STUDY}, tests 2, 3 and 5",
+        (exactly_once_log, *LOG),
+        "a record is appended once, as far as the log still has what tells that it was",
+        f"{DOCUMENTED}: enable.idempotence, producer.id.expiration.ms; Design, 4.7 Replication; KIP-98; "
+        f"{STUDY}, tests 2, 3 and 5",
     ),
     find=find,
     worst_first=("count", True),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import unless_uncommitted
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed
+from checker.anomalies.guarantees import DOCUMENTED, LOG, Guarantee, read_committed, transaction_log_kept
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -48,7 +48,11 @@ ANOMALY = Anomaly(
     summary="A record was read although the operation that sent it certainly failed or aborted.",
     source="Adya 1999, G1a; jepsen.tests.kafka, g1a-cases",
     prose=prose,
-    guarantee=Guarantee((read_committed,), "what failed is not read", f"{DOCUMENTED}: isolation.level; KIP-98"),
+    guarantee=Guarantee(
+        (read_committed, *LOG, transaction_log_kept),
+        "what failed is not read, while the log has the markers that tell so",
+        f"{DOCUMENTED}: isolation.level; Design, 4.7 Replication; KIP-98",
+    ),
     bad=unless_uncommitted,
     find=find,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checker.anomalies.guarantees import KEPT
+from checker.anomalies.guarantees import STAYS
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
@@ -50,7 +50,7 @@ ANOMALY = Anomaly(
     summary="Different records were seen at one offset of a key.",
     source="jepsen.tests.kafka, version-orders",
     prose=prose,
-    guarantee=KEPT,
+    guarantee=STAYS,
     find=find,
     worst_first=("values", True),
 )

@@ -11,6 +11,7 @@ import pyarrow as pa
 from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_inside
+from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.deltas import within_op
 from checker.kernels.polls import inside_op
@@ -28,5 +29,6 @@ ANOMALY = Anomaly(
     prose=step_inside("polled"),
     guarantee=READ_WHOLLY,
     find=find,
+    stands=nothing,
     worst_first=("delta", True),
 )

@@ -5,12 +5,15 @@ whose *last* index is at or below the bound; lost = those that no `ok` op polled
 committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
 
 Native rules add and take away:
-- Without transactions each record of an `info` op stands for itself: it must be there if it was acknowledged,
-  and another one of the op that was read proves nothing about it.
+- A record of an `info` transaction that was read proves that the others were committed only to readers of
+  what is committed. Without transactions, and to readers of what is not committed, each record stands for
+  itself: it must be there if it was acknowledged or read. Where the settings do not say which of the two it is,
+  lost is what is so by both rules, and what is so by one makes the verdict unknown (`perhaps_lost`).
 - Tail loss: where the final polls read a log to its end, every value that must exist and was not polled is
   lost, even beyond the bound, or without a known offset.
 - Later loss: where a client read a log once more from its beginning to its end, every value that must exist
-  and is not in there is lost, though it may have been read before: a power cut takes what was seen.
+  and is not in there is lost, though it may have been read before: a power cut takes what was seen. So is a
+  record that was never acknowledged: consumers are given only what every in-sync replica has.
 - Cut off: where a log ends, when it was last looked at, before the place at which a record was read or
   acknowledged earlier, that record is lost whether anybody read on from there or not.
 - Deletion: values below the log start are excused, those without known offset too unless they were sent after
@@ -22,6 +25,7 @@ Native rules add and take away:
   beyond the end of the log.
 - Under auto.offset.reset=latest a reader whose place was deleted under it goes on at the end of the log: where
   the broker deletes by itself, what nobody read there makes the verdict unknown.
+- Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
 
@@ -42,6 +46,7 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
 from checker.kernels.rereads import standing
@@ -204,10 +209,12 @@ def _offsets_tell(bucket: Bucket) -> bool:
     return unknown == 0 or not grouped
 
 
-def missing(bucket: Bucket) -> Bools:
-    """Per pair: it must exist, and does not; excused or not (native rules)."""
+def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
+    """Per pair: it must exist and is not there, excused or not (native rules)."""
+    if bucket.lines_missing:
+        return np.zeros(len(bucket.data.pair_key), np.bool_)
     data, orders = bucket.data, bucket.versions
-    unread = bucket.must_exist & ~data.polled_ok
+    unread = must_exist & ~data.polled_ok
     _, _, complete = bucket.ends.of(data.keys)
     whole = complete[data.pair_key]
     if _offsets_tell(bucket):
@@ -215,7 +222,7 @@ def missing(bucket: Bucket) -> Bools:
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
         whole = whole | (below & ~seen)
-    result: Bools = (unread & whole) | (bucket.must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
+    result: Bools = (unread & whole) | (must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
     return result
 
 
@@ -225,13 +232,25 @@ def lost_pairs(bucket: Bucket) -> Ints:
         data, orders = bucket.data, bucket.versions
         below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
         return np.flatnonzero(bucket.must_exist & ~data.polled_ok & below)
-    return np.flatnonzero(bucket.once(missing) & ~bucket.once(excused))
+    return np.flatnonzero(bucket.once(_missing_for_sure) & ~bucket.once(excused))
+
+
+def _missing_for_sure(bucket: Bucket) -> Bools:
+    return _missing(bucket, bucket.must_exist)
+
+
+def perhaps_lost(bucket: Bucket) -> int:
+    """How many more pairs are lost if the settings that are not known are such that they had to exist."""
+    unsure = bucket.may_have_to_exist & ~bucket.must_exist
+    if not bool(unsure.any()):
+        return 0
+    return int(np.count_nonzero(_missing(bucket, unsure) & ~bucket.once(excused)))
 
 
 def unsure(bucket: Bucket) -> list[Unsure]:
     """What is missing that may have been deleted or lost, per key and what may have deleted it."""
     found = bucket.once(excuses)
-    rows = np.flatnonzero(bucket.once(missing) & ~found.legal & (found.unsure >= 0))
+    rows = np.flatnonzero(bucket.once(_missing_for_sure) & ~found.legal & (found.unsure >= 0))
     key, cause = bucket.data.pair_key[rows], found.unsure[rows].astype(np.int64)
     by = order(key, cause)
     rows, key, cause = rows[by], key[by], cause[by]
@@ -244,16 +263,17 @@ def unsure(bucket: Bucket) -> list[Unsure]:
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:
     """Per key rank: the first op that polled the (smallest) value at the bound; -1 for none.
 
-    Jepsen takes a value whose last index is the bound, read or not; ours is one that was read there.
+    Jepsen takes of the values whose last index is the bound the first of a hash set, read or not; ours is one that
+    was read there.
     """
     data, orders = bucket.data, bucket.versions
     reader = np.full(len(data.pair_key), -1, np.int64)
     reader[bucket.polls.pair[::-1]] = bucket.polls.op[::-1]
     if bucket.options.jepsen_compatible:
-        at_bound = (orders.last >= 0) & (orders.last == bound[data.pair_key])
+        at = np.flatnonzero((orders.last >= 0) & (orders.last == bound[data.pair_key]))
+        at = at[order(data.pair_key[at], set_order(bucket.values(at)))]
     else:
-        at_bound = data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key])
-    at = np.flatnonzero(at_bound)
+        at = np.flatnonzero(data.polled_ok & (orders.first >= 0) & (orders.first == bound[data.pair_key]))
     found = np.full(len(data.keys), -1, np.int64)
     found[data.pair_key[at[::-1]]] = reader[at[::-1]]
     return found
@@ -299,7 +319,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="lost-write",
-    summary="An acknowledged record is missing from a part of the log that was read.",
+    summary="A record that was acknowledged, or that had been read, is missing from a part of the log that was read.",
     source="jepsen.tests.kafka, lost-write-cases; Kafka documentation: acks, retention.ms, cleanup.policy; KIP-107",
     prose=prose,
     guarantee=KEPT,

@@ -13,6 +13,7 @@ from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import Guarantee
 from checker.anomalies.pipeline_modes import Modes
 from checker.anomalies.prose import Prose, fields
+from checker.anomalies.what_stands import Stands, everything
 from checker.kernels.bucket_of_keys import Bucket
 from harness.model.check_options import CheckOptions, Settings
 
@@ -35,8 +36,10 @@ class Anomaly:
     bad            whether witnesses, as the kernel gives them, count against the verdict
     jepsen_allows  whether Jepsen's list lets it pass
     find           Bucket -> witnesses, int64 columns (see checker.kernels.witness); None: a check has its own way
+    stands         which witnesses stand where lines of the history are missing (native rules)
     worst_first    the column that says which witnesses are the worst, and whether large is worse
-    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible
+    per_op         Jepsen shows at most one witness per op, so its list is cut to that when asked to be compatible:
+                   `find` then says in a column `place` which of an op's comes first
     native         only under native rules
     """
 
@@ -50,6 +53,7 @@ class Anomaly:
     bad: Callable[[Rows, CheckOptions], bool] = counts_against_verdict.always
     jepsen_allows: Callable[[CheckOptions], bool] = counts_against_verdict.jepsen_never_allows
     find: Callable[[Bucket], pa.Table] | None = None
+    stands: Stands = everything
     worst_first: tuple[str, bool] | None = None
     per_op: bool = False
     native: bool = False

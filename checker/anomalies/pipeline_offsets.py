@@ -7,6 +7,7 @@ from typing import Final
 from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import (
     BY_HAND,
+    CARRIED,
     CONSUMER,
     KIP_98,
     KIP_447,
@@ -14,6 +15,7 @@ from checker.anomalies.pipeline_modes import (
     MODES,
     ONCE,
     SEMANTICS,
+    WHOLE,
     Modes,
 )
 from checker.anomalies.pipeline_prose import at, events_around, record_of, who
@@ -40,6 +42,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=CONSUMER,
             kind="offset",
             prose=prose,
+            guarantee=WHOLE,
             modes=Modes(MODES),
         ),
         Anomaly(
@@ -48,6 +51,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=CONSUMER,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(MODES),
         ),
         Anomaly(
@@ -56,6 +60,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=CONSUMER,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(BY_HAND, always_bad=False),
         ),
         Anomaly(
@@ -80,6 +85,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="offset",
             prose=prose,
+            guarantee=WHOLE,
             modes=Modes(LEAST, always_bad=False),
         ),
         Anomaly(
@@ -88,6 +94,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=KIP_98,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(ONCE, always_bad=False),
         ),
         Anomaly(
@@ -96,6 +103,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(LEAST, always_bad=False),
         ),
         Anomaly(
@@ -104,6 +112,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=KIP_447,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(BY_HAND, always_bad=False),
         ),
         Anomaly(
@@ -112,6 +121,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=KIP_447,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(BY_HAND, always_bad=False),
         ),
         Anomaly(
@@ -120,6 +130,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=KIP_447,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(MODES),
         ),
         Anomaly(
@@ -128,6 +139,7 @@ OFFSETS: Final[dict[str, Anomaly]] = {
             source=KIP_447,
             kind="offset",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(MODES),
         ),
     )

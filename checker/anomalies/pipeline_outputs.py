@@ -1,6 +1,7 @@
 """What the check of a pipeline's outputs looks for: see checker.pipeline.outputs.
 
-What its writers were promised is not the pipeline's to keep: `lost-input` is promised by settings.
+What its writers were promised is not the pipeline's to keep: `lost-input` and `phantom-input` hang on their
+settings, the others on those of the pipeline itself.
 """
 
 from __future__ import annotations
@@ -8,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from checker.anomalies.guarantees import KEPT
+from checker.anomalies.guarantees import WRITTEN
 from checker.anomalies.model import Anomaly
-from checker.anomalies.pipeline_modes import KIP_98, LEAST, MODES, MOST, ONCE, SEMANTICS, Modes
+from checker.anomalies.pipeline_modes import (
+    CARRIED,
+    KIP_98,
+    LEAST,
+    MODES,
+    MOST,
+    ONCE,
+    ONE_COPY,
+    SEMANTICS,
+    SENT,
+    WHOLE,
+    Modes,
+)
 from checker.anomalies.pipeline_prose import EVENTS_SHOWN, events_around, record_of, who
 from checker.anomalies.prose import Phrases, Witness
 from harness.model.values_as_text import joined, many
@@ -36,6 +49,7 @@ def _copies(witness: Witness) -> str:
     return "; ".join(copies)
 
 
+OF_WRITERS: Final = frozenset({"lost-input", "phantom-input"})
 OUTPUTS: Final[dict[str, Anomaly]] = {
     anomaly.name: anomaly
     for anomaly in (
@@ -45,6 +59,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
+            guarantee=WHOLE,
             modes=Modes(LEAST),
         ),
         Anomaly(
@@ -53,6 +68,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
+            guarantee=ONE_COPY,
             modes=Modes(MOST),
         ),
         Anomaly(
@@ -61,6 +77,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=KIP_98,
             kind="output",
             prose=prose,
+            guarantee=ONE_COPY,
             modes=Modes(ONCE),
         ),
         Anomaly(
@@ -69,6 +86,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=KIP_98,
             kind="output",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(ONCE),
         ),
         Anomaly(
@@ -77,6 +95,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
+            guarantee=WHOLE,
             modes=Modes(MODES),
         ),
         Anomaly(
@@ -85,6 +104,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(ONCE, of_memory=True),
         ),
         Anomaly(
@@ -93,6 +113,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=KIP_98,
             kind="output",
             prose=prose,
+            guarantee=CARRIED,
             modes=Modes(ONCE),
         ),
         Anomaly(
@@ -101,7 +122,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
-            guarantee=KEPT,
+            guarantee=WRITTEN,
             modes=Modes(MODES),
         ),
         Anomaly(
@@ -110,6 +131,7 @@ OUTPUTS: Final[dict[str, Anomaly]] = {
             source=SEMANTICS,
             kind="output",
             prose=prose,
+            guarantee=SENT,
             modes=Modes(MODES),
         ),
     )

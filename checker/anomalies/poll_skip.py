@@ -12,6 +12,7 @@ from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscrib
 from checker.anomalies.guarantees import READ_WHOLLY
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_between
+from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.deltas import across_ops
 from checker.kernels.polls import between_ops
@@ -30,5 +31,6 @@ ANOMALY = Anomaly(
     guarantee=READ_WHOLLY,
     jepsen_allows=jepsen_allows_with_subscribe,
     find=find,
+    stands=nothing,
     worst_first=("delta", True),
 )

@@ -1,7 +1,8 @@
 """Precommitted read: one op polled a value that the same op sends.
 
 Consumers at read_committed never see uncommitted records, so no op can see its own. Ops of every type count.
-One witness {key, value, op} for each value. Source: jepsen.tests.kafka, `precommitted-read-cases`.
+One witness {key, value, op} for each value. Jepsen has one for each op: of the first such key that it sent, and of
+several values the first of a hash set. Source: jepsen.tests.kafka, `precommitted-read-cases`.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import Rows, unless_uncommitted
-from checker.anomalies.guarantees import DOCUMENTED, Guarantee, read_committed, transactions
+from checker.anomalies.guarantees import (
+    DOCUMENTED,
+    LOG,
+    Guarantee,
+    read_committed,
+    transaction_log_kept,
+    transactions,
+)
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.clojure_set_order import SET_ORDER_BITS, set_order
 from checker.kernels.witness import table
-from checker.tables.packing import begins, order
+from checker.tables.packing import Ints, begins, member, order
 from harness.model.check_options import CheckOptions
 from harness.model.values_as_text import joined
 
@@ -40,7 +49,24 @@ def find(bucket: Bucket) -> pa.Table:
     op, pair, polled = op[by], pair[by], polled[by]
     heads = np.flatnonzero(begins(op, pair))
     both = heads[(polled[heads] == 0) & (np.maximum.reduceat(polled, heads) == 1)] if len(heads) else heads
-    return table({"op": op[both], "key": bucket.key_codes(pair[both]), "value": bucket.values(pair[both])})
+    op, pair = op[both], pair[both]
+    columns = {"op": op, "key": bucket.key_codes(pair), "value": bucket.values(pair)}
+    if bucket.options.jepsen_compatible:
+        columns["place"] = _places(bucket, op, pair)
+    return table(columns)
+
+
+def _places(bucket: Bucket, op: Ints, pair: Ints) -> Ints:
+    """Where Jepsen comes upon a value of an op: its key's first send in the op, then the value's place in a set."""
+    sends, pair_key = bucket.sends, bucket.data.pair_key
+    rows = np.flatnonzero(member(sends.op, np.unique(op)))
+    columns = (sends.op[rows].tolist(), sends.key[rows].tolist(), sends.mop[rows].tolist())
+    first: dict[tuple[int, int], int] = {}
+    for sender, key, mop in zip(*columns, strict=True):
+        first[sender, key] = min(mop, first.get((sender, key), mop))
+    mops = [first[sender, key] for sender, key in zip(op.tolist(), pair_key[pair].tolist(), strict=True)]
+    places: Ints = (np.array(mops, np.int64) << SET_ORDER_BITS) + set_order(bucket.values(pair))
+    return places
 
 
 def bad(rows: Rows, options: CheckOptions) -> bool:
@@ -62,9 +88,9 @@ ANOMALY = Anomaly(
     source="jepsen.tests.kafka, precommitted-read-cases",
     prose=prose,
     guarantee=Guarantee(
-        (transactions, read_committed),
+        (transactions, read_committed, *LOG, transaction_log_kept),
         "what is not yet committed is not read, not even by whom it is from",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+        f"{DOCUMENTED}: transactional.id, isolation.level; Design, 4.7 Replication; KIP-98",
     ),
     bad=bad,
     find=find,

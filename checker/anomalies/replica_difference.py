@@ -6,7 +6,7 @@ other_has}: checker.checks.replicas.
 
 from __future__ import annotations
 
-from checker.anomalies.guarantees import DOCUMENTED, KEPT
+from checker.anomalies.guarantees import DOCUMENTED, STAYS
 from checker.anomalies.model import Anomaly
 
 ANOMALY = Anomaly(
@@ -14,5 +14,5 @@ ANOMALY = Anomaly(
     summary="Replicas of a partition hold different bytes below its high watermark.",
     source=f"{DOCUMENTED}: Design, 4.7 Replication",
     kind="disk",
-    guarantee=KEPT,
+    guarantee=STAYS,
 )

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import Rows, uncommitted_is_read
-from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed
+from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed, transaction_log_kept
 from checker.anomalies.lost_write import lost_pairs
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table
 from checker.tables.packing import Ints, begins, member, order
-from checker.tables.schema import FAIL
+from checker.tables.schema import FAIL, INFO
 from harness.model.check_options import CheckOptions
 from harness.model.values_as_text import joined, many
 
@@ -39,7 +39,10 @@ def suspects(bucket: Bucket) -> Ints:
     lost[bucket.once(lost_pairs)] = True
     sends = bucket.sends
     aborted = (sends.type == FAIL) & bucket.data.polled_ok[sends.pair]
-    rows = (aborted | lost[sends.pair]) & _transactional(bucket)
+    # To other readers, a record that can be read does not show that an `info` transaction was committed.
+    committed_is_read = bucket.options.settings.isolation_level == "read_committed"
+    torn = lost[sends.pair] & (committed_is_read | (sends.type != INFO))
+    rows = (aborted | torn) & _transactional(bucket)
     return np.unique(sends.op[rows])
 
 
@@ -100,9 +103,9 @@ ANOMALY = Anomaly(
     source="KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level",
     prose=prose,
     guarantee=Guarantee(
-        (read_committed, *DURABLE),
+        (read_committed, *DURABLE, transaction_log_kept),
         "a transaction is visible as a whole or not at all",
-        f"{DOCUMENTED}: transactional.id, isolation.level; KIP-98",
+        f"{DOCUMENTED}: transactional.id, isolation.level, transaction.state.log.min.isr; KIP-98",
     ),
     bad=bad,
     native=True,

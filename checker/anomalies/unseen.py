@@ -1,9 +1,11 @@
-"""Unseen: acknowledged values that no `ok` op had polled by the end of the history.
+"""Unseen: values that no `ok` op had polled by the end of the history, though they are in the log.
 
 Witness rows {key, count, messages, complete}, one per key; `reduce` joins them to Jepsen's one witness {time,
-unseen, messages}. Under native rules values that were legally deleted do not count, and the anomaly is bad
-only for keys that the final polls read to their end (`complete`). Jepsen's series has a quirk that its rules
-keep: a key without acknowledged sends whose first `ok` poll is the very last op counts what was polled.
+unseen, messages}. Jepsen counts what `ok` ops sent. Under native rules what `info` ops sent counts as well where
+it must exist, values that were legally deleted do not count, and the anomaly is bad only for keys that the final
+polls read to their end (`complete`); of other keys values count that only may have to exist. Jepsen's series has
+a quirk that its rules keep: a key without acknowledged sends whose first `ok` poll is the very last op counts
+what was polled.
 Source: jepsen.tests.kafka, `unseen`.
 """
 
@@ -17,6 +19,7 @@ from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excused
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
+from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import int_lists, table
 from checker.tables.packing import Bools, begins
@@ -42,15 +45,16 @@ def _polled_at_last(bucket: Bucket) -> Bools:
 
 
 def find(bucket: Bucket) -> pa.Table:
-    """One row per key with acknowledged values that were never polled."""
+    """One row per key with values that must exist and were never polled."""
     data = bucket.data
-    acknowledged = np.zeros(len(data.pair_key), np.bool_)
-    acknowledged[bucket.sends.pair[bucket.sends.type == OK]] = True
-    left = acknowledged & ~data.polled_ok
     if bucket.options.jepsen_compatible:
-        left |= _polled_at_last(bucket)
+        acknowledged = np.zeros(len(data.pair_key), np.bool_)
+        acknowledged[bucket.sends.pair[bucket.sends.type == OK]] = True
+        left = (acknowledged & ~data.polled_ok) | _polled_at_last(bucket)
     else:
-        left &= ~bucket.once(excused)
+        _, _, read_to_end = bucket.ends.of(data.keys)
+        expected = np.where(read_to_end[data.pair_key], bucket.must_exist, bucket.may_have_to_exist)
+        left = expected & ~data.polled_ok & ~bucket.once(excused)
     pairs = np.flatnonzero(left)
     key = data.pair_key[pairs]
     heads = np.flatnonzero(begins(key))
@@ -83,17 +87,18 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     more = f" and {len(top) - LISTED} more keys" if len(top) > LISTED else ""
     when = seconds(witness["time"]) if isinstance(witness.get("time"), int) else "the end"
     return joined(
-        f"at {when} acknowledged records that nobody had read: {per_key}{more}",
+        f"at {when} records that should be in the log and that nobody had read: {per_key}{more}",
         f"among them, of key {key}, the values {first_of(left, top[0][1])}" if left else "",
     )
 
 
 ANOMALY = Anomaly(
     name="unseen",
-    summary="Acknowledged records had not been read by anyone when the history ended.",
+    summary="Records that should be in the log had not been read by anyone when the history ended.",
     source="jepsen.tests.kafka, unseen; Kafka documentation: acks",
     prose=prose,
     guarantee=KEPT,
     bad=bad,
     find=find,
+    stands=nothing,
 )

@@ -8,7 +8,8 @@
     out_of_order  records whose first copy stands before that of one which their process sent earlier
 
 It judges nothing, since which cells may be filled depends on the settings (the queue check's anomalies and
-guarantees say so): it counts, in `statistics["delivery"]`. Records that an acknowledgement without an offset
+guarantees say so): it counts, in `statistics["delivery"]`. Of a history that is not whole the verdict is
+unknown, since counts of what is absent are wrong there. Records that an acknowledgement without an offset
 (acks=0) speaks of are acknowledged. The study that it serves is
 workloads/experiments/delivery-study.yaml.
 """
@@ -24,6 +25,7 @@ from checker.tables.columns import Data
 from checker.tables.packing import begins, order
 from checker.tables.schema import FAIL, OK
 from checker.tables.source import Part, Source
+from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
 from harness.model.result import Result
@@ -91,4 +93,5 @@ def check(source: Source, options: CheckOptions) -> Result:
     delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
     delivery["copies"] = sum(n * number for (_, n), number in cells.items())
     delivery["out_of_order"] = out_of_order
-    return Result("valid", None, (), (), {"delivery": delivery}, VERSION)
+    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta))
+    return Result("unknown" if reasons else "valid", None, reasons, (), {"delivery": delivery}, VERSION)

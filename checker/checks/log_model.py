@@ -7,6 +7,7 @@ A run that was cut short, or in which nothing was acknowledged or read, is not c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from checker.anomalies.log_divergence import ANOMALY
@@ -23,9 +24,10 @@ _NEEDED: Final = ("log-append", "log-read")
 def check(source: Source, options: CheckOptions) -> Result:
     """The divergences that the run's events tell of."""
     folder = source.run or source.noted
-    events = unknown_reasons.events(folder) if folder is not None else None
+    noted = unknown_reasons.noted(folder) if folder is not None else None
+    events = None if noted is None else noted.events
     counts = source.meta["counts"]
-    reasons = list(source.meta["doubts"])
+    reasons = [*source.meta["doubts"], *unknown_reasons.cut_off(source.meta)]
     if folder is None or events is None:
         reasons.append("what the steps found is in the run's events, which are not here")
     else:
@@ -63,6 +65,6 @@ def _succeeded(counts: dict[str, Any], f: str) -> bool:
     return any(kinds.get("ok") for name, kinds in counts.items() if name in (f, f"{f}-all"))
 
 
-def _witness(event: dict[str, Any]) -> dict[str, Any]:
+def _witness(event: Mapping[str, Any]) -> dict[str, Any]:
     names = ("seen", "step", "actions", "program", "said")
     return {"over": event.get("detail", ""), **{name: event.get(name) for name in names}}

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import orjson
 
-from checker.anomalies.catalogue import CATALOGUE
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
 from checker.tables.source import Source
@@ -37,7 +36,12 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
         return Result("unknown", None, (lacking,), (), {}, VERSION)
     faults = {str(folder): faults_of(source)}
     found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
-    why = (*source.meta["doubts"], *found.reasons, *_run_reasons(source, folder, options))
+    why = (
+        *source.meta["doubts"],
+        *unknown_reasons.cut_off(source.meta),
+        *found.reasons,
+        *_run_reasons(source, folder, options),
+    )
     valid: Verdict = "unknown" if why and found.valid == "valid" else found.valid
     figures = {"ops": source.meta["ops"], **found.statistics}
     at_first = _at_first(folder)
@@ -47,15 +51,13 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
 
 
 def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | None:
-    """What the writers were promised is not the pipeline's to keep; and who begins at the latest offset
+    """What the mode promises, as far as the brokers keep their logs; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    anomaly = CATALOGUE[one.name]
-    if anomaly.guarantee is not None:
-        return anomaly.promised(settings)
+    promise = witnesses.kept(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
-        return one.promised
-    return one.promised and any(int(each.get("partition", 0)) < at_first for each in one.witnesses)
+        return promise
+    return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False
 
 
 def _at_first(folder: Path) -> int:
@@ -79,9 +81,13 @@ def _fault_text(row: Mapping[str, Any]) -> str:
     except (orjson.JSONDecodeError, TypeError):
         value = None
     details = value if isinstance(value, dict) else {}
-    hit = ", ".join(map(str, [*(details.get("nodes") or ()), *(details.get("clients") or ())]))
+    hit = ", ".join(str(name) for names in ("nodes", "clients") for name in _names(details.get(names)))
     done = f"{row['fault']}: {row['f']}" if row["f"] != row["fault"].partition(":")[0] else row["fault"]
     return f"{done} {hit}".strip()
+
+
+def _names(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:

@@ -36,7 +36,7 @@ from checker.cycles import edges, search
 from checker.kernels import statistics
 from checker.kernels.witness import decoded, plain, worst
 from checker.tables.coding import decoder
-from checker.tables.packing import Ints, empty
+from checker.tables.packing import Ints, begins, empty, order
 from checker.tables.schema import MICRO
 from checker.tables.source import Source
 from checker.verdict import results, unknown_reasons
@@ -109,9 +109,10 @@ def _joined(answers: list[Answer]) -> dict[str, Found]:
 
 
 def _one_per_op(rows: pa.Table) -> pa.Table:
-    """Jepsen shows one such witness per op."""
-    _, first = np.unique(rows.column("op").to_numpy(), return_index=True)
-    return rows.take(pa.array(first))
+    """Jepsen shows one such witness per op, that with the lowest `place`."""
+    op = rows.column("op").to_numpy()
+    by = order(op, rows.column("place").to_numpy())
+    return rows.drop_columns("place").take(pa.array(by[begins(op[by])]))
 
 
 def _in_order(value: Any) -> tuple[bool, int, str]:
@@ -200,6 +201,8 @@ def _verdict(
         ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
         doubts = [answer.judged.doubts for answer in answers]
         reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
+        unsure = sum(answer.judged.perhaps_lost for answer in answers)
+        reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
         reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
         if (noted := source.run or source.noted) is not None:
             reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from checker.anomalies import torn_transaction
+from checker.anomalies import lost_write, torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
 from checker.checks.doubtful_deletions import Doubts, doubts_of
 from checker.cycles import edges, search
@@ -56,6 +56,7 @@ class Judged:
 
     found: Mapping[str, Found]
     suspects: Ints
+    perhaps_lost: int
     edges: Stored | None
     doubts: Doubts
 
@@ -131,17 +132,22 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         if anomaly.find is None or (anomaly.native and options.jepsen_compatible):
             continue
         rows = anomaly.find(bucket)
+        if rows.num_rows and original is None and (run is not None or bucket.lines_missing):
+            original = decoder(results.texts_of(part))
+        if rows.num_rows and original is not None and bucket.lines_missing:
+            rows = anomaly.stands(bucket, rows, original)
         if rows.num_rows == 0:
             continue
-        if run is not None:
-            if original is None:
-                original = decoder(results.texts_of(part))
+        if run is not None and original is not None:
             results.write_part(Path(run), name, part.number, plain(rows, original))
         whole = limit if name != "unseen" else None
         found[name] = Found(rows.num_rows, worst(rows, whole, anomaly.worst_first).combine_chunks())
-    suspects = empty() if options.jepsen_compatible else torn_transaction.suspects(bucket)
+    suspects, unsure = empty(), 0
+    if not options.jepsen_compatible:
+        suspects, unsure = torn_transaction.suspects(bucket), lost_write.perhaps_lost(bucket)
     drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
-    return Judged(found, suspects, drawn, Doubts() if options.jepsen_compatible else doubts_of(bucket))
+    doubts = Doubts() if options.jepsen_compatible else doubts_of(bucket)
+    return Judged(found, suspects, unsure, drawn, doubts)
 
 
 def works_of(source: Source) -> list[Work]:

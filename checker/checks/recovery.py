@@ -11,6 +11,7 @@ LogLoader); where recovery meets corruption it cuts the log off there, and what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +19,16 @@ import orjson
 
 from checker.anomalies.recovery_divergence import ANOMALY
 from checker.checks import replicas
+from checker.kernels.missing_lines import lines_missing
 from checker.tables.source import Source
+from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 8
+SHOWN_ERROR: Final = 80  # characters
 MET: Final = b"_BAD_MSG"  # librdkafka's name for a batch whose checksum is wrong
 DUPLICATE: Final = 46  # DUPLICATE_SEQUENCE_NUMBER
 Act = Mapping[str, Any]
@@ -149,10 +154,26 @@ def _reasons(done: Sequence[Act], run: Path | None) -> list[str]:
     return found
 
 
+@contextmanager
+def _as_recorded(run: Path | None) -> Iterator[None]:
+    """Raises BadHistory for acts that are not of the form in which the harness records them."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadHistory(
+            f"{run or 'the history'}: an act of the scenario (`step`, of the nemesis) is not as the harness records it "
+            f"({type(error).__name__}: {str(error)[:SHOWN_ERROR]}); give the history as it was written"
+        ) from None
+
+
 def check(source: Source, options: CheckOptions) -> Result:
     """The verdict on the starts, and on the replicas at the end; the queue check judges the records."""
     done, run = acts(source), source.run or source.noted
-    found = [*(row for act in done for row in differences(act)), *accepted(done)]
+    with _as_recorded(run):
+        # Where lines are missing, what was expected of an act may be in one of them.
+        whole = not lines_missing(source.meta)
+        found = [*(row for act in done for row in differences(act)), *accepted(done)] if whole else []
+        undone, begun = _reasons(done, run), list(starts(done))
     disk = replicas.look(run, options.settings)
     own = AnomalyFound(
         ANOMALY.name,
@@ -163,9 +184,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         tuple(found[:SHOWN]),
     )
     anomalies = (*([own] if found else []), *disk.anomalies)
-    undone = _reasons(done, run)
-    reasons = (*undone, *disk.reasons)
-    begun = list(starts(done))
+    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta), *undone, *disk.reasons)
     figures = {
         "undone": undone,
         "scenario": done[0].get("scenario") if done else None,

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.cycles import edges
+from checker.cycles import edges, elle_search
 from checker.cycles.component import Component, Cycle, Tangle, split
 from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
 from checker.cycles.event_cycles import circles, impossible
@@ -47,7 +47,7 @@ def _levels(component: Component, kinds: int) -> Iterator[Cycle]:
             yield Cycle(level.name + EXISTS, (), (), component.named(members))
 
 
-def _types(component: Component, kinds: int) -> Iterator[Cycle]:
+def _types(component: Component, kinds: int, as_elle: bool) -> Iterator[Cycle]:
     """A cycle of each type that the component holds and that no other implies."""
     implied: set[str] = set()
     explain = len(component.ops) <= EXPLAINED_MAX
@@ -62,14 +62,28 @@ def _types(component: Component, kinds: int) -> Iterator[Cycle]:
             implied |= IMPLIED[spec.name]
             yield Cycle(spec.name, (), (), component.named(members))
             continue
-        around = np.flatnonzero(component.labels[subgraph] >= 0).tolist()
-        starts = around if spec.rw != "none" or len(around) <= STARTS_MAX else members
-        graph = component.adjacent
-        cycle = find(graph, spec.kinds & kinds, spec.rw, starts, partial(_is, graph, spec.name))
+        cycle = (_first if as_elle and spec.rw == "none" else _shortest)(component, spec, kinds)
         if cycle is not None:
             implied |= IMPLIED[spec.name]
-            step_kinds = steps(graph, cycle)
+            step_kinds = steps(component.adjacent, cycle)
             yield component.cycle(name_of(step_kinds), cycle, step_kinds, range(len(component.ops)))
+
+
+def _shortest(component: Component, spec: Spec, kinds: int) -> list[int] | None:
+    """A short cycle of a type."""
+    subgraph = _subgraph(spec, kinds)
+    around = np.flatnonzero(component.labels[subgraph] >= 0).tolist()
+    starts = around if spec.rw != "none" or len(around) <= STARTS_MAX else component.smallest(subgraph)
+    graph = component.adjacent
+    return find(graph, spec.kinds & kinds, spec.rw, starts, partial(_is, graph, spec.name))
+
+
+def _first(component: Component, spec: Spec, kinds: int) -> list[int] | None:
+    """The cycle that Elle would show for a type, and call what it is explained as."""
+    try:
+        return elle_search.find(component.adjacent, component.ops.op, spec.kinds & kinds, spec.needed)
+    except elle_search.TooManyPathsError:
+        return _shortest(component, spec, kinds)
 
 
 def _subgraph(spec: Spec, kinds: int) -> int:
@@ -83,13 +97,15 @@ def _is(graph: Adjacent, name: str, cycle: list[int]) -> bool:
 
 
 def classify(component: Component, options: CheckOptions) -> list[Cycle]:
-    """Every type that a component shows, each once."""
+    """Every type that a component shows, each once; as Jepsen counts, once for each type that it was found for."""
     kinds = kinds_of(drawn(options))
+    if options.jepsen_compatible:
+        return [*_levels(component, kinds), *_types(component, kinds, as_elle=True)]
     found: dict[str, Cycle] = {}
     forbidden = impossible(component, options, EXPLAINED_MAX)
     if forbidden is not None:
         found[forbidden.name] = forbidden
-    for cycle in (*_levels(component, kinds), *_types(component, kinds)):
+    for cycle in (*_levels(component, kinds), *_types(component, kinds, as_elle=False)):
         found.setdefault(cycle.name, cycle)
     return list(found.values())
 

@@ -38,6 +38,11 @@ class Spec:
     implies: tuple[str, ...]
     summary: str
 
+    @property
+    def needed(self) -> int:
+        """The kinds, as bits, of which it has at least one edge each."""
+        return self.kinds & (mask((PROCESS, REALTIME)) | (mask((WR,)) if self.name.startswith("G1c") else 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Level:

@@ -17,6 +17,7 @@ import numpy as np
 from checker.kernels import version_order
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.log_starts_and_ends import Ends, ends_of
+from checker.kernels.missing_lines import lines_missing
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import Bools, Ints, member
 from checker.tables.schema import FAIL, INFO, OK
@@ -54,6 +55,11 @@ class Bucket:
     def polls(self) -> Columns:
         return self.data.polls
 
+    @property
+    def lines_missing(self) -> bool:
+        """Whether what is absent from the history proves nothing (native rules)."""
+        return not self.options.jepsen_compatible and lines_missing(self.small.meta)
+
     @cached_property
     def versions(self) -> version_order.Versions:
         """The version orders of this bucket's keys."""
@@ -66,27 +72,66 @@ class Bucket:
         return version_order.build(pair, offset, self.data.pair_key, len(self.data.keys), preference)
 
     @property
-    def _whole_ops(self) -> bool:
-        """Whether one visible record proves the others of its op: in a transaction, and by Jepsen's rule."""
-        return self.options.jepsen_compatible or self.options.settings.txn is not False
+    def _may_need_commit(self) -> bool:
+        """Whether readers may be shown an `info` op's records only if all of the op was committed.
+
+        So in transactions, for readers of what is committed, and by Jepsen's rule.
+        """
+        settings = self.options.settings
+        if self.options.jepsen_compatible:
+            return True
+        return settings.txn is not False and settings.isolation_level != "read_uncommitted"
+
+    @cached_property
+    def _may_stand_alone(self) -> Bools:
+        """Per pair: each record of its op may stand for itself, as outside transactions.
+
+        So it does for readers of what is not committed, too: records of an aborted transaction stay in the log.
+        """
+        settings = self.options.settings
+        if self.options.jepsen_compatible:
+            return np.zeros(len(self.data.pair_key), np.bool_)
+        if settings.txn is False or settings.isolation_level != "read_committed":
+            return np.ones(len(self.data.pair_key), np.bool_)
+        if settings.txn:
+            return np.zeros(len(self.data.pair_key), np.bool_)
+        return ~self.data.writer_txn
 
     @cached_property
     def _committed_rows(self) -> Bools:
-        """Sends of `info` ops that must have happened; outside transactions those that were acknowledged."""
+        """Sends of `info` ops that stand in the log if they were acknowledged."""
         of_info = self.sends.type == INFO
-        result: Bools = of_info & (member(self.sends.op, self.committed) if self._whole_ops else True)
+        result: Bools = of_info & (member(self.sends.op, self.committed) if self._may_need_commit else True)
         return result
 
     @cached_property
-    def must_exist(self) -> Bools:
-        """Per pair: its writer must have committed; outside transactions: it was acknowledged, or read."""
+    def _existence(self) -> tuple[Bools, Bools]:
+        """(must exist, may have to exist) per pair.
+
+        An `ok` op's records must. Those of an `info` op: if one of its records was read, where that proves the
+        others; where each stands for itself, if it was acknowledged or read. Both, where either may be the rule.
+        """
         data = self.data
-        if self._whole_ops:
-            sure = member(data.writer, self.committed)
-        else:
-            sure = data.polled_ok | (data.writer_offset >= 0)
-        result: Bools = (data.writer_type == OK) | ((data.writer_type == INFO) & sure)
-        return result
+        done, unknown = data.writer_type == OK, data.writer_type == INFO
+        if not bool(unknown.any()):
+            return done, done
+        by_itself = data.polled_ok | (data.writer_offset >= 0)
+        if not self._may_need_commit:
+            alone = done | (unknown & by_itself)
+            return alone, alone
+        proven = member(data.writer, self.committed)
+        either = self._may_stand_alone
+        return done | (unknown & proven & (by_itself | ~either)), done | (unknown & (proven | (by_itself & either)))
+
+    @property
+    def must_exist(self) -> Bools:
+        """Per pair: it was written, and stays, whatever the settings that are not known."""
+        return self._existence[0]
+
+    @property
+    def may_have_to_exist(self) -> Bools:
+        """Per pair: it must exist, or must under some of the settings that are not known."""
+        return self._existence[1]
 
     @cached_property
     def ends(self) -> Ends:

@@ -1,6 +1,6 @@
-"""The order of Clojure's hash sets, by which Jepsen chooses which of several values has an offset's index.
+"""Clojure's hashes, and the order of its hash sets, by which Jepsen chooses one of several values.
 
-Source: jepsen.tests.kafka (`version-orders`).
+Source: jepsen.tests.kafka (`version-orders`, `lost-write-cases`, `precommitted-read-cases`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from checker.tables.packing import Ints
 Words: TypeAlias = npt.NDArray[np.uint32]
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _WORD: Final = 0xFFFFFFFF
+# What `set_order` gives is smaller than two to the power of this.
+SET_ORDER_BITS: Final = 35
 
 
 def _turned(word: Words, by: int) -> Words:
@@ -26,16 +28,20 @@ def _mixed(state: Words, word: Words) -> Words:
     return _turned(state ^ word, 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
-def set_order(values: Ints) -> Ints:
-    """A number per integer that orders them as a Clojure hash set does, of which Jepsen takes the first.
-
-    Murmur3 (32 bits) of the two halves of each integer, 0 for 0; the set's tree branches on five bits at a
-    time, the lowest first.
-    """
+def hashes(values: Ints) -> Words:
+    """Clojure's hash of each integer: Murmur3 (32 bits) of its two halves, 0 for 0."""
     low, high = (values & _WORD).astype(np.uint32), ((values >> 32) & _WORD).astype(np.uint32)
     state = _mixed(_mixed(np.zeros(len(values), np.uint32), low), high) ^ np.uint32(8)
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    state = np.where(values == 0, np.uint32(0), state ^ (state >> np.uint32(16)))
+    return np.where(values == 0, np.uint32(0), state ^ (state >> np.uint32(16)))
+
+
+def set_order(values: Ints) -> Ints:
+    """A number per integer that orders them as a Clojure hash set does, of which Jepsen takes the first.
+
+    The set's tree branches on five bits of the hash at a time, the lowest first.
+    """
+    state = hashes(values)
     digits = [((state >> np.uint32(5 * place)) & np.uint32(31)).astype(np.int64) for place in range(7)]
     return sum((digit << (30 - 5 * place) for place, digit in enumerate(digits)), np.zeros(len(values), np.int64))

@@ -182,8 +182,12 @@ def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
     sends, polls = bucket.sends, bucket.polls
     moved = np.flatnonzero((sends.type == OK) & bucket.data.send_txn & (sends.offset >= 0))
     polled = polls.where((polls.type == OK) & member(polls.process, processes))
+    # By Jepsen's rule a poll that names a key and holds nothing of it is a look at it: offset -1, as tables have it.
+    nothing = bucket.data.nothing
+    compatible = bucket.options.jepsen_compatible
+    looked = nothing.where((nothing.type == OK) & member(nothing.process, processes) & compatible)
     process, key, op, offset = (
-        np.concatenate([getattr(sends, name)[moved], getattr(polled, name)])
+        np.concatenate([getattr(sends, name)[moved], getattr(polled, name), getattr(looked, name)])
         for name in ("process", "key", "op", "offset")
     )
     top = max(int(bucket.polls.op.max(initial=0)), int(bucket.sends.op.max(initial=0)))

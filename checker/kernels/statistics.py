@@ -2,6 +2,8 @@
 
 sent, acknowledged, seen   distinct (key, value)s that were sent at all, that an `ok` op sent, and of the
                            acknowledged those that an `ok` op polled
+keys not read to end       keys of records that must exist, or may have to, whose logs were not read to the end
+                           (Jepsen-compatible: keys of acknowledged records)
 consumed                   polls by `ok` ops while subscribed: how many values were consumed n times
 intermediate reads         polls that see a part of one op's sends to one key
 """
@@ -93,7 +95,8 @@ def of_bucket(bucket: Bucket) -> dict[str, Any]:
     acknowledged[bucket.sends.pair[bucket.sends.type == OK]] = True
     _, _, complete = bucket.ends.of(data.keys)
     needed = np.zeros(len(data.keys), np.bool_)
-    needed[data.pair_key[acknowledged]] = True
+    expected = acknowledged if bucket.options.jepsen_compatible else bucket.may_have_to_exist
+    needed[data.pair_key[expected]] = True
     distribution, listed = consumed(bucket)
     return {
         "keys": len(data.keys),

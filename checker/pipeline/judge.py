@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies.pipeline_modes import AGGREGATE
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.pipeline import (
@@ -19,12 +21,21 @@ from checker.pipeline import (
 )
 from checker.pipeline.context import Faults
 from checker.pipeline.foreign_logs import LogPattern
-from checker.pipeline.tables import Setting, Table
+from checker.pipeline.tables import COMMITTED, Setting, Table
+from harness.model.check_options import Settings
 from harness.model.result import Result
 
-# What cannot be said where a part of the reading, or the committed offsets, are not there.
-NEED_ALL: Final = frozenset({"missing-output", "phantom-output", "lost-input"})
+# What cannot be said where lines are not there of the reading (of which copies of an input record are a part), of
+# the committed offsets, of what the writers sent, and of the instances' events.
+NEED_ALL: Final = frozenset(
+    {"missing-output", "phantom-output", "lost-input", "duplicate-output", "reordered-output", "uncommitted-output"}
+)
+NEED_NTH: Final = frozenset({"wrong-output"})  # of a transform that counts the records of a key
 NEED_OFFSETS: Final = frozenset({"uncommitted-output"})
+NEED_SENT: Final = frozenset({"phantom-input"})
+NEED_EVENTS: Final = frozenset({"aborted-output"})
+# What one event shows beside an earlier one of the same instance, whatever else there was.
+OF_EVENTS_ALONE: Final = frozenset({"stale-generation"})
 AHEAD: Final = frozenset({"at-most-once", "auto-commit"})
 
 
@@ -50,13 +61,13 @@ def batch(
             _unread(name, settings[name], read, endings.get(name, [])),
             compared.figures.get(name, {}),
         )
-        mute = NEED_ALL if unread else frozenset()
-        mute |= frozenset() if settings[name].committed else NEED_OFFSETS
+        unsent = _unsent(name, sent)
+        mute = _muted(settings[name], bool(unread), bool(unsent), bool(event_table.rejected.get(name)))
         mine = {anomaly: few for anomaly, few in found.get(name, {}).items() if anomaly not in mute}
         why = [
             *settings[name].wrong,
             *unread,
-            *_unsent(name, sent),
+            *unsent,
             *_undone(settings[name], figures, endings.get(name, [])),
         ]
         if store:
@@ -66,6 +77,19 @@ def batch(
         )
     tables.forget(rows, *compared.cached, *(table.cached for table in (read, sent, event_table)))
     return answers
+
+
+def _muted(setting: Setting, unread: bool, unsent: bool, without_events: bool) -> frozenset[str]:
+    """What is not claimed, since it would follow from lines that are not there."""
+    counts = setting.transform == AGGREGATE
+    offsets = setting.committed and not any(COMMITTED in wrong for wrong in setting.wrong)
+    return frozenset().union(
+        NEED_ALL if unread else (),
+        NEED_NTH if unread and counts else (),
+        () if offsets else NEED_OFFSETS,
+        NEED_SENT if unsent else (),
+        NEED_EVENTS if without_events else (),
+    )
 
 
 def _figures(setting: Setting, counts: Mapping[str, int], found: Mapping[str, witnesses.Found]) -> dict[str, Any]:
@@ -152,8 +176,9 @@ def offsets(
     answers = {}
     for run in runs:
         name = str(run)
-        mine = few.get(name, {})
-        why = [*settings[name].wrong, *_rejected(name, event_table, "events/instance-*.jsonl")]
+        rejected = _rejected(name, event_table, "events/instance-*.jsonl")
+        mine = {each: some for each, some in few.get(name, {}).items() if not rejected or each in OF_EVENTS_ALONE}
+        why = [*settings[name].wrong, *rejected]
         if not event_table.files.get(name, 0):
             why.append("there is no events/instance-*.jsonl: what the instances did is not known")
         why += unjudged(counts.get(name, {}))
@@ -224,4 +249,7 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
             f"{figures['lines'][foreign_logs.REJECTED]:,} lines tell of an event without what it must have, or "
             "with a time or a number that is none"
         )
-    return witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
+    result = witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
+    unknown = Settings()  # of their brokers, and of what befell them
+    anomalies = tuple(replace(one, promised=witnesses.kept(one, unknown)) for one in result.anomalies)
+    return replace(result, anomalies=anomalies, promised=witnesses.promise(anomalies))

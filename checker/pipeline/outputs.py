@@ -2,7 +2,7 @@
 
 All of it is joins and windows of Spark DataFrames, of one run or of many. What was visible counts: offsets of
 the input and of the output that a reader of committed records was shown. Input records are known by their id,
-of which the log may hold copies (a writer's retries); each is to be transformed. An output is known by the id
+of which the log may hold copies (a writer's retries); each copy is to be transformed. An output is known by the id
 of its input record and its number among that record's outputs; by the id alone where the number is a count.
 """
 
@@ -67,9 +67,9 @@ def _runs(spark: Any, settings: Mapping[str, Setting]) -> Any:
 
 
 def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
-    """One row per run and id: where the record stands first, its copies, what must come of it.
+    """One row per run and id: where the record stands first, its copies, what must come of each of them.
 
-    nth: the how-manieth record of its key; done: whether its offset was committed.
+    nth: the how-manieth record of its key; done: of how many copies the offset was committed.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
@@ -83,17 +83,17 @@ def _inputs(records: Any, runs: Any, settings: Mapping[str, Setting]) -> Any:
         for (topic, partition), offset in setting.committed.items()
     ]
     committed = F.broadcast(spark.createDataFrame(ends, "run string, topic string, partition int, committed_to bigint"))
+    done = F.col("offset") < F.coalesce("committed_to", F.lit(0))
     one = (
         numbered.where("id is not null")
+        .join(committed, ["run", "topic", "partition"], "left")
         .groupBy("run", "transform", "id")
         .agg(
             F.min_by(F.struct("topic", "partition", "offset", "key", "nth"), "offset").alias("at"),
             F.count("*").alias("copies"),
+            F.sum(done.cast("bigint")).alias("done"),
         )
-        .select("run", "transform", "id", "at.*", "copies")
-        .join(committed, ["run", "topic", "partition"], "left")
-        .withColumn("done", F.col("offset") < F.coalesce("committed_to", F.lit(0)))
-        .drop("committed_to")
+        .select("run", "transform", "id", "at.*", "copies", "done")
     )
     return with_expected(one, {run: setting.transform for run, setting in settings.items()})
 
@@ -192,11 +192,17 @@ def _matched(made: Any, inputs: Any, aborts: Any) -> Any:
     )
 
 
+def _listed() -> Any:
+    """The copies of a matched output, as FORM has them."""
+    from pyspark.sql import functions as F
+
+    return F.transform("outputs", lambda x: F.struct(*(x[part].alias(part) for part in _OUTPUT)))
+
+
 def _row(name: Any, expected: Any) -> list[Any]:
     """The columns of FORM of a matched output."""
     from pyspark.sql import functions as F
 
-    copies = F.transform("outputs", lambda x: F.struct(*(x[part].alias(part) for part in _OUTPUT)))
     return [
         F.col("run"),
         name.alias("name"),
@@ -208,7 +214,7 @@ def _row(name: Any, expected: Any) -> list[Any]:
         F.col("one.n").alias("n"),
         F.col("made").alias("copies"),
         expected.cast("bigint").alias("expected"),
-        copies.alias("outputs"),
+        _listed().alias("outputs"),
     ]
 
 
@@ -232,7 +238,7 @@ def _flagged(matched: Any) -> Any:
         "duplicate-output": F.col("made") > F.col("in_copies"),
         "reordered-output": F.col("late") & F.coalesce(right, F.lit(False)),
         "aborted-output": F.col("aborted"),
-        "uncommitted-output": ~F.col("in_done"),
+        "uncommitted-output": (F.col("in_done") < F.col("in_copies")) & (F.col("made") > F.col("in_done")),
     }
     names = F.array_compact(F.array(*(F.when(flag, F.lit(name)) for name, flag in flags.items())))
     expected = F.when(counts, F.col("in_nth")).otherwise(F.col("in_want"))
@@ -243,13 +249,17 @@ def _flagged(matched: Any) -> Any:
 
 
 def _missing(inputs: Any, matched: Any) -> Any:
+    """The outputs of which there are fewer copies than there are committed copies of their input record."""
     from pyspark.sql import functions as F
 
-    present = matched.where("in_offset is not null").select("run", "id", "number")
+    present = matched.where("in_offset is not null").select("run", "id", "number", "made", _listed().alias("outputs"))
+    none = F.array().cast(f"array<{_COPY}>")
     due = (
-        inputs.where("done and want > 0")
+        inputs.where("done > 0 and want > 0")
         .withColumn("number", F.explode(F.sequence(F.lit(0).cast("bigint"), F.col("want") - 1)))
-        .join(present, ["run", "id", "number"], "left_anti")
+        .join(present, ["run", "id", "number"], "left")
+        .withColumn("made", F.coalesce("made", F.lit(0).cast("bigint")))
+        .where("made < done")
     )
     return due.select(
         "run",
@@ -260,9 +270,9 @@ def _missing(inputs: Any, matched: Any) -> Any:
         "id",
         "key",
         F.col("number").alias("n"),
-        F.lit(0).cast("bigint").alias("copies"),
-        F.col("copies").alias("expected"),
-        F.array().cast(f"array<{_COPY}>").alias("outputs"),
+        F.col("made").alias("copies"),
+        F.col("done").alias("expected"),
+        F.coalesce("outputs", none).alias("outputs"),
     )
 
 
@@ -328,8 +338,8 @@ def _figures(read: Any, inputs: Any, matched: Any) -> dict[str, dict[str, int]]:
     of_input = inputs.groupBy("run").agg(
         F.count("*").alias("inputs"),
         count(F.col("copies") - 1, "input_copies"),
-        count(F.col("done"), "done"),
-        count(F.when(F.col("done"), F.col("want")), "expected"),
+        count(F.col("done") == F.col("copies"), "done"),
+        count(F.col("done") * F.col("want"), "expected"),
     )
     of_output = matched.groupBy("run").agg(
         count(F.col("made"), "outputs"),

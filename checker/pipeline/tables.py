@@ -1,7 +1,8 @@
 """What pipeline runs leave, as DataFrames: of one run folder, or of many in one job.
 
 Every table has a column `run`, the folder. A line that is no JSON, or lacks what it must have, is rejected
-and counted; a last line that its writer did not finish is none. The files are those of docs/pipeline.md.
+and counted; a last line that its writer did not finish is none, but in files that are written as a whole.
+The files are those of docs/pipeline.md.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any, Final
 import orjson
 
 from checker.anomalies.pipeline_modes import MODES
+from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.transforms import TRANSFORMS
 
 _CORRUPT: Final = "_corrupt"
 _TAIL: Final = 1 << 20
 TASKS_PER_CORE: Final = 2
+COMMITTED: Final = "committed.json"
 _READ: Final = (
     "side string, topic string, partition int, offset bigint, id bigint, key bigint, n bigint, "
     "instance string, incarnation bigint, generation bigint, committed boolean, time_ns bigint, "
@@ -35,11 +38,15 @@ _EVENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file: where it is, its columns, and what every line must have."""
+    """A kind of file: where it is, its columns, and what every line must have.
+
+    whole  it is written as a whole: a last line that breaks off is damage
+    """
 
     pattern: str
     columns: str
     needed: str
+    whole: bool = False
 
 
 READ: Final = Kind(
@@ -54,6 +61,7 @@ SENT: Final = Kind(
     _SENT,
     "id is not null and key is not null and topic is not null and partition is not null "
     "and outcome in ('ok', 'info', 'fail')",
+    whole=True,
 )
 EVENT: Final = Kind(
     "events/instance-*.jsonl",
@@ -99,10 +107,16 @@ class Table:
 
 
 def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
-    """All lines of one kind, with `run`, and `line`: in the order of each file. Kept until `forget`."""
+    """All lines of one kind, with `run`, and `line`: in the order of each file. Kept until `forget`.
+
+    Raises BadHistory for what is no regular file, which would be read for ever.
+    """
     from pyspark.sql import functions as F
 
     files = {run: sorted(run.glob(kind.pattern)) for run in runs}
+    for path in (path for paths in files.values() for path in paths):
+        if not path.is_file():
+            raise BadHistory(f"{path}: not a regular file; what a pipeline's run recorded is in regular files only")
     found = [(run, paths) for run, paths in files.items() if paths]
     form = f"{kind.columns}, {_CORRUPT} string"
     if not found:
@@ -113,7 +127,7 @@ def read(spark: Any, runs: Sequence[Path], kind: Kind) -> Table:
     raw = few.withColumn("line", F.monotonically_increasing_id()).persist()
     good = F.col(_CORRUPT).isNull() & F.coalesce(F.expr(kind.needed), F.lit(False))
     counted = raw.where(~good).groupBy("run").count().collect()
-    torn = {str(run): sum(map(_torn, paths)) for run, paths in found}
+    torn = {} if kind.whole else {str(run): sum(map(_torn, paths)) for run, paths in found}
     rejected = {row["run"]: row["count"] - torn.get(row["run"], 0) for row in counted}
     return Table(
         raw.where(good).drop(_CORRUPT),
@@ -175,7 +189,7 @@ def setting(run: Path) -> Setting:
     """From pipeline.json and committed.json. What is wrong with them is said, never raised."""
     wrong: list[str] = []
     about = _object(run / "pipeline" / "pipeline.json", wrong)
-    committed = _object(run / "pipeline" / "committed.json", wrong)
+    committed = _object(run / "pipeline" / COMMITTED, wrong)
     mode, transform = about.get("mode"), about.get("transform")
     if about and mode not in MODES:
         wrong.append(f"pipeline/pipeline.json: mode {str(mode)[:40]!r} is none of {', '.join(sorted(MODES))}")
@@ -199,6 +213,9 @@ def setting(run: Path) -> Setting:
 
 def _object(path: Path, wrong: list[str]) -> dict[str, Any]:
     name = f"pipeline/{path.name}"
+    if path.exists() and not path.is_file():
+        wrong.append(f"{name} is no regular file")
+        return {}
     try:
         found = orjson.loads(path.read_bytes())
     except OSError as error:
@@ -221,13 +238,13 @@ def place(text: str) -> tuple[str, int] | None:
 
 def _offsets(data: Any, wrong: list[str]) -> dict[tuple[str, int], int]:
     if not isinstance(data, dict):
-        wrong.append("pipeline/committed.json has no offsets")
+        wrong.append(f"pipeline/{COMMITTED} has no offsets")
         return {}
     found: dict[tuple[str, int], int] = {}
     for name, offset in data.items():
         at = place(name)
         if at is None or type(offset) is not int:
-            wrong.append(f"pipeline/committed.json: {name[:60]!r} is not an offset of a topic/partition")
+            wrong.append(f"pipeline/{COMMITTED}: {name[:60]!r} is not an offset of a topic/partition")
         elif offset >= 0:  # the client library's way to say that there is none is below 0
             found[at] = offset
     return found

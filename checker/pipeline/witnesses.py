@@ -10,10 +10,14 @@ from typing import Any, Final
 import orjson
 
 from checker.anomalies.catalogue import CATALOGUE
+from checker.anomalies.guarantees import every
+from checker.anomalies.pipeline_modes import of_pipeline
+from checker.anomalies.pipeline_outputs import OF_WRITERS
 from checker.pipeline.tables import Setting
 from checker.tables import ingest
 from checker.verdict import results
 from checker.version import VERSION
+from harness.model.check_options import Settings
 from harness.model.result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 32
@@ -71,14 +75,14 @@ def result(
     reasons: Iterable[str],
     statistics: Mapping[str, Any],
 ) -> Result:
-    """The verdict on one run."""
+    """The verdict on one run. What is promised is what the mode promises; see `kept` for the brokers' part."""
     anomalies = [
         AnomalyFound(
             name,
             anomaly.summary,
             found[name].count,
             anomaly.modes.bad(setting.mode),
-            anomaly.modes.promise(setting.mode, setting.transform) if setting.mode else None,
+            anomaly.modes.promise(setting.mode, setting.transform),
             found[name].witnesses,
         )
         for name, anomaly in CATALOGUE.items()
@@ -88,6 +92,15 @@ def result(
     why = tuple(dict.fromkeys(reasons))
     verdict: Verdict = "invalid" if any(one.bad for one in anomalies) else "unknown" if why else "valid"
     return Result(verdict, promise(anomalies), why, tuple(anomalies), statistics, VERSION)
+
+
+def kept(one: AnomalyFound, settings: Settings) -> bool | None:
+    """What is left of what a mode promises, by what settings and faults leave of the brokers' logs."""
+    guarantee = CATALOGUE[one.name].guarantee
+    if guarantee is None:
+        return one.promised
+    whose = settings if one.name in OF_WRITERS else of_pipeline(settings)
+    return every(one.promised, guarantee.holds(whose))
 
 
 def promise(anomalies: Iterable[AnomalyFound]) -> bool | None:

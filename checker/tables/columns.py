@@ -153,7 +153,13 @@ class Data:
         """Per pair: where that op was told that it stands, -1 for nowhere."""
         return self._of_writer(self.sends.offset)
 
-    def _of_writer(self, column: AnyInts) -> AnyInts:
+    @cached_property
+    def writer_txn(self) -> Bools:
+        """Per pair: that op's f is txn."""
+        result: Bools = self._of_writer(self.send_txn) > 0
+        return result
+
+    def _of_writer(self, column: AnyInts | Bools) -> AnyInts:
         if len(column) == 0:
             return self.writer_row
         return np.where(self.writer_row < 0, -1, column[np.maximum(self.writer_row, 0)])

@@ -5,9 +5,10 @@ keeps everything in memory, for small histories and tests. `ready` says whether 
 those of its history as it is now. The tables are described in checker.tables.schema; meta.json stands in
 `tables/_schema.json`:
 
-    schema, sources [[name, bytes]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
+    schema, sources [[name, bytes, CRC-32]], buckets, lines, ops, counts {f: {type: n}}, last_ok_op, last_ok_ns,
     max_ns, final_processes {process: type of its last final op}, truncated (a sentence or null), run,
     doubts (what it should not have, each a sentence),
+    missing ([index before the first lines that are missing, index after the last], or null),
     files {name: bytes} (of the tables themselves)
 
 Tables are derived: where they are missing, damaged or half written, they are made again from the history.
@@ -16,7 +17,7 @@ Tables are derived: where they are missing, damaged or half written, they are ma
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +33,7 @@ from checker.tables import schema
 from checker.tables.coding import Coder
 from checker.tables.columns import Small
 from checker.tables.progress import Counted
-from checker.tables.read_history import Line, Notes, rarely_collecting, read, sources
+from checker.tables.read_history import Line, Notes, identity, rarely_collecting, read, sources
 from checker.tables.table_builder import Builder
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import BadHistory, Missing
@@ -103,10 +104,10 @@ class Tables:
     texts: tuple[str, ...]
 
 
-def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> dict[str, Any]:
+def _meta(builder: Builder, notes: Notes, identities: list[list[Any]], buckets: int) -> dict[str, Any]:
     return {
         "schema": schema.SCHEMA,
-        "sources": [[file.name, file.stat().st_size] for file in files],
+        "sources": identities,
         "buckets": buckets,
         "lines": builder.lines,
         "ops": sum(sum(kinds.values()) for kinds in builder.counts.values()),
@@ -117,6 +118,7 @@ def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> di
         "final_processes": {str(process): kind for process, kind in builder.final_processes.items()},
         "truncated": notes.truncated,
         "doubts": list(builder.doubts.values()),
+        "missing": builder.missing,
         "run": notes.run,
     }
 
@@ -124,23 +126,23 @@ def _meta(builder: Builder, notes: Notes, files: list[Path], buckets: int) -> di
 def collect(path: Path) -> Tables:
     """A small history, in memory. Raises BadHistory."""
     notes = Notes()
-    return _in_memory(read(path, notes), notes, sources(path))
+    return _in_memory(read(path, notes), notes)
 
 
 def of_ops(ops: Iterable[Op]) -> Tables:
     """Ops in index order that are already in memory (a simulated run, say). Raises BadHistory."""
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
-    return _in_memory(lines, Notes(), [])
+    return _in_memory(lines, Notes())
 
 
-def _in_memory(lines: Iterable[Line], notes: Notes, files: list[Path]) -> Tables:
+def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
     builder = Builder(Coder())
     for line in lines:
         builder.add(line)
     builder.finish()
     made = builder.tables()
     small = {name: made[name] for name in schema.BESIDE}
-    meta = _meta(builder, notes, files, 1)
+    meta = _meta(builder, notes, [], 1)
     return Tables(made["ops"], made["sends"], made["polls"], small, meta, tuple(builder.coder.texts))
 
 
@@ -239,6 +241,7 @@ def clear(folder: Path) -> None:
 
 def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Callable[[str], None]) -> dict[str, Any]:
     writer, notes, builder = Writer(folder, count), Notes(), Builder(Coder())
+    identities = [identity(file) for file in files]  # before it is read: what changes meanwhile is read again
     with rarely_collecting():
         for line in Counted(progress, "tables: ")(read(path, notes)):
             builder.add(line)
@@ -246,7 +249,7 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
                 writer.write(builder.tables())
     builder.finish()
     writer.write(builder.tables())
-    meta = _meta(builder, notes, files, count)
+    meta = _meta(builder, notes, identities, count)
     writer.finish(meta, builder.coder.texts)
     return {**meta, "files": writer.files}
 
@@ -281,5 +284,15 @@ def ready(path: Path, folder: Path, buckets: int | None = None) -> dict[str, Any
     meta = read_meta(folder)
     if meta is None or meta["schema"] != schema.SCHEMA or (buckets and meta["buckets"] != buckets):
         return None
-    files = [[file.name, file.stat().st_size] for file in sources(path)]
-    return meta if files == meta["sources"] else None
+    return meta if same_content(sources(path), meta["sources"]) else None
+
+
+def same_content(files: Sequence[Path], identities: Any) -> bool:
+    """Whether files are those, by name, size and CRC-32, that `identities` lists. Raises BadHistory."""
+    try:
+        sizes = [[file.name, file.stat().st_size] for file in files]
+        if sizes != [[name, size] for name, size, _ in identities]:
+            return False
+    except (OSError, TypeError, ValueError):
+        return False
+    return bool([identity(file) for file in files] == identities)

@@ -40,7 +40,7 @@ def roll(segment: Path, tables: Path) -> None:
 
     Does nothing where those have not been converted: the check makes what is missing.
     """
-    rolled = _rolled(sources(segment.parent.parent), tables)
+    rolled = _rolled(sources(segment.parent.parent), tables, by_size)
     number = int(segment.stem)
     if len(rolled) != number:
         return
@@ -61,16 +61,24 @@ def _state_after(rolled: Sequence[Mapping[str, Any]]) -> State:
     return State(*rolled[-1]["after"])
 
 
-def _rolled(files: Sequence[Path], tables: Path) -> list[dict[str, Any]]:
-    """Records of the first segments, as far as their parts of the tables are whole."""
+def by_size(files: Sequence[Path], identities: Sequence[Sequence[Any]]) -> bool:
+    """Whether segments are those of a record, at a glance: what is joined in the end is compared by content."""
+    return [[file.name, file.stat().st_size] for file in files] == [[name, size] for name, size, _ in identities]
+
+
+def _rolled(
+    files: Sequence[Path],
+    tables: Path,
+    same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = ingest.same_content,
+) -> list[dict[str, Any]]:
+    """Records of the first segments, as far as their parts of the tables are whole, and the segments the `same`."""
     found: list[dict[str, Any]] = []
     for file in files:
-        with suppress(OSError, orjson.JSONDecodeError, TypeError, KeyError, AttributeError):
+        with suppress(OSError, orjson.JSONDecodeError, TypeError, ValueError, KeyError, AttributeError):
             record = orjson.loads((tables / FOLDER / file.stem / RECORD).read_bytes())
             fits = record["schema"] == schema.SCHEMA and record["buckets"] == ROLL_BUCKETS
-            file_sizes = [[file.name, file.stat().st_size]]
             whole = all((tables / name).stat().st_size == size for name, size in record["files"].items())
-            if fits and whole and record["sources"] == file_sizes and "after" in record:
+            if fits and whole and "after" in record and same([file], record["sources"]):
                 found.append(record)
                 continue
         break
@@ -145,6 +153,8 @@ def in_pieces(
         return None
     progress(f"tables: {len(files)} segments of the log in {len(pieces)} pieces")
     records = [*rolled, *spread(spark, partial(convert, folder=folder, buckets=count), pieces)]
+    if any("index" in record["doubts"] for record in records):  # what is missing may matter to later pieces
+        return None
     texts = [*dict.fromkeys(text for record in records for text in record["texts"])]
     if any(record["texts"] != texts[: len(record["texts"])] for record in records[: len(rolled)]):
         return None
@@ -154,7 +164,7 @@ def in_pieces(
         if record["texts"] != texts[: len(record["texts"])]
     ]
     for record in spread(spark, partial(convert, folder=folder, buckets=count), again):
-        place = next(n for n, old in enumerate(records) if old["sources"] == record["sources"])
+        place = next(n for n, old in enumerate(records) if old["sources"][0][0] == record["sources"][0][0])
         records[place] = record
     with ingest.writing(folder):
         return _join(folder, files, count, records, texts)
@@ -194,7 +204,7 @@ def _join(
     finals = {process: kind for record in records for process, kind in record["final_processes"]}
     meta = {
         "schema": schema.SCHEMA,
-        "sources": [[file.name, file.stat().st_size] for file in files],
+        "sources": [each for record in records for each in record["sources"]],
         "buckets": buckets,
         "lines": sum(record["lines"] for record in records),
         "ops": sum(sum(kinds.values()) for kinds in counts.values()),
@@ -205,6 +215,7 @@ def _join(
         "final_processes": {str(process): kind for process, kind in finals.items()},
         "truncated": records[-1]["truncated"],
         "doubts": list(doubts.values()),
+        "missing": None,
         "run": _last(record["run"] for record in records),
     }
     writer.finish(meta, texts)

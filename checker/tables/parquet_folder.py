@@ -10,7 +10,6 @@ checksums.
 from __future__ import annotations
 
 import shutil
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,11 +17,11 @@ from typing import Any, Final
 import orjson
 
 from checker.tables import ingest
+from checker.tables.read_history import checksum
 from checker.tables.source import Source, on_disk
 from harness.model.errors_and_exit_codes import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"
-BLOCK: Final = 1 << 20
 SHOWN: Final = 120  # of a name, in a message
 # What a verdict takes from a run besides its history.
 BESIDE: Final = ("plan.yaml", "events")
@@ -91,14 +90,6 @@ def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
         raise BadHistory(f"{folder / ingest.META}: damaged; {AGAIN}")
 
 
-def _crc(path: Path) -> int:
-    value = 0
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            value = zlib.crc32(block, value)
-    return value
-
-
 def _verify(folder: Path) -> None:
     """Raises BadHistory for a file that is not as it was when the folder was made; not without checksums."""
     listed = folder / CHECKSUMS
@@ -111,7 +102,7 @@ def _verify(folder: Path) -> None:
         raise BadHistory(f"{listed}: damaged; {AGAIN}") from None
     for name, crc in names:
         try:
-            found = _crc(folder / name)
+            _, found = checksum(folder / name)
         except (OSError, ValueError):
             raise BadHistory(f"{folder}: {name[:SHOWN]!r} is missing; {AGAIN}") from None
         if found != crc:
@@ -126,7 +117,7 @@ def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda tex
             for name in BESIDE:
                 _copy(path / name, folder / name)
         names = [*meta["files"], ingest.META]
-        (folder / CHECKSUMS).write_bytes(orjson.dumps({name: _crc(folder / name) for name in names}))
+        (folder / CHECKSUMS).write_bytes(orjson.dumps({name: checksum(folder / name)[1] for name in names}))
     return int(meta["lines"])
 
 

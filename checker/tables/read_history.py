@@ -23,6 +23,10 @@ from harness.model.edn import fast_path, ops, reader
 from harness.model.errors_and_exit_codes import BadHistory
 
 MAX_LINE: Final = 256 << 20
+MAX_BLANK_LINES: Final = 1_000_000  # of one file; logs have none
+MAX_RATIO: Final = 100  # of what gzip unpacks to; that of logs is below 30
+UNPACKED_FREELY: Final = 64 << 20
+CHECKSUM_BLOCK: Final = 1 << 20
 BLOCK: Final = 128 << 10
 COLLECT_EVERY: Final = 50_000
 
@@ -66,9 +70,16 @@ def sources(path: Path) -> list[Path]:
         if not folder.is_dir():
             raise BadHistory(f"{path}: no history/*.jsonl in it; give a run folder or a history file")
         return _segments(folder)
-    if not path.is_file():
+    if not path.exists():
         raise BadHistory(f"{path}: no such file or folder; give a run folder or a history file")
+    _regular(path)
     return [path]
+
+
+def _regular(file: Path) -> None:
+    """Raises BadHistory for what cannot be read from its beginning to its end: a FIFO, a socket, a device."""
+    if not file.is_file():
+        raise BadHistory(f"{file}: not a regular file; a history is read from regular files only")
 
 
 def _segments(folder: Path) -> list[Path]:
@@ -77,12 +88,31 @@ def _segments(folder: Path) -> list[Path]:
     if not found:
         raise BadHistory(f"{folder}: no segment (*.jsonl) in it: nothing was recorded, so nothing is judged")
     for number, file in enumerate(found):
+        _regular(file)
         if file.stem.isdecimal() and int(file.stem) != number:
             raise BadHistory(
                 f"{folder}: the segment {number:05d}.jsonl is missing before {file.name}; put it back, or "
                 "judge the segments that there are one by one"
             )
     return found
+
+
+def checksum(file: Path) -> tuple[int, int]:
+    """(size in bytes, CRC-32) of a file's content: a changed digit changes it. Raises OSError."""
+    size, crc, block = 0, 0, memoryview(bytearray(CHECKSUM_BLOCK))
+    with file.open("rb", buffering=0) as stream:
+        while length := stream.readinto(block):
+            crc = zlib.crc32(block[:length], crc)
+            size += length
+    return size, crc
+
+
+def identity(file: Path) -> list[Any]:
+    """[name, size, CRC-32] of a file of a history, by which tables know it again. Raises BadHistory."""
+    try:
+        return [file.name, *checksum(file)]
+    except OSError as error:
+        raise BadHistory(f"{file}: cannot be read ({error.strerror})") from None
 
 
 def is_edn(path: Path) -> bool:
@@ -117,9 +147,17 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
     A gzip stream cut short ends quietly in the last file, as a torn line does.
     """
     number, ready, rest, size = 1, list[bytes](), list[bytes](), 0  # size: of both
+    unpacked = 0
     try:
+        most = max(UNPACKED_FREELY, MAX_RATIO * path.stat().st_size)
         for piece in _pieces(path):
             size += len(piece)
+            unpacked += len(piece)
+            if unpacked > most:
+                raise BadHistory(
+                    f"{path}, after line {number}: unpacks to more than {MAX_RATIO} times its size, which no "
+                    "history does; if it is one, unpack it and give the plain file"
+                )
             if cut := piece.rfind(b"\n") + 1:
                 ready += [*rest, piece[:cut]]
                 rest = [piece[cut:]]
@@ -150,7 +188,7 @@ def _blocks(path: Path, last: bool, notes: Notes) -> Iterator[tuple[int, bytes, 
 def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
     name, of_edn = str(file), is_edn(file)
     decode = _Edn(notes, exact) if of_edn else _Json()
-    position = 0
+    position = blank = 0
     for number, block, whole in _blocks(file, last, notes):
         lines = block.split(b"\n")
         for at, ready in enumerate(decode.quick(block, lines), number):
@@ -158,6 +196,12 @@ def _file(file: Path, last: bool, notes: Notes, exact: bool) -> Iterator[Line]:
             if data is None:
                 line = lines[at - number]
                 if not line.strip() or (of_edn and line.lstrip().startswith(b";")):
+                    blank += 1
+                    if blank > MAX_BLANK_LINES:
+                        raise BadHistory(
+                            f"{name}, line {at}: more than {MAX_BLANK_LINES:,} lines of the file are blank; "
+                            "remove them, or give the file that was meant"
+                        )
                     continue
                 try:
                     data = decode.slow(line, f"{name}, line {at}")

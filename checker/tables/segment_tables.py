@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from checker.tables import ingest, schema
 from checker.tables.coding import Coder
-from checker.tables.read_history import Notes, rarely_collecting, read_files
+from checker.tables.read_history import Notes, identity, rarely_collecting, read_files
 from checker.tables.table_builder import LIMIT, Builder
 
 FOLDER: Final = ".segments"
@@ -57,10 +57,6 @@ class Piece:
     def name(self) -> str:
         return Path(self.files[0]).stem
 
-    @property
-    def sources(self) -> list[list[Any]]:
-        return [[Path(file).name, Path(file).stat().st_size] for file in self.files]
-
 
 def scan(files: Sequence[str]) -> State | None:
     """What some whole segments change; None where lines are not as the harness writes them."""
@@ -92,6 +88,7 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
     with ingest.writing(folder), rarely_collecting():
         own.mkdir(parents=True, exist_ok=True)
         builder, notes = _builder(piece), Notes()
+        identities = [identity(Path(file)) for file in piece.files]
         writer = ingest.Writer(folder, buckets, f"{piece.name}-")
         for line in read_files([Path(file) for file in piece.files], piece.last, notes):
             builder.add(line)
@@ -104,7 +101,7 @@ def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
             pq.write_table(table, own / f"{kind}.parquet")
         record = {
             "schema": schema.SCHEMA,
-            "sources": piece.sources,
+            "sources": identities,
             "buckets": buckets,
             "last": piece.last,
             "files": writer.files,

@@ -26,6 +26,7 @@ from harness.model.op import INVOKE, NEMESIS, TYPES
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
 SHORT = 80
 NO_TIME = -1  # of an op whose history holds no times
+OF_CLIENTS = MICRO | {"assign", "subscribe"}  # fs that no nemesis has
 
 
 def _short(value: Any) -> str:
@@ -48,6 +49,25 @@ def _int(value: Any) -> int:
     return int(value)
 
 
+def _listed(fields: Mapping[str, Any], name: str) -> list[Any]:
+    """A field that is a list, or is not there."""
+    found = fields.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise _Broken(f"`{name}` is a list, not {_short(found)}")
+    return found
+
+
+def _rebalances(extra: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The events of an op's rebalance log."""
+    log = _listed(extra, "rebalance_log") or _listed(extra, "rebalance-log")
+    for event in log:
+        if not isinstance(event, dict):
+            raise _Broken(f"`rebalance_log` is a list of events, and {_short(event)} is none")
+    return log
+
+
 def _error_text(error: Any) -> str:
     """What is not a plain text of an error, as one."""
     shown = ops.shown(error)
@@ -66,6 +86,8 @@ class Builder:
         self.lines, self.last_index, self.last_ns, self.max_ns = 0, -1, -LIMIT, 0
         self.retired: dict[int, int] = {}
         self.doubts: dict[str, str] = {}
+        self.missing: tuple[int, int] | None = None  # present: the line before the first gap, and after the last
+        self.gap_ns = 0  # no line that is missing is older
         self.buffers = RowBuffers()
 
     @property
@@ -93,6 +115,9 @@ class Builder:
             raise BadHistory(f"{line.where}: not an op (time {_short(time_ns)}, f {_short(f)})")
         if index != self.last_index + 1:
             self._doubt("index", f"{line.where}: index {index} after {self.last_index}, so ops are missing")
+            if self.missing is None:
+                self.gap_ns = max(self.last_ns, 0)
+            self.missing = (self.last_index if self.missing is None else self.missing[0], index)
         if time_ns < self.last_ns and time_ns != NO_TIME:
             self._doubt("time", f"{line.where}: time goes back, from {self.last_ns} to {time_ns}")
         self.last_index, self.last_ns = index, time_ns
@@ -103,6 +128,11 @@ class Builder:
         if time_ns > self.max_ns:
             self.max_ns = time_ns
         if process == NEMESIS:
+            if f in OF_CLIENTS:
+                raise BadHistory(
+                    f"{line.where}: {_short(f)} of the process {NEMESIS!r}; a client's process is a number, or has "
+                    "another name"
+                )
             self._nemesis(index, time_ns, f, value, extra)
             return
         if process.__class__ is not int or not -BASE < process < BASE:
@@ -111,13 +141,19 @@ class Builder:
             if kind == INVOKE:
                 if process in self.open:
                     op = self.open[process][0]
-                    raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
+                    if not self._missing_since(op):
+                        raise _Broken(f"process {_short(data['process'])} invokes again while its op {op} is open")
+                    self._never_completed(process)
                 self.open[process] = (index, time_ns, f, value, extra)
                 return
             began = self.open.pop(process, None)
+            if began is not None and began[2] != f and self._missing_since(began[0]):
+                self.open[process] = began
+                self._never_completed(process)
+                began = None
             if began is None:
-                self._unasked(process, data["process"], kind)
-                self._op(index, -1, process, kind, f, time_ns, time_ns, data.get("error"), extra, value)
+                since, since_ns = self._unasked(process, data["process"], kind, time_ns)
+                self._op(index, since, process, kind, f, since_ns, time_ns, data.get("error"), extra, value)
             elif began[2] != f:
                 who = _short(data["process"])
                 raise _Broken(f"completes {_short(f)}, but process {who} had invoked {_short(began[2])}")
@@ -130,10 +166,19 @@ class Builder:
         """Keep the first place of each kind of what a history should not have, and can be judged with."""
         self.doubts.setdefault(kind, text)
 
-    def _unasked(self, code: int, process: Any, kind: str) -> None:
-        """A completion that no invocation asked for. What is no client says things of its own accord."""
+    def _missing_since(self, op: int) -> bool:
+        """Whether lines are missing behind the line of an op."""
+        return self.missing is not None and self.missing[1] > op
+
+    def _unasked(self, code: int, process: Any, kind: str, time_ns: int) -> tuple[int, int]:
+        """When a completion was invoked whose invocation is not there: (index, time), at the earliest.
+
+        What is no client says things of its own accord; otherwise the line must be among those that are missing.
+        """
         if kind == "info" and type(process) is not int:
-            return
+            return -1, time_ns
+        if self.missing is not None and self._missing_since(self.retired.get(code, -1)):
+            return self.missing[0] + 1, min(self.gap_ns, time_ns)
         if code in self.retired:
             raise _Broken(f"process {_short(process)} completes again: its op {self.retired[code]}, info, retired it")
         raise _Broken(f"process {_short(process)} completes as {kind} what it never invoked")
@@ -148,12 +193,16 @@ class Builder:
 
     def finish(self) -> None:
         """Every invocation that is still open counts as `info`."""
-        for process, (index, time_ns, f, value, extra) in sorted(self.open.items(), key=lambda item: item[1][0]):
+        for process, (index, *_) in sorted(self.open.items(), key=lambda item: item[1][0]):
             try:
-                self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
+                self._never_completed(process)
             except _Broken as error:
                 raise BadHistory(f"op {index}: {error}") from None
-        self.open.clear()
+
+    def _never_completed(self, process: Any) -> None:
+        """Take the open op of a process as `info`: what came of it is not known."""
+        index, time_ns, f, value, extra = self.open.pop(process)
+        self._op(index, index, process, "info", f, time_ns, -1, None, extra, value)
 
     # --- one op ---------------------------------------------------------------------------------------
 
@@ -271,35 +320,32 @@ class Builder:
     ) -> None:
         if final and (f != "debug-topic-partitions" or kind == "info"):
             self.final_processes[process] = kind
-        log = extra.get("rebalance_log") or extra.get("rebalance-log")
-        if log:
-            for event in log:
-                if isinstance(event, dict):
-                    name, keys = str(event.get("event", "")), event.get("keys") or ()
-                    self.buffers.small["rebalances"].extend((op, process, name, self.coder.code(key)) for key in keys)
+        for event in _rebalances(extra):
+            name = str(event.get("event", ""))
+            rows = ((op, process, name, self.coder.code(key)) for key in _listed(event, "keys"))
+            self.buffers.small["rebalances"].extend(rows)
         if kind == "ok" and "ends" in extra:
             try:
                 positions = {
                     self.coder.code(key): -1 if position is None else _int(position)
-                    for key, position in extra.get("positions") or ()
+                    for key, position in _listed(extra, "positions")
                 }
+                ends = [(self.coder.code(key), _int(start), _int(end)) for key, start, end in _listed(extra, "ends")]
                 self.buffers.small["ends"].extend(
-                    (op, process, final, code, positions.get(code, -1), _int(start), _int(end), *times)
-                    for code, start, end in ((self.coder.code(key), start, end) for key, start, end in extra["ends"])
+                    (op, process, final, code, positions.get(code, -1), start, end, *times) for code, start, end in ends
                 )
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
 
     def _commits(self, cells: tuple[Any, ...], extra: Mapping[str, Any]) -> None:
         """Consumer offsets: those that the op committed, and those that an assignment began with."""
-        log = extra.get("rebalance_log") or ()
-        found = [(False, extra.get("committed"))]
-        found += [(True, event.get("committed")) for event in log if isinstance(event, dict)]
+        found = [(False, _listed(extra, "committed"))]
+        found += [(True, _listed(event, "committed")) for event in _rebalances(extra)]
         try:
             self.buffers.small["commits"].extend(
                 (*cells, fetched, self.coder.code(key), -1 if offset is None else _int(offset))
                 for fetched, rows in found
-                for key, offset in rows or ()
+                for key, offset in rows
             )
         except (TypeError, ValueError):
             raise _Broken("`committed` is a list of [key, offset]") from None

@@ -9,6 +9,8 @@ jepsen.tests.kafka, whose verdict it widens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,10 +18,12 @@ import orjson
 import pyarrow as pa
 
 from checker.kernels.log_starts_and_ends import not_caught_up
-from harness.model.check_options import CheckOptions
+from harness.model.check_options import CheckOptions, Settings
+from harness.model.values_as_text import many
 
 # An f that never succeeded says nothing when it is one of these.
 MAY_ALWAYS_FAIL: Final = frozenset({"crash", "debug-topic-partitions"})
+EVENTS: Final = "events/harness.jsonl"
 TROUBLE: Final = frozenset({"trouble", "interrupted"})
 # The event that a run writes once every client's final polls have reached the end of its logs.
 FINAL_POLLS_COMPLETE: Final = ("phase", "final polls complete")
@@ -35,20 +39,34 @@ def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[st
     return [name for name in expected if name not in took]
 
 
-def events(run: Path) -> list[dict[str, Any]] | None:
-    """The lines of events/harness.jsonl; None when a run folder has no such file."""
-    file = run / "events" / "harness.jsonl"
-    if not file.is_file():
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a run noted in events/harness.jsonl: its events, and the numbers of the lines that are none."""
+
+    events: tuple[Mapping[str, Any], ...]
+    damaged: tuple[int, ...]
+
+
+def noted(run: Path) -> Noted | None:
+    """The lines of events/harness.jsonl; None when a run folder has no such file, or it cannot be read."""
+    file = run / EVENTS
+    try:
+        lines = file.read_bytes().split(b"\n") if file.is_file() else None
+    except OSError:
+        lines = None
+    if lines is None:
         return None
-    found = []
-    for line in file.read_bytes().splitlines():
-        try:
+    found: list[Mapping[str, Any]] = []
+    damaged = []
+    for number, line in enumerate(lines, 1):
+        event: Any = None
+        with suppress(orjson.JSONDecodeError):
             event = orjson.loads(line)
-        except orjson.JSONDecodeError:  # the torn last line of a killed writer
-            continue
-        if isinstance(event, dict):
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
             found.append(event)
-    return found
+        elif line and number < len(lines):  # the last line of a killed writer may be torn
+            damaged.append(number)
+    return Noted(tuple(found), tuple(damaged))
 
 
 def unfinished(run: Path, options: CheckOptions) -> list[str]:
@@ -57,25 +75,57 @@ def unfinished(run: Path, options: CheckOptions) -> list[str]:
     A client whose last final op never completed is not among those that must have caught up, and its slot may
     never have got another: only the run knows whether each slot was done.
     """
-    noted = events(run)
-    if not options.require_final_polls or noted is None:
+    if not options.require_final_polls:
         return []
-    if any((event.get("event"), event.get("detail")) == FINAL_POLLS_COMPLETE for event in noted):
+    found = noted(run)
+    if found is None:
+        return [f"the run's {EVENTS} is missing, so whether its final polls finished is not known; put it back"]
+    if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in found.events):
         return []
     return ["the final polls did not finish"]
 
 
+def perhaps_lost(count: int, settings: Settings) -> list[str]:
+    """That `count` more records are lost if the settings that are not known are such that they had to exist."""
+    if not count:
+        return []
+    names = (("transactions", settings.txn), ("isolation.level", settings.isolation_level))
+    which = " and ".join(name for name, value in names if value is None)
+    return [
+        f"{many(count, 'record')} of operations whose outcome is not known {_were(count)} missing in what was read to "
+        f"the end, and whether this is a loss depends on settings that are not known: {which}"
+    ]
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 def trouble(run: Path) -> list[str]:
-    """What the harness itself noted in events/harness.jsonl as trouble or interruption."""
+    """What the harness itself noted in events/harness.jsonl as trouble or interruption, and lines that it cannot
+    have noted."""
+    events = noted(run)
+    if events is None:
+        return []
     found: list[str] = []
-    for event in events(run) or ():
-        if event.get("event") in TROUBLE:
+    for event in events.events:
+        if event["event"] in TROUBLE:
             detail = event.get("detail") or ""
             text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
             found.append("the run was interrupted" if event["event"] == "interrupted" else "the run had trouble")
             if text:
                 found[-1] += f": {text}"
+    if events.damaged:
+        more = f" (and {len(events.damaged) - 1} more lines)" if len(events.damaged) > 1 else ""
+        found.append(f"{EVENTS}, line {events.damaged[0]}: not an event{more}; put back the file as the run wrote it")
     return list(dict.fromkeys(found))
+
+
+def cut_off(meta: Mapping[str, Any]) -> list[str]:
+    """That the history breaks off in its last line."""
+    if meta.get("truncated") is None:
+        return []
+    return [f"{meta['truncated']}: what is absent from the rest proves nothing; judge the whole history"]
 
 
 def reasons(
@@ -86,10 +136,10 @@ def reasons(
     ends: pa.Table,
     options: CheckOptions,
 ) -> list[str]:
-    """Why the history cannot be called valid, each a sentence. `unseen`: acknowledged values never polled."""
+    """Why the history cannot be called valid, each a sentence. `unseen`: values never polled that should exist."""
     if meta["ops"] == 0:
         return ["the history holds no operations"]
-    found = []
+    found = cut_off(meta)
     if not any(f in meta["counts"] for f in ("send", "poll", "txn")):
         found.append("the history holds no send, poll or txn")
     elif statistics["acknowledged"] == 0:
@@ -106,7 +156,8 @@ def reasons(
             found.append(behind)
         elif statistics["keys_not_read_to_end"]:
             left = statistics["keys_not_read_to_end"]
-            found.append(f"{left} keys with acknowledged records were not read to their end")
+            found.append(f"{many(left, 'log')} with records that should be there {_were(left)} not read to the end")
     if unseen and statistics["keys_not_read_to_end"]:
-        found.append(f"{unseen} acknowledged records were never read, and their logs were not read to the end")
+        which = f"{many(unseen, 'record')} that should be in the log {_were(unseen)} never read"
+        found.append(f"{which}, and not every log was read to its end")
     return found

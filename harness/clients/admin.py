@@ -5,6 +5,7 @@ Each public method is a request by its name; arguments and values are plain JSON
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -120,6 +121,35 @@ class AdminRole:
     ) -> dict[str, dict[str, str]]:
         """topic -> setting -> the value in force."""
         return self._admin.configs(topics, names, timeout_s)
+
+    def settings_in_force(
+        self, topics: Mapping[str, Sequence[str]], broker: Sequence[str], internal: Sequence[str], timeout_s: float
+    ) -> dict[str, Any]:
+        """What the cluster says of itself; what it does not say is left out.
+
+        topics    {"run": names of settings, asked of the run's topics, "internal": of the internal ones}
+        broker    names of settings that brokers are asked for
+        internal  names of the internal topics that may be there
+
+        {"run", "internal": {topic: {"replication": count, setting: value}}, "brokers": {id: {setting: value}},
+        "features": {feature: level}}
+        """
+        found: dict[str, Any] = {}
+        rows = self._admin.partitions(None, timeout_s)
+        copies: dict[str, int] = {}
+        for row in rows:
+            copies[row["topic"]] = min(len(row["replicas"]), copies.get(row["topic"], len(row["replicas"])))
+        of_run = [topic for topic in copies if self._settings.key(topic, 0) is not None]
+        for group, wanted in (("run", of_run), ("internal", [topic for topic in internal if topic in copies])):
+            with contextlib.suppress(ClientError):
+                told = self._admin.configs(wanted, topics[group], timeout_s)
+                found[group] = {topic: {"replication": copies[topic], **told.get(topic, {})} for topic in wanted}
+        with contextlib.suppress(ClientError):
+            found["brokers"] = self._admin.broker_configs(broker, timeout_s)
+        with contextlib.suppress(ClientError):
+            levels = self._admin.features(timeout_s)
+            found |= {} if levels is None else {"features": levels}
+        return found
 
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Have the cluster forget a broker that does not run."""

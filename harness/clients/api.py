@@ -160,6 +160,12 @@ class Admin(Protocol):
     ) -> dict[str, dict[str, str]]:
         """topic -> setting -> the value in force."""
 
+    def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
+        """Broker id -> setting -> the value in force, of each broker that answers."""
+
+    def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
+        """Feature -> the level in force; None where brokers name none."""
+
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         """Have the cluster forget a broker that does not run; in KRaft mode only."""
 

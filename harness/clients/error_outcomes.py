@@ -143,6 +143,7 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
         "definite only if nothing can have been appended",
     ),
     # Reads. An op that also sends is judged by its sends.
+    ("poll", "_JVM"): Row("info", "the client is gone, with what it may have polled", "java.lang.OutOfMemoryError"),
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
     ("admin", ANY): _READS,

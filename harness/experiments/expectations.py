@@ -1,6 +1,7 @@
 """What an experiment expects of a run, and whether what was seen in many runs agrees with it. Pure.
 
 shows     anomaly -> the share of runs that must show it (1: all of them)
+any_of    anomalies of which every run must show at least one
 never     anomalies that no run may show; "invalid" for any that counts
 figures   path in the statistics -> a comparison ("== 10", ">= 1") that every run must meet
 refused   a regular expression: the cluster must not start, and say so
@@ -30,11 +31,18 @@ class Expectation:
     never: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
+    any_of: tuple[str, ...] = ()
+
+    @property
+    def anomalies(self) -> tuple[str, ...]:
+        """All that a run may be expected to show."""
+        return (*self.shows, *(name for name in self.any_of if name not in self.shows))
 
     @property
     def texts(self) -> list[str]:
         """A sentence for each, in the order of `seen`."""
         shown = [name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()]
+        shown += [" or ".join(self.any_of)] if self.any_of else []
         never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
         figures = [f"{path} {comparison}" for path, comparison in self.figures.items()]
         return [*shown, *never, *figures, *([f"refused: {self.refused}"] if self.refused else [])]
@@ -43,6 +51,7 @@ class Expectation:
         """Whether a run did as expected, for each of `texts`."""
         bad = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
         every = [name in bad for name in self.shows]
+        every += [not bad.isdisjoint(self.any_of)] if self.any_of else []
         every += [result.valid != "invalid" if name == ANY else name not in bad for name in self.never]
         every += [holds(figure(result.statistics, path), text) for path, text in self.figures.items()]
         return [*every, *([False] if self.refused else [])]

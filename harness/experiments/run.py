@@ -123,7 +123,7 @@ def attempt(case: Case, plan: TestPlan, runs_dir: Path, spark_master: str) -> At
         bad,
         result.statistics,
         result.reasons[0] if result.reasons and result.valid == "unknown" else "",
-        detection.first(outcome.folder, [name for name in case.expect.shows if name in bad]),
+        detection.first(outcome.folder, [name for name in case.expect.anomalies if name in bad]),
     )
 
 

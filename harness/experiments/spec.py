@@ -46,6 +46,7 @@ class Expect(_Written):
     """See harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
+    any_of: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     figures: dict[str, str] = {}
     refused: str = ""
@@ -70,15 +71,18 @@ class Expect(_Written):
 
     @model_validator(mode="after")
     def _possible(self) -> Expect:
-        both = set(self.never) & self.shows.keys() or {ANY} & set(self.never if self.shows else ())
+        shown = {*self.shows, *self.any_of}
+        both = set(self.never) & shown or {ANY} & set(self.never if shown else ())
         if both:
-            raise ValueError(f"{', '.join(both)} is expected and forbidden: that can never be met")
-        if not (self.shows or self.never or self.figures or self.refused):
-            raise ValueError("nothing is expected; give shows, never, figures or refused")
+            raise ValueError(f"{', '.join(sorted(both))} is expected and forbidden: that can never be met")
+        if len(self.any_of) == 1:
+            raise ValueError(f"any_of has only {self.any_of[0]}; give several, or shows")
+        if not (shown or self.never or self.figures or self.refused):
+            raise ValueError("nothing is expected; give shows, any_of, never, figures or refused")
         return self
 
     def expectation(self) -> Expectation:
-        return Expectation(self.shows, self.never, self.figures, self.refused)
+        return Expectation(self.shows, self.never, self.figures, self.refused, self.any_of)
 
 
 class WrittenCase(_Written):

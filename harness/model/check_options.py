@@ -11,8 +11,25 @@ IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 
 @dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """Settings of a topic in which brokers keep what groups or transactions have done. None: not known."""
+
+    replication: int | None = None
+    min_insync_replicas: int | None = None
+    unclean_election: bool | None = None
+    flush_messages: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """Client and broker settings from which the guarantees follow (`promised`). None: not known."""
+    """Client and broker settings from which the guarantees follow (`promised`). None: not known.
+
+    eligible_leader_replicas  the feature is in force (KIP-966)
+    producer_id_expiration_ms  how long brokers remember the sequence numbers of a producer that is idle
+    check_crcs                 consumers verify the checksums of what they read
+    offsets_topic              of __consumer_offsets; its commits wait for `commit_acks`
+    transactions_topic         of __transaction_state
+    """
 
     acks: str | None = None  # as `Acks`
     retries: int | None = None
@@ -28,9 +45,16 @@ class Settings:
     flush_messages: int | None = None
     sub_via: frozenset[str] | None = None  # any of assign, subscribe
     group_protocol: str | None = None  # classic, consumer, share
+    eligible_leader_replicas: bool | None = None
+    producer_id_expiration_ms: int | None = None
+    check_crcs: bool | None = None
+    offsets_topic: InternalTopic = InternalTopic()
+    commit_acks: str | None = None  # as `Acks`
+    transactions_topic: InternalTopic = InternalTopic()
     damaged_copies: int = 0  # nodes whose data faults destroyed at once
     unsynced_copies: int = 0  # nodes that lost at once what they had not flushed
     record_bytes: int | None = None  # at most so many of a record in the log, its share of the batch included
+    deletes: bool = False  # faults delete records
     broker: Mapping[str, str] = field(default_factory=dict)
 
 

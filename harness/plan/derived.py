@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.clients import payload
-from harness.cluster.distribution.versions import Metadata, default_metadata
+from harness.cluster.distribution.broker_config import defaults as broker_defaults
+from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
-from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, InternalTopic, Settings
+from harness.plan.setting_values import boolean, client_acks, client_boolean, given, weakest_acks, whole
+from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
 
@@ -87,28 +90,66 @@ def txn_length_max(plan: TestPlan) -> int:
 
 
 def settings(plan: TestPlan) -> Settings:
-    """What the guarantees follow from."""
-    producer, broker = plan.producer_config, plan.broker_config
-    idempotence = producer.get("enable.idempotence", str(idempotent(plan))).lower()
+    """What the guarantees follow from, as far as the plan says; see `settings_in_force` for the rest."""
+    producer, consumer, broker = plan.producer_config, plan.consumer_config, plan.broker_config
+    idempotence = given(producer, "enable.idempotence")
+    acks, crcs = given(producer, "acks", "request.required.acks"), given(consumer, "check.crcs")
+    retries = given(producer, "retries", "message.send.max.retries")
+    in_flight = given(producer, "max.in.flight.requests.per.connection", "max.in.flight")
+    min_isr_of_brokers = whole(broker.get("min.insync.replicas", str(min_isr(plan))))
     return Settings(
-        acks=str(producer.get("acks", plan.acks)),
-        retries=int(producer["retries"]) if "retries" in producer else plan.retries,
-        max_in_flight=int(producer.get("max.in.flight.requests.per.connection", 0)) or None,
-        idempotence=idempotence == "true",
+        acks=plan.acks if acks is None else weakest_acks(client_acks(acks, each) for each in libraries(plan)),
+        retries=plan.retries if retries is None else whole(retries),
+        max_in_flight=None if in_flight is None else whole(in_flight) or None,
+        idempotence=idempotent(plan) if idempotence is None else _every_client(plan, idempotence),
         txn=plan.txn,
         isolation_level=plan.isolation_level,
         auto_offset_reset=plan.auto_offset_reset,
         replication=replication_factor(plan),
-        min_insync_replicas=int(broker.get("min.insync.replicas", min_isr(plan))),
-        unclean_election=broker.get("unclean.leader.election.enable") == "true",
+        # Of a cluster that was there before, the run's topics have their own: `attached_cluster.topic_config`.
+        min_insync_replicas=min_isr(plan) if is_attached(plan) else min_isr_of_brokers,
+        unclean_election=_unclean(plan),
         cleanup_policy=broker.get("log.cleanup.policy", "delete"),
-        flush_messages=int(broker.get("log.flush.interval.messages", 0)) or None,
+        flush_messages=whole(broker.get("log.flush.interval.messages", "0")) or None,
         sub_via=frozenset(plan.sub_via),
-        group_protocol=plan.consumer_config.get("group.protocol", "classic"),
+        group_protocol=(given(consumer, "group.protocol") or "classic").strip().lower(),
+        eligible_leader_replicas=False if metadata_mode(plan) == ZOOKEEPER else None,
+        producer_id_expiration_ms=shortest([broker]),
+        check_crcs=plan.cluster != "mock" if crcs is None else _every_client(plan, crcs),
+        offsets_topic=_internal(plan, "offsets.topic.replication.factor", "min.insync.replicas"),
+        commit_acks=broker.get(COMMIT_ACKS),
+        transactions_topic=_internal(plan, "transaction.state.log.replication.factor", "transaction.state.log.min.isr"),
         damaged_copies=SCENARIOS[plan.scenario].damaged if plan.scenario else 0,
         unsynced_copies=SCENARIOS[plan.scenario].unsynced if plan.scenario else 0,
         record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
+    )
+
+
+def _every_client(plan: TestPlan, text: str) -> bool | None:
+    """A setting that the clients of some libraries are given, as each of them reads it: the weaker counts."""
+    answers = {client_boolean(text, library) for library in libraries(plan)}
+    return False if False in answers else None if None in answers else True
+
+
+def _unclean(plan: TestPlan) -> bool | None:
+    """Whether brokers let replicas lead that are not in sync; an external cluster may not have said."""
+    default = None if plan.cluster == "external" else "false"
+    text = plan.broker_config.get("unclean.leader.election.enable", default)
+    return None if text is None else boolean(text)
+
+
+def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTopic:
+    """An internal topic of a cluster that the harness starts; of another nothing is known before it is asked."""
+    if plan.cluster not in ("local", "ssh"):
+        return InternalTopic()
+    effective = {**broker_defaults(plan.nodes), "min.insync.replicas": str(min_isr(plan)), **plan.broker_config}
+    in_sync_is_known = min_isr_name in plan.broker_config or not plan.cluster_name  # a named one has its own
+    return InternalTopic(
+        replication=whole(effective[replication]),
+        min_insync_replicas=whole(effective[min_isr_name]) if in_sync_is_known else None,
+        unclean_election=_unclean(plan),
+        flush_messages=whole(effective.get("log.flush.interval.messages", "0")) or None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.model.check_options import CheckOptions
 from harness.model.protocols import Fault, Workload
-from harness.plan import derived, pipeline, schedule_rules
+from harness.plan import derived, pipeline, schedule_rules, settings_in_force
 from harness.plan.schedule import entries
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where
@@ -27,7 +27,6 @@ class ResolvedPlan:
     timing         the rhythm of the faults that are not in the schedule
     faults         of --nemesis, of the schedule, and those whose ops come from the workload
     needed         the capabilities of a cluster that the faults need
-    check_options  what the checker is told
     """
 
     plan: TestPlan
@@ -36,7 +35,6 @@ class ResolvedPlan:
     schedule: tuple[Entry, ...]
     workload: Workload
     needed: frozenset[type]
-    check_options: CheckOptions
 
     def update(self, **changes: Any) -> ResolvedPlan:
         """With other values of fields from which nothing here follows: names, times, versions."""
@@ -68,26 +66,26 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
         schedule=entries(lines),
         workload=workload,
         needed=nemeses.needed(faults),
-        check_options=_judged_by(plan, workload),
     )
 
 
-def judged_by(plan: TestPlan) -> CheckOptions:
-    """What the checker is told of a stored run's plan; the names of its faults need not be known any more."""
-    return _judged_by(plan, workload_of(plan))
+def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckOptions:
+    """What the checker is told of a run: the settings in force, less what its faults make of them.
+
+    The names of faults need not be known any more.
+
+    answer  what its cluster said of its settings: see `settings_in_force`
+    """
+    options = derived.check_options(plan)
+    in_force = settings_in_force.settled(options.settings, answer)
+    settings = nemeses.weakened(in_force, options.expected_faults, derived.scheduled(plan))
+    return replace(options, checks=workload_of(plan).checks, settings=settings)
 
 
 def workload_of(plan: TestPlan) -> Workload:
     """The workload that a plan names."""
     row = WORKLOADS[plan.workload]
     return row.make(row.options_of(_by_name(plan)))
-
-
-def _judged_by(plan: TestPlan, workload: Workload) -> CheckOptions:
-    """The plan's settings, less what its faults make of them, and the checks of its workload."""
-    options = derived.check_options(plan)
-    settings = nemeses.weakened(options.settings, options.expected_faults, derived.scheduled(plan))
-    return replace(options, checks=workload.checks, settings=settings)
 
 
 def _by_name(plan: TestPlan) -> Mapping[str, Any]:

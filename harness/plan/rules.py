@@ -11,6 +11,7 @@ from harness.cluster.distribution import tiered_storage, versions
 from harness.cluster.table import CLUSTERS
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan import derived, pipeline
+from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
 from workloads.log_model.broker_actions import parse_weights
@@ -96,6 +97,7 @@ def producer(plan: TestPlan) -> None:
         given = plan.producer_config.get(name, "0")
         if not re.fullmatch(r"\d{1,10}", given.strip(), re.ASCII):
             raise ValueError(f"--producer-config {name}={given}: give a whole number")
+    _read_by_java(plan)
     if not plan.sub_via:
         raise ValueError("--sub-via needs assign, subscribe, or both")
     if plan.delivery_timeout_s > plan.op_timeout_s:
@@ -103,6 +105,23 @@ def producer(plan: TestPlan) -> None:
             f"--delivery-timeout {plan.delivery_timeout_s:g} is above --op-timeout "
             f"{plan.op_timeout_s:g}: a send would outlive its op"
         )
+
+
+def _read_by_java(plan: TestPlan) -> None:
+    """What promises hang on and Kafka's own client refuses, though another library takes it."""
+    if "java" not in plan.client:
+        return
+    acks = plan.producer_config.get("acks", plan.acks)
+    if client_acks(acks, "java") is None:
+        raise ValueError(f"--producer-config acks={acks}: Kafka's Java client takes {', '.join(JAVA_ACKS)}")
+    if client_acks(acks, "java") != "all" and (plan.txn or plan.idempotence):
+        raise ValueError(f"--producer-config acks={acks} does not go with --txn or --idempotence, which need all")
+    for option, config, name in (
+        ("producer", plan.producer_config, "enable.idempotence"),
+        ("consumer", plan.consumer_config, "check.crcs"),
+    ):
+        if name in config and boolean(config[name]) is None:
+            raise ValueError(f"--{option}-config {name}={config[name]}: Kafka's Java client takes true or false")
 
 
 def kinds_of_cluster(plan: TestPlan) -> None:

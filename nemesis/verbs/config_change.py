@@ -59,6 +59,7 @@ CHANGES: Final[Mapping[str, Change]] = {
     "retention": Change(
         f"`retention.ms={KEEP_MS}`: what is older is deleted, read or not",
         lambda replication: {"retention.ms": KEEP_MS, "segment.ms": KEEP_MS},
+        {"deletes": True},
         deletes=True,
     ),
     "compact": Change(

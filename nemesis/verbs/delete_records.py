@@ -53,7 +53,7 @@ class DeleteRecords:
 def _fault(target: str, timing: Timing) -> Fault:
     name = f"delete-records:{target}"
     once = fault_op("delete-records", name, target, "")
-    return Fault(name, DeleteRecords(target), repeated(once, timing), NOTHING, (Brokers,))
+    return Fault(name, DeleteRecords(target), repeated(once, timing), NOTHING, (Brokers,), settings={"deletes": True})
 
 
 VERB: Final = Verb(

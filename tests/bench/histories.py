@@ -26,7 +26,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from checker.tables import ingest, schema
+from checker.tables import ingest, read_history, schema
 from checker.tables.coding import EMPTY
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import ASSIGN, FAIL, INFO, OK
@@ -298,6 +298,7 @@ def meta_of(history: History, buckets: int, sources: list[list[Any]]) -> dict[st
         "final_processes": {str(int(p)): "ok" for p in history.process[ops - SLOTS :]},
         "truncated": None,
         "doubts": [],
+        "missing": None,
         "run": "bench",
     }
 
@@ -313,7 +314,7 @@ def write_tables(history: History, run: Path, buckets: int | None = None, chunk:
     writer = ingest.Writer(run / "tables", count)
     for low in range(0, ops, chunk):
         writer.write(tables(history, low, min(ops, low + chunk)))
-    writer.finish(meta_of(history, count, [[log.name, log.stat().st_size]]), [])
+    writer.finish(meta_of(history, count, [read_history.identity(log)]), [])
 
 
 # --- op by op -----------------------------------------------------------------------------------------

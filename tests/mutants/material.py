@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from checker.anomalies.pipeline_modes import MODES
+from checker.pipeline.judge import AHEAD
+from checker.pipeline.offset_machine import Event
 from checker.tables import ingest
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import to_data
+from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
+from harness.pipeline_app.ports import Options
+from harness.sim.pipeline import run as pipeline_run
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
 from tests.property.small import nearly_right
+from tests.property.test_pipeline_sim import by_partition
 from tests.unit.checker import jepsen
 from tests.unit.checker.cases import Case, cases, differences
 from tests.unit.checker.plain import Plain, shaped_all
@@ -24,6 +31,7 @@ from tests.unit.checker.plain_cycles import ALL, Cycles, complaints
 
 RANDOM_LOGS = 120
 HONEST = 12
+HONEST_PIPELINES = 2
 TXN = Settings(
     acks="all",
     idempotence=True,
@@ -39,6 +47,16 @@ Judge = Callable[[Any, CheckOptions], Any]
 
 
 @dataclass(frozen=True)
+class Pipeline:
+    """A simulated run of a pipeline: its instances' events by partition, the offsets of its input, its mistake."""
+
+    events: Sequence[tuple[Sequence[Event], frozenset[int]]]
+    kinds: frozenset[str]
+    ahead: bool
+    mistake: str | None
+
+
+@dataclass(frozen=True)
 class Material:
     """Tables with what is expected of them."""
 
@@ -46,6 +64,7 @@ class Material:
     logs: Sequence[tuple[Any, dict[str, Any], tuple[Cycles, Cycles], bool]]
     runs: Sequence[tuple[Any, str | None, bool]]
     rows: Sequence[tuple[Any, Sequence[jepsen.Row]]]
+    pipelines: Sequence[Pipeline]
 
 
 def prepare() -> Material:
@@ -64,7 +83,27 @@ def prepare() -> Material:
     for _, group in groupby(jepsen.rows(), key=lambda row: row["history"]):
         some = list(group)
         rows.append((ingest.collect(jepsen.history(some[0])), some))
-    return Material([(case, ingest.collect(case.path)) for case in cases()], logs, runs, rows)
+    return Material([(case, ingest.collect(case.path)) for case in cases()], logs, runs, rows, list(_pipelines()))
+
+
+def _pipelines() -> Iterator[Pipeline]:
+    """Honest ones of each mode, and one with each mistake that the events show."""
+    for mode in MODES - {"files"}:  # judged as exactly-once
+        for eager in (True, False):
+            for seed in range(HONEST_PIPELINES):
+                yield _pipeline(Options(mode=mode, abort_p=0.05), seed, eager, 200)
+    for mistake in sorted(MISTAKES.keys() - {SHARED_ID}):
+        turns = 600 if mistake == NOT_FENCED else 200
+        yield _pipeline(Options(mistake=mistake, abort_p=0.05), 0, True, turns)
+
+
+def _pipeline(options: Options, seed: int, eager: bool, turns: int) -> Pipeline:
+    world = pipeline_run.simulate(options, seed, turns, eager)
+    kinds = frozenset(line["event"] for lines in world.events.values() for line in lines)
+    events = [
+        (told, frozenset(offset for offset, _, _ in world.inputs[at])) for at, told in by_partition(world).items()
+    ]
+    return Pipeline(events, kinds, options.mode in AHEAD, options.mistake)
 
 
 def stages(material: Material, judge: Judge) -> Iterator[tuple[str, Callable[[], Sequence[str]]]]:
@@ -73,6 +112,26 @@ def stages(material: Material, judge: Judge) -> Iterator[tuple[str, Callable[[],
     yield "logs", lambda: _logs(material, judge)
     yield "runs", lambda: _runs(material, judge)
     yield "jepsen", lambda: _jepsen(material, judge)
+
+
+def pipeline_stages(material: Material) -> Iterator[tuple[str, Callable[[], Sequence[str]]]]:
+    """As `stages`, for what judges pipelines."""
+    yield "pipelines", lambda: _offsets(material)
+
+
+def _offsets(material: Material) -> list[str]:
+    from checker.pipeline.offset_machine import findings
+
+    for run in material.pipelines:
+        found = [
+            one.anomaly
+            for events, inputs in run.events
+            for one in findings(events, run.kinds, 0, run.ahead)
+            if not one.verify or any(one.first <= offset < one.until for offset in inputs)
+        ]
+        if bool(found) != (run.mistake is not None):
+            return [f"a pipeline with {run.mistake}: {sorted(set(found))}"]
+    return []
 
 
 def _cases(material: Material, judge: Judge) -> list[str]:

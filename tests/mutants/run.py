@@ -4,7 +4,9 @@
 
 Each mutant lives in a forked process of its own, where the checker is imported anew with the one module
 changed; it is asked the questions of `material`, then the small unit tests. One that uses 20 s of processor
-time is killed by its slowness. Survivors are looked up in survivors.md, which says why each may live. Exit
+time is killed by its slowness. What judges pipelines is asked questions of its own, and if it survives them, the
+tests that need Spark, in a copy of the packages, so that Spark's Python processes import the mutant as well.
+Survivors are looked up in survivors.md, which says why each may live. Exit
 code 0 when 85% or more were killed and every survivor is listed.
 """
 
@@ -17,7 +19,10 @@ import importlib.machinery
 import multiprocessing
 import os
 import resource
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -28,16 +33,24 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.material import Material, prepare, stages
+from tests.mutants.material import Material, pipeline_stages, prepare, stages
 from tests.mutants.mutations import Mutation, mutations
 
 ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
 MODULES = (
     "cycles/component cycles/edges cycles/event_cycles cycles/graph cycles/search cycles/shortest "
-    "cycles/types_and_levels cycles/windows kernels/consumer_starts kernels/deltas kernels/log_starts_and_ends "
-    "kernels/polls kernels/subscriptions kernels/version_order verdict/unknown_reasons"
+    "cycles/types_and_levels cycles/windows kernels/bucket_of_keys kernels/consumer_starts kernels/deltas "
+    "kernels/log_starts_and_ends kernels/polls kernels/subscriptions kernels/version_order verdict/unknown_reasons "
+    "checks/pipeline"
 )
+PIPELINES = ("checker.pipeline.", "checker.checks.pipeline", "checker.anomalies.pipeline_")
+UNIT_OF_PIPELINES = (
+    "unit/checker/pipeline",
+    "unit/report/test_pipeline_moments.py",
+)
+SPARK_OF_PIPELINES = "tests/spark/test_pipeline.py"
+PACKAGES = ("checker", "harness", "nemesis", "workloads", "tests")
 UNIT = (
     "test_guarantees.py",
     "test_stale_send.py",
@@ -50,6 +63,7 @@ UNIT = (
 )
 CPU_S = 20
 WALL_S = 180.0
+SPARK_S = 600.0
 ENOUGH = 0.85
 
 
@@ -57,6 +71,7 @@ def sources() -> dict[str, Path]:
     """The modules that are mutated: kernels, native rules, cycle classifier."""
     files = [ROOT / "checker" / f"{name}.py" for name in MODULES.split()]
     files += sorted((ROOT / "checker" / "anomalies").glob("*.py"))
+    files += sorted((ROOT / "checker" / "pipeline").glob("*.py"))
     named = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {name: file for name, file in named.items() if not name.endswith("__init__")}
 
@@ -79,29 +94,55 @@ def _verdict(material: Material, mutation: Mutation, text: str) -> str:
     for name in [name for name in sys.modules if name.split(".")[0] == "checker"]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Mutated(mutation.module, mutation.apply(text)))
+    of_pipeline = mutation.module.startswith(PIPELINES)
     try:
         from checker.check import judge
         from checker.tables.source import in_memory
 
-        for name, ask in stages(material, lambda tables, options: judge(in_memory(tables), options)):
+        queues = stages(material, lambda tables, options: judge(in_memory(tables), options))
+        for name, ask in pipeline_stages(material) if of_pipeline else queues:
             if ask():
                 return name
     except Exception as error:
         return type(error).__name__
-    return _unit_tests()
+    if not of_pipeline:
+        return _unit_tests([f"unit/checker/{name}" for name in UNIT])
+    return _unit_tests(UNIT_OF_PIPELINES) or _spark_tests(mutation, text)
 
 
-def _unit_tests() -> str:
+def _unit_tests(names: Sequence[str]) -> str:
     for name in [name for name in sys.modules if name.startswith(("tests.unit", "tests.property"))]:
         del sys.modules[name]
-    files = [str(ROOT / "tests" / "unit" / "checker" / name) for name in UNIT]
+    files = [str(ROOT / "tests" / name) for name in names]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
     return "" if code == 0 else "unit tests"
 
 
+def _spark_tests(mutation: Mutation, text: str) -> str:
+    """The tests of pipelines in Spark, in a folder of their own with the mutant in place of its module."""
+    resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for package in PACKAGES:
+            ignored = shutil.ignore_patterns("__pycache__", "histories", "fixtures")
+            shutil.copytree(ROOT / package, copy / package, ignore=ignored)
+        for name in ("histories", "fixtures"):
+            (copy / "tests" / name).symlink_to(ROOT / "tests" / name)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        module = copy.joinpath(*mutation.module.split(".")).with_suffix(".py")
+        module.write_text(mutation.apply(text))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", SPARK_OF_PIPELINES]
+        environment = {**os.environ, "PYTHONPATH": folder}
+        try:
+            done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SPARK_S, check=False)
+        except subprocess.TimeoutExpired:
+            return "time"
+    return "" if done.returncode == 0 else "tests of pipelines in Spark"
+
+
 def _work(pipe: Connection, material: Material, mutation: Mutation, text: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, resource.RLIM_INFINITY))
     sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 (for the rest of this process)
     try:
         pipe.send(_verdict(material, mutation, text))
@@ -120,7 +161,7 @@ class Worker:
         self.process = context.Process(target=_work, args=(other, material, mutation, text), daemon=True)
         self.process.start()
         other.close()
-        self._until = time.monotonic() + WALL_S
+        self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module.startswith(PIPELINES) else 0)
 
     def answer(self) -> str | None:
         """What killed it; empty if nothing did; None while it lives."""
@@ -163,14 +204,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         named = given.keys.read_text()
         waiting = [each for each in waiting if f"`{each[0].key}`" in named]
     material = prepare()
-    untouched = Mutation("checker.none", "", 0, 0, 0, "", "", 0)
-    busy = [Worker(material, untouched, "")]
-    while (killer := busy[0].answer()) is None:
-        pass
-    if killer:
-        print(f"the checker as it is does not pass: {killer}")
-        return 1
-    busy, killed, survivors, listed = [], 0, [], SURVIVORS.read_text() if SURVIVORS.exists() else ""
+    for none in ("checker.none", "checker.pipeline.none"):
+        untouched = Worker(material, Mutation(none, "", 0, 0, 0, "", "", 0), "")
+        while (killer := untouched.answer()) is None:
+            pass
+        if killer:
+            print(f"the checker as it is does not pass: {killer}")
+            return 1
+    busy: list[Worker] = []
+    killed, survivors, listed = 0, [], SURVIVORS.read_text() if SURVIVORS.exists() else ""
     total = len(waiting)
     while waiting or busy:
         while waiting and len(busy) < given.jobs:

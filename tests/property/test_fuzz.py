@@ -31,6 +31,55 @@ from harness.sim.queue.run import simulate
 
 SEEDS = 30  # per repetition and form
 OPS: Final = [op_json.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
+# Ops with every field that the checker reads beside keys, values and offsets.
+_END: Final = {"final": True, "positions": [[1, 1]], "ends": [[1, 0, 1]]}
+_ASSIGNED: Final = {"event": "assigned", "keys": [1], "committed": [[1, None]]}
+_STARTED: Final = {
+    "do": "start",
+    "of": 1,
+    "number": 1,
+    "took_effect": True,
+    "rule": {"reported": True},
+    "expect": {"recovers": "point", "says": ["a"], "never": ["b"]},
+    "log": {"n1": {"segments": {"r-0-0": [0]}, "said": {"a": ["line"]}, "all_ms": 1}},
+    "before": {"n1": {"logs": {"r-0-0": {"segments": [[0, 9]], "point": 0}}}},
+    "started_s": {"n1": 1.0},
+    "ended": [],
+    "offsets": [1],
+    "sequences": {"retry": [46, -1], "gap": 45, "end": 2},
+}
+_LOOK: Final = [[1, {"leader": "n1", "isr": ["n1"], "start": 0, "end": 1}]]
+_FAULT: Final = {"fault": "kill:leader", "span": "s", "phase": "complete"}
+RICH: Final[list[dict[str, Any]]] = [
+    {"index": index, "time_ns": index, "process": process, "type": kind, "f": f, "value": value, "extra": extra}
+    for index, (process, kind, f, value, extra) in enumerate(
+        [
+            (0, "invoke", "send", [["send", 1, 1]], {}),
+            (0, "ok", "send", [["send", 1, [0, 1]]], {"notes": ["a note"]}),
+            (1, "invoke", "subscribe", [1], {}),
+            (1, "ok", "subscribe", [1], {"seek_to_beginning": True}),
+            (1, "invoke", "txn", [["poll"], ["send", 2, 1]], {"final": True}),
+            (
+                1,
+                "ok",
+                "txn",
+                [["poll", [[1, [[0, 1]]], [2, []]]], ["send", 2, [0, 1]]],
+                {**_END, "rebalance_log": [_ASSIGNED], "committed": [[1, 1]]},
+            ),
+            ("nemesis", "info", "config-back", {"took_effect": True, "deleted": [[1, 0]], "nodes": ["n1"]}, _FAULT),
+            (2, "invoke", "delete-records", [[1, 0]], {}),
+            (2, "ok", "delete-records", [[1, 0]], {}),
+            (2, "invoke", "debug-topic-partitions", [1], {}),
+            (2, "ok", "debug-topic-partitions", _LOOK, {"final": True}),
+            ("nemesis", "info", "step", _STARTED, _FAULT),
+            (1, "invoke", "poll", [["poll"]], {"final": True}),
+            (1, "ok", "poll", [["poll", [[1, [[0, 1]]]]]], {**_END, "rebalance-log": [{"keys": [1]}]}),
+        ]
+    )
+]
+ALL_CHECKS: Final = CheckOptions(
+    checks=("queue", "delivery", "recovery", "log-model"), require_final_polls=True, expected_faults=("kill:leader",)
+)
 TOKENS: Final = [
     b"",
     b"{",
@@ -86,6 +135,13 @@ VALUES: Final[list[Any]] = [
     [["poll", [[1, [[0, 1], [0]]]]]],
     [["poll", {"1": []}]],
     {"event": 1, "keys": 5},
+    [{"keys": 5}],
+    [{"committed": 5}],
+    [5],
+    ["12"],
+    [[1, 2]],
+    [[None, None]],
+    [[None, 0, 0]],
 ]
 
 
@@ -108,9 +164,9 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def swapped(chance: random.Random) -> list[dict[str, Any]]:
+def swapped(chance: random.Random, whole: list[dict[str, Any]] = OPS) -> list[dict[str, Any]]:
     """The ops, of which one has a value of another type somewhere."""
-    ops: list[dict[str, Any]] = json.loads(json.dumps(OPS))
+    ops: list[dict[str, Any]] = json.loads(json.dumps(whole))
     place: Any = chance.choice(ops)
     while True:
         name = chance.choice(list(place) if isinstance(place, dict) else range(len(place)))
@@ -171,6 +227,32 @@ def test_values_of_other_types(tmp_path: Path, name: str, repetition: int) -> No
     for seed in range(repetition * SEEDS, (repetition + 1) * SEEDS):
         (tmp_path / name).write_bytes(FORMS[name](swapped(random.Random(seed))))
         verdict(tmp_path / name, seed)
+
+
+@pytest.mark.repeat(4, 120)
+def test_fields_of_other_types(tmp_path: Path, repetition: int) -> None:
+    """In all that any check reads."""
+    for seed in range(repetition * SEEDS, (repetition + 1) * SEEDS):
+        (tmp_path / "h.jsonl").write_bytes(_json_text(swapped(random.Random(seed), RICH)))
+        try:
+            check_plain(tmp_path / "h.jsonl", ALL_CHECKS)
+        except BadHistory as error:
+            assert 0 < len(str(error)) < 2000 and "\n" not in str(error), error
+
+
+@pytest.mark.parametrize("field", ["rebalance_log", "keys", "committed", "positions", "ends"])
+@pytest.mark.parametrize("value", [7, "ab", {"keys": [1]}, True, [7]])
+def test_a_list_of_another_type_is_refused_with_its_place(tmp_path: Path, field: str, value: Any) -> None:
+    ops = json.loads(json.dumps(RICH))
+    extra = ops[5]["extra"]
+    if field == "keys":
+        if isinstance(value, list):
+            return  # a key of any type
+        extra = extra["rebalance_log"][0]
+    extra[field] = value
+    (tmp_path / "h.jsonl").write_bytes(_json_text(ops))
+    with pytest.raises(BadHistory, match=r"h\.jsonl, line 7: "):
+        check_plain(tmp_path / "h.jsonl", CheckOptions())
 
 
 @pytest.mark.parametrize("name", ["h.edn", "h.jsonl"])

@@ -28,7 +28,7 @@ from tests.unit.report.folders import killed, recorded, woven
 
 pytestmark = pytest.mark.spark
 
-READ, COMMITTED = "pipeline/read-0.jsonl", "pipeline/committed.json"
+READ, SENT, COMMITTED = "pipeline/read-0.jsonl", "pipeline/sent-0.jsonl", "pipeline/committed.json"
 Files = dict[str, list[dict[str, Any]]]
 
 
@@ -95,7 +95,7 @@ def _lost(content: Files) -> None:
 
 
 def _unsent(content: Files) -> None:
-    content["pipeline/sent-0.jsonl"][5]["outcome"] = "fail"
+    content[SENT][5]["outcome"] = "fail"
 
 
 def _aborted(content: Files) -> None:
@@ -103,6 +103,37 @@ def _aborted(content: Files) -> None:
     for line in content["events/instance-0.jsonl"]:
         if line["event"] == "committed":
             line["event"] = "aborted"
+
+
+def _twice(content: Files) -> dict[str, Any]:
+    """The writer sent a record once more: it stands in the input again, beyond what is committed."""
+    rows = [row for row in content[READ] if row.get("side") == "input" and row["partition"] == 0]
+    last = max(int(row["offset"]) for row in rows)
+    again = next(row for row in rows if row["offset"] != last) | {"offset": last + 1}
+    content[READ].insert(0, again)
+    content[COMMITTED][0]["offsets"]["in/0"] = last + 1
+    return again
+
+
+def _twice_and_made_once(content: Files) -> None:
+    content[COMMITTED][0]["offsets"]["in/0"] = _twice(content)["offset"] + 1
+
+
+def _twice_and_both_made(content: Files) -> None:
+    again = _twice(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = again["offset"] + 1
+    made = next(row for row in _outputs(content) if row["id"] == again["id"])
+    content[READ].insert(0, made | {"offset": 10**6})
+
+
+def _twice_and_made_too_often(content: Files) -> None:
+    _twice_and_both_made(content)
+    content[READ].insert(0, _outputs(content)[0] | {"offset": 10**6 + 1})
+
+
+def _twice_and_both_made_before_it_was_done(content: Files) -> None:
+    _twice_and_both_made(content)
+    content[COMMITTED][0]["offsets"]["in/0"] -= 1
 
 
 WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
@@ -116,7 +147,15 @@ WRONG: Mapping[str, tuple[Callable[[Files], None], Mapping[str, int]]] = {
     "lost": (_lost, {"lost-input": 1}),
     "unsent": (_unsent, {"phantom-input": 1}),
     "aborted": (_aborted, {"aborted-output": 0}),
+    "twice and made once": (_twice_and_made_once, {"missing-output": 1}),
+    "twice and made too often": (_twice_and_made_too_often, {"duplicate-output": 1}),
+    "twice and both made before it was done": (_twice_and_both_made_before_it_was_done, {"uncommitted-output": 1}),
 }
+RIGHT: Mapping[str, Callable[[Files], None]] = {"twice and both made": _twice_and_both_made}
+
+
+def _twice_and_not_done(content: Files) -> None:
+    _twice(content)
 
 
 def _no_end(content: Files) -> None:
@@ -129,7 +168,7 @@ def _behind(content: Files) -> None:
 
 def _nothing(content: Files) -> None:
     content[READ] = content[READ][-1:]
-    content["pipeline/sent-0.jsonl"] = []
+    content[SENT] = []
 
 
 def _bad_lines(content: Files) -> None:
@@ -146,14 +185,33 @@ def _no_reading(content: Files) -> None:
 
 
 def _no_writers(content: Files) -> None:
-    del content["pipeline/sent-0.jsonl"]
+    del content[SENT]
 
 
 def _no_offsets(content: Files) -> None:
     del content[COMMITTED]
 
 
+def _lost_sends(content: Files) -> None:
+    """What was sent is not on record: a line that cannot be used."""
+    content[SENT][5]["outcome"] = "maybe"
+
+
+def _lost_commit(content: Files) -> None:
+    """That the group had committed is not on record, and what was produced then was aborted later."""
+    for line in content["events/instance-0.jsonl"]:
+        if line["event"] == "committed":
+            line["event"] = "aborted"
+    content["events/instance-0.jsonl"].append({"event": "committed", "instance": "i0"})
+
+
+def _odd_offset(content: Files) -> None:
+    _uncommitted(content)
+    content[COMMITTED][0]["offsets"]["in/0"] = "many"
+
+
 UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
+    "twice and not done": (_twice_and_not_done, "1 of "),
     "no-end": (_no_end, "1 of 1 pipeline/read-*.jsonl break off"),
     "behind": (_behind, "the reading did not come to the end of the topics"),
     "nothing": (_nothing, "there is nothing in the input"),
@@ -161,6 +219,8 @@ UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
     "no-mode": (_no_mode, "pipeline/pipeline.json: mode 'twice' is none of"),
     "no-reading": (_no_reading, "there is no pipeline/read-*.jsonl"),
     "no-writers": (_no_writers, "there is no pipeline/sent-*.jsonl"),
+    "lost-sends": (_lost_sends, "1 line of pipeline/sent-*.jsonl cannot be used"),
+    "odd-offset": (_odd_offset, "pipeline/committed.json: 'in/0' is not an offset"),
     "no-offsets": (_no_offsets, "pipeline/committed.json cannot be read"),
 }
 
@@ -198,7 +258,8 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
     for mode in ("at-least-once", "at-most-once", "auto-commit"):
         runs.append(write(folder / mode, simulated(Options(mode=mode), 1)))
     right = simulated(Options(abort_p=0.05), 1)
-    for name, (change, _) in {**WRONG, **UNKNOWN}.items():
+    changes = {name: change for name, (change, _) in {**WRONG, **UNKNOWN}.items()}
+    for name, change in {**changes, **RIGHT}.items():
         content = orjson.loads(orjson.dumps(right))
         change(content)
         runs.append(write(folder / name, content))
@@ -206,6 +267,12 @@ def judged(spark: Any, seeds: tuple[int, int], tmp_path_factory: pytest.TempPath
     for path in (torn / READ, torn / "events" / "instance-0.jsonl"):
         path.write_bytes(path.read_bytes() + b'{"side": "inp')
     runs.append(torn)
+    content = orjson.loads(orjson.dumps(right))
+    _lost_commit(content)
+    runs.append(write(folder / "lost-commit", content))
+    torn_sent = write(folder / "torn-sent", right)
+    (torn_sent / SENT).write_bytes((torn_sent / SENT).read_bytes()[:-9])
+    runs.append(torn_sent)
     batch, offsets = judge.batch(spark, runs), judge.offsets(spark, runs)
     return Judged({run.name: batch[run] for run in runs}, {run.name: offsets[run] for run in runs})
 
@@ -247,6 +314,12 @@ def test_weaker_modes(judged: Judged) -> None:
         assert not [found for found in judged.offsets[name].anomalies if found.bad], name
 
 
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_though_unusual(judged: Judged, name: str) -> None:
+    result = judged.batch[name]
+    assert (result.valid, counts(result), result.reasons) == ("valid", {}, ()), name
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_one_thing_wrong(judged: Judged, name: str) -> None:
     result, (_, expected) = judged.batch[name], WRONG[name]
@@ -257,6 +330,17 @@ def test_one_thing_wrong(judged: Judged, name: str) -> None:
         for witness in found.witnesses:
             text = CATALOGUE[found.name].prose(witness, None)  # type: ignore[arg-type]
             assert text.startswith("Input ") and text.endswith(".")
+
+
+def test_events_that_are_missing_prove_nothing(judged: Judged) -> None:
+    for result in (judged.batch["lost-commit"], judged.offsets["lost-commit"]):
+        assert not result.anomalies, counts(result)
+    assert judged.offsets["lost-commit"].valid == "unknown"
+
+
+def test_a_torn_line_of_what_was_sent_is_damage(judged: Judged) -> None:
+    result = judged.batch["torn-sent"]
+    assert (result.valid, counts(result)) == ("unknown", {})
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -207,6 +207,13 @@ class ConfluentAdmin:
     ) -> dict[str, dict[str, str]]:
         return admin_changes.configs(self._admin, topics, names, timeout_s)
 
+    def broker_configs(self, names: Sequence[str], timeout_s: float = 10.0) -> dict[str, dict[str, str]]:
+        brokers = self.cluster(timeout_s)["brokers"]
+        return admin_changes.broker_configs(self._admin, sorted(brokers), names, timeout_s)
+
+    def features(self, timeout_s: float = 5.0) -> dict[str, int] | None:
+        return admin_changes.features_in_force(self.cluster(timeout_s)["brokers"], timeout_s)
+
     def unregister(self, broker: int, timeout_s: float = 10.0) -> None:
         admin_changes.unregister(self.cluster, broker, timeout_s)
 

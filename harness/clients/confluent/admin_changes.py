@@ -5,6 +5,7 @@ Each function takes the AdminClient first and raises ClientError.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from harness.clients.confluent.settings_and_errors import converted
-from harness.protocol import admin_requests
+from harness.protocol import admin_requests, features
 from harness.protocol.error_codes import ClientError, TopicPartition
 
 SLACK_S: Final = 1.0  # futures get this much longer than the request they stand for
@@ -91,6 +92,42 @@ def configs(admin: Any, topics: Sequence[str], names: Sequence[str], timeout_s: 
         entries = _result(future, deadline, f"the settings of {resource.name}")
         configs_by_topic[resource.name] = {name: str(entries[name].value) for name in names if name in entries}
     return configs_by_topic
+
+
+def broker_configs(
+    admin: Any, brokers: Sequence[int], names: Sequence[str], timeout_s: float
+) -> dict[str, dict[str, str]]:
+    """Broker id -> setting -> the value in force. Each broker is asked itself; those that are away are left out."""
+    deadline = time.monotonic() + timeout_s + SLACK_S
+    asked = {
+        broker: admin.describe_configs(
+            [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=timeout_s
+        )
+        for broker in brokers
+    }
+    answers = {}
+    for broker, futures in asked.items():
+        with contextlib.suppress(ClientError):
+            entries = _result(next(iter(futures.values())), deadline, f"the settings of broker {broker}")
+            answers[str(broker)] = {
+                name: str(entries[name].value) for name in names if name in entries and entries[name].value is not None
+            }
+    return answers
+
+
+def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str, int] | None:
+    """Feature -> its level, as the first broker says that answers; None where it names none. Raises ClientError.
+
+    Asked without TLS or SASL.
+    """
+    deadline, failed = time.monotonic() + timeout_s, "no broker is known"
+    for address in brokers.values():
+        try:
+            left_s = max(_AGAIN_S, deadline - time.monotonic())
+            return features.finalized(admin_requests.ask(address, features.request(), left_s))
+        except (OSError, ValueError) as error:
+            failed = f"{address}: {error}"
+    raise ClientError("_TRANSPORT", failed)
 
 
 def _send_to_any(addresses: Mapping[str, Any], request: bytes, read: Any, timeout_s: float) -> None:

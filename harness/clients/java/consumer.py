@@ -95,14 +95,12 @@ class JavaConsumer:
         self._call(lambda: self._consumer.subscribe(list(topics), listener))
 
     def take(self, timeout_s: float) -> list[Record]:
-        """Poll, and nothing else. Raises ClientError."""
+        """Poll, and nothing else. Raises ClientError, which is fatal once there is something polled: it is lost."""
         polled = self._call(lambda: self._consumer.poll(self._machine.millis(timeout_s)))
-        records: list[Record] = []
-        for partition in self._call(polled.partitions):
-            try:
-                records += parsed(str(self._call(polled.records(partition).toString)))
-            except ValueError as error:
-                raise ClientError("_BAD_MSG", str(error), "fatal") from None
+        try:
+            records: list[Record] = self._call(lambda: _records(polled))
+        except ClientError as error:
+            raise ClientError(error.code, error.text, "fatal") from None
         return records
 
     def poll(self, timeout_s: float, records_max: int) -> Batch:
@@ -215,6 +213,17 @@ class JavaConsumer:
     def close_within(self, timeout_s: float) -> None:
         """Leave the group, on this thread. Raises ClientError."""
         self._call(lambda: self._consumer.close(self._machine.millis(timeout_s)))
+
+
+def _records(polled: Any) -> list[Record]:
+    """What a Java ConsumerRecords holds. Raises ClientError, and what py4j raises."""
+    records: list[Record] = []
+    for partition in polled.partitions():
+        try:
+            records += parsed(str(polled.records(partition).toString()))
+        except ValueError as error:
+            raise ClientError("_BAD_MSG", str(error), "fatal") from None
+    return records
 
 
 def _nothing(*event: Any) -> None:

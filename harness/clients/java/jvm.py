@@ -18,7 +18,9 @@ from harness.protocol.error_codes import ClientError
 # The first line of its output is the port it listens at: a warning before that would be taken for it, such as
 # of its shared counters where two namespaces have the same process ids.
 QUIET: Final = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=warning:stderr")
-OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", *QUIET)
+# Without memory any of its threads may be gone, and what a poll had fetched with it: it ends rather than go on.
+NO_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
+OPTIONS: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", NO_MEMORY, *QUIET)
 CLASSES: Final[Mapping[str, str]] = {
     "HashMap": "java.util.HashMap",
     "ArrayList": "java.util.ArrayList",
@@ -34,6 +36,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "ConsumerGroupMetadata": "org.apache.kafka.clients.consumer.ConsumerGroupMetadata",
 }
 SILENT_S: Final = 30.0  # beyond any call's own limit: the JVM does not answer
+JVM_ERROR: Final = "java.lang.VirtualMachineError"  # out of memory, of stack, or broken
+CAUSES_MAX: Final = 8
 WRAPPERS: Final = ("ExecutionException", "CompletionException")
 
 
@@ -146,6 +150,10 @@ class Machine:
         if thrown is None:
             return self._dead(raised)
         name = str(thrown.getClass().getSimpleName())
+        if self._failed(thrown):
+            text = str(thrown.toString())
+            self.kill()  # some out of memory errors are Kafka's or Java's own, at which it does not end
+            return ClientError("_JVM", f"the client's JVM failed, and was ended: {text}", "fatal")
         cause = thrown.getCause()
         if name in WRAPPERS and cause is not None:
             thrown, name = cause, str(cause.getClass().getSimpleName())
@@ -154,6 +162,16 @@ class Machine:
             code = str(self.Errors.forException(thrown).name())
         retriable = self._is("org.apache.kafka.common.errors.RetriableException", thrown)
         return error(code, name, str(thrown.getMessage()), retriable)
+
+    def _failed(self, thrown: Any) -> bool:
+        """Whether what was thrown is an error of the JVM, or has one as its cause."""
+        for _ in range(CAUSES_MAX):
+            if thrown is None:
+                break
+            if self._is(JVM_ERROR, thrown):
+                return True
+            thrown = thrown.getCause()
+        return False
 
     def _is(self, name: str, thrown: Any) -> bool:
         if name not in self._instances:

@@ -69,7 +69,8 @@ class Teller:
         if fact.type == "ok":
             return f"acknowledged {took}" + (f" at offset {offset}" if offset is not None else "")
         why = f" ({fact.error})" if fact.error else ""
-        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}"
+        stored = f", though the record had been acknowledged at offset {offset}" if offset is not None else ""
+        return f"{'failed' if fact.type == 'fail' else 'indeterminate'} {took}{why}{stored}"
 
     def read(self, key: Any, value: Any, offset: int | None = None) -> str:
         """Who first read a value, at an offset if one is given; empty when nobody did, or it is not known."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_options import CheckOptions, InternalTopic, Settings
 from harness.model.result import Result
 
 HISTORIES = Path(__file__).parents[2] / "histories"
@@ -35,7 +35,11 @@ class Case:
             given["expected_faults"] = tuple(given["expected_faults"])
         if "edges" in given:
             given["edges"] = frozenset(given["edges"])
-        return CheckOptions(settings=Settings(**self.expect.get("settings", {})), **given)
+        settings = dict(self.expect.get("settings", {}))
+        for name in ("offsets_topic", "transactions_topic"):
+            if name in settings:
+                settings[name] = InternalTopic(**settings[name])
+        return CheckOptions(settings=Settings(**settings), **given)
 
 
 def cases() -> list[Case]:

@@ -1,6 +1,6 @@
 """Jepsen's own answers in tests/histories/jepsen, and how ours are compared with them.
 
-Everything must agree: the verdict, error types, bad error types, every witness; but for DIFFERENCES.
+Everything must agree: the verdict, error types, bad error types, every witness, the worst lag; but for DIFFERENCES.
 """
 
 from __future__ import annotations
@@ -12,17 +12,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from checker.kernels.witness import OP_FIELDS
+from checker.verdict import jepsen_shape
 from harness.model.check_options import CheckOptions
 
 FOLDER: Final = Path(__file__).parents[2] / "histories" / "jepsen"
 
+EMPTY_GRAPH: Final = "empty-transaction-graph"
 # Where ours may differ, and why.
 DIFFERENCES: Final = {
     "no-writer-of-value": "Jepsen crashes; ours reports a phantom-read, and judges the rest",
     "java.lang.IndexOutOfBoundsException": "Jepsen crashes at polls that hold nothing; ours answers",
-    "cycle": "which of several cycles of a component is shown is left open: component and type must agree",
+    EMPTY_GRAPH: "Elle's word for ops of which none depends on another, which Jepsen counts as bad: it says nothing "
+    "against the history, and ours judges the rest",
+    "lag-nil-send-a": "an op that sends one record with an offset and then one without: Jepsen's lag forgets the "
+    "first offset, ours does not",
+    "f": "polls inside a `send` or sends inside a `poll`: Jepsen, which names its ops after what they do, goes by `f` "
+    "and does not see them, ours judges what was done; no row has them",
+    "cycle": "Elle searches each component for a second; where that is not enough it says so and shows any cycle, "
+    "ours shows a short one; no row is so large",
 }
+# Rows of which the worst lag is not compared.
+OTHER_LAG: Final = frozenset({"lag-nil-send-a"})
 CRASHES: Final = ("no-writer-of-value", "java.lang.IndexOutOfBoundsException")
 
 Row = Mapping[str, Any]
@@ -52,42 +62,7 @@ def _theirs(witness: Mapping[str, Any]) -> str:
 
 
 def _ours(witness: Mapping[str, Any]) -> str:
-    """In Jepsen's shape: whole ops are {"op": index}."""
-
-    def op(index: Any) -> Any:
-        return None if index is None else {"op": index}
-
-    shaped = {
-        name: [op(index) for index in field] if name == "ops" else op(field) if name in OP_FIELDS else field
-        for name, field in witness.items()
-    }
-    return json.dumps(shaped, sort_keys=True)
-
-
-def _cycle(witness: Mapping[str, Any], components: list[list[int]]) -> str:
-    """What must agree of a cycle: its type, its component; of a cycle-exists also the level and subgraph."""
-    if "scc" in witness:
-        return json.dumps({key: witness[key] for key in ("type", "not", "subgraph", "scc-size", "scc")})
-    ops = {op["op"] if isinstance(op, dict) else op for op in witness["cycle"]}
-    return json.dumps([witness["type"], [scc for scc in components if ops & set(scc)]])
-
-
-def _cycles(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """Differences in one row's cycles."""
-    components = [
-        sorted(witness["scc"])
-        for name, reported in sorted(theirs.items())
-        if name.endswith("-exists")
-        for witness in reported["errs"]
-    ]
-    wrong = []
-    for name in {name for name in {*ours, *theirs} if is_cycle(name)}:
-        named = Counter(_cycle(witness, components) for witness in ours.get(name, {}).get("witnesses", ()))
-        expected = Counter(_cycle(witness, components) for witness in theirs.get(name, {}).get("errs", ()))
-        if named != expected:
-            only = list(named - expected)[:3], list(expected - named)[:3]
-            wrong.append(f"{name}: only ours {only[0]}, only theirs {only[1]}")
-    return wrong
+    return json.dumps(jepsen_shape.witness(witness), sort_keys=True)
 
 
 def _unseen(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
@@ -103,18 +78,16 @@ def differences(row: Row, data: Mapping[str, Any]) -> list[str]:
             return [] if found.get("phantom-read", {}).get("bad") else ["no phantom-read"]
         return [] if data["valid"] is True and not found else [f"not a plain verdict: {data['valid']}, {found}"]
     wrong = []
-    if data["valid"] != row["valid"]:
-        wrong.append(f"valid {data['valid']}, expected {row['valid']}")
-    expected = set(row["error_types"])
+    expected_bad = set(row["bad_error_types"]) - {EMPTY_GRAPH}
+    if data["valid"] is not (not expected_bad):
+        wrong.append(f"valid {data['valid']}, expected {not expected_bad}")
+    expected = set(row["error_types"]) - {EMPTY_GRAPH}
     if set(found) != expected:
         wrong.append(f"error types {sorted(found)}, expected {sorted(expected)}")
     bad = {name for name, anomaly in found.items() if anomaly["bad"]}
-    expected_bad = set(row["bad_error_types"])
     if bad != expected_bad:
         wrong.append(f"bad error types {sorted(bad)}, expected {sorted(expected_bad)}")
     for name in expected & set(found):
-        if is_cycle(name):
-            continue
         if name == "unseen":
             if not _unseen(found[name]["witnesses"][0], row["errors"][name]):
                 wrong.append(f"unseen {found[name]['witnesses'][0]}, expected {row['errors'][name]}")
@@ -123,4 +96,4 @@ def differences(row: Row, data: Mapping[str, Any]) -> list[str]:
         theirs = Counter(map(_theirs, row["errors"][name]["errs"]))
         if ours != theirs:
             wrong.append(f"{name}: only ours {list(ours - theirs)[:3]}, only theirs {list(theirs - ours)[:3]}")
-    return wrong + _cycles(found, row["errors"])
+    return wrong

@@ -133,11 +133,11 @@ class Plain:
         return found
 
     def max_reader(self, key: Any, bound: int) -> int | None:
-        """The first op that polled the smallest of the values that stand last at the bound."""
+        """The first op that polled the value that Jepsen takes of those that stand last at the bound."""
         if bound < 0:
             return None
-        top = [value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound]
-        readers = [op.index for op in self.micro for k, _, v in polls(op) if top and (k, v) == (key, min(top))]
+        top = {value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound}
+        readers = [op.index for op in self.micro for k, _, v in polls(op) if top and (k, v) == (key, pick(top))]
         return min(readers, default=None)
 
     def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:

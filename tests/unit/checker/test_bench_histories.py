@@ -38,6 +38,9 @@ def _rows(folder: Path) -> dict[str, Any]:
 def test_histories_are_valid(shape: Shape, tmp_path: Path) -> None:
     columns = histories.make(shape)
     histories.write_tables(columns, tmp_path / "made", BUCKETS, chunk=700)
+    events = tmp_path / "made" / "events" / "harness.jsonl"
+    events.parent.mkdir()
+    events.write_text('{"time_ns":1,"event":"phase","detail":"final polls complete"}\n')
     histories.write_log(columns, tmp_path / "log", segment_bytes=200_000)
     ingest.make(tmp_path / "log", tmp_path / "log" / "tables", BUCKETS)
     made, read = (ingest.read_meta(tmp_path / name / "tables") for name in ("made", "log"))

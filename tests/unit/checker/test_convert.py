@@ -62,7 +62,7 @@ def _comparable(result: Result) -> Any:
 
 
 def test_all_of_jepsens_histories_come_back(tmp_path: Path) -> None:
-    assert len(JEPSEN) == 177
+    assert len(JEPSEN) == 185
     for path in JEPSEN:
         run = _imported(path, tmp_path / path.name)
         convert.to_edn(run, tmp_path / "back.edn", print)

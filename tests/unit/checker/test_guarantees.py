@@ -1,87 +1,50 @@
-"""Which settings forbid which anomalies."""
+"""Which settings forbid which anomalies, and what faults leave of that."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checker.anomalies.catalogue import CATALOGUE
-from harness.model.check_options import Settings
+from harness.model.check_options import InternalTopic, Settings
+from nemesis import table as nemeses
+from nemesis.targets import CLIENT_TARGETS, EVERY_NODE
+from tests.unit.checker.promises import ALL, NEVER, ONE, SAFE, TABLE, Row, expected
 
-SAFE = Settings(
-    acks="all",
-    retries=5,
-    max_in_flight=5,
-    idempotence=True,
-    txn=True,
-    isolation_level="read_committed",
-    replication=3,
-    min_insync_replicas=2,
-    unclean_election=False,
-)
+NAMES: Final = sorted({name for group in ALL for name in group} | {*NEVER})
 
 
 def promised(name: str, settings: Settings) -> bool | None:
     return CATALOGUE[name].promised(settings)
 
 
-def test_safe_settings_forbid_everything_that_is_bad() -> None:
-    records = [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"]
-    for name in {*records} - {"int-send-skip"}:
-        assert promised(name, SAFE) is True, name
-    assert promised("int-send-skip", SAFE) is False
+# --- the table ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "allowed"),
-    [
-        ({"acks": "1"}, {"lost-write", "unseen", "nonmonotonic-send", "torn-transaction"}),
-        ({"min_insync_replicas": 1}, {"lost-write", "unseen", "inconsistent-offsets"}),
-        ({"replication": 1}, {"lost-write"}),
-        ({"unclean_election": True}, {"lost-write", "inconsistent-offsets"}),
-        ({"idempotence": False, "txn": False}, {"duplicate", "nonmonotonic-send", "poll-skip"}),
-        ({"group_protocol": "share"}, {"poll-skip", "nonmonotonic-poll", "offset-regression"}),
-        ({"cleanup_policy": "compact"}, {"poll-skip", "int-poll-skip"}),
-        ({"unclean_election": True}, {"offset-regression", "stale-send"}),
-        ({"isolation_level": "read_uncommitted"}, {"G1c", "G1c-process"}),
-        ({"isolation_level": "read_uncommitted"}, {"G1a", "precommitted-read", "torn-transaction"}),
-    ],
-)
-def test_weaker_settings_forbid_less(changes: dict[str, object], allowed: set[str]) -> None:
-    settings = replace(SAFE, **changes)  # type: ignore[arg-type]
-    for name in allowed:
-        assert promised(name, settings) is False, name
-    assert promised("phantom-read", settings) is True
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_what_is_promised(row: Row) -> None:
+    settings = replace(SAFE, **row.changes)
+    assert {name: promised(name, settings) for name in NAMES} == expected(row)
+    assert row.source
 
 
-def test_what_the_weaker_settings_still_forbid() -> None:
-    share = replace(SAFE, group_protocol="share", sub_via=frozenset({"assign"}))
-    assert promised("poll-skip", share) is True, "assigned by hand"
-    compact = replace(SAFE, cleanup_policy="compact,delete")
-    assert (promised("nonmonotonic-poll", compact), promised("lost-write", compact)) == (True, True)
-    assert promised("poll-skip", replace(SAFE, group_protocol="consumer")) is True
-    assert promised("offset-regression", replace(SAFE, acks="1")) is True, "no producer's acks"
+def test_every_anomaly_of_records_is_in_the_table() -> None:
+    records = {name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"}
+    assert records <= {*NAMES}
 
 
-def test_one_replica_is_durable_if_flushed() -> None:
-    single = replace(SAFE, replication=1, min_insync_replicas=1)
-    assert promised("lost-write", single) is False
-    assert promised("lost-write", replace(single, flush_messages=1)) is True
-    assert promised("lost-write", replace(single, flush_messages=2)) is False
-    assert promised("lost-write", replace(single, flush_messages=1, acks="1")) is True
-    assert promised("lost-write", replace(single, flush_messages=1, acks="0")) is False
-    assert promised("lost-write", replace(SAFE, flush_messages=1, acks="1")) is False
-
-
-def test_cycles() -> None:
-    """Writes are never isolated; what is polled hangs on nothing that comes later."""
-    for name in ("G0", "G0-process", "G0-realtime", "G-single", "G2-item", "PL-1-cycle-exists"):
-        assert promised(name, SAFE) is False, name
-    assert promised("G1c", SAFE) is True
-    assert promised("G1c", replace(SAFE, isolation_level=None)) is None
+def test_nothing_is_known_of_a_history_without_a_plan() -> None:
     assert promised("G1c-realtime", Settings()) is True
+    for name in {*NAMES} - {*NEVER, "G1c-realtime", "phantom-read"}:
+        assert promised(name, Settings()) is None, name
+    assert promised("lost-write", Settings(acks="1")) is False
+    assert promised("G1a", Settings(txn=False)) is None, "faults are not known either"
 
 
 @pytest.mark.parametrize("name", ["duplicate", "nonmonotonic-send", "int-nonmonotonic-send", "poll-skip"])
@@ -92,11 +55,89 @@ def test_no_retries_is_not_exactly_once(name: str) -> None:
     assert promised(name, replace(settings, idempotence=None)) is None
 
 
-def test_unknown_settings_leave_the_promise_unknown() -> None:
-    assert promised("lost-write", Settings()) is None
-    assert promised("lost-write", Settings(acks="1")) is False
-    assert promised("duplicate", Settings()) is None
-    assert promised("G1a", Settings(txn=False)) is True
+# --- a weaker setting never promises more ---------------------------------------------------------------
+
+# Of each setting its values, the strongest first; what is not known stands between them.
+TOPICS: Final = (
+    InternalTopic(3, 2, False, 1),
+    InternalTopic(3, 2, False),
+    InternalTopic(2, 1, False),
+    InternalTopic(1, 1, False),
+    InternalTopic(1, 1, True),
+)
+STRONGEST_FIRST: Final[Mapping[str, tuple[Any, ...]]] = {
+    "acks": ("all", None, "1", "0"),
+    "idempotence": (True, None, False),
+    "max_in_flight": (1, 5, 6),
+    "isolation_level": ("read_committed", None, "read_uncommitted"),
+    "replication": (5, 3, 2, 1),
+    "min_insync_replicas": (3, 2, 1),
+    "unclean_election": (False, None, True),
+    "cleanup_policy": ("delete", "compact"),
+    "flush_messages": (1, None),
+    "sub_via": (frozenset({"assign"}), frozenset({"assign", "subscribe"})),
+    "group_protocol": ("classic", "share"),
+    "eligible_leader_replicas": (True, None, False),
+    "producer_id_expiration_ms": (1 << 40, 1000),
+    "check_crcs": (True, None, False),
+    "offsets_topic": TOPICS,
+    "commit_acks": ("all", "1"),
+    "transactions_topic": TOPICS,
+    "damaged_copies": (0, 1, 2, EVERY_NODE),
+    "unsynced_copies": (0, 1, 2, EVERY_NODE),
+}
+RANK: Final = {False: 0, None: 1, True: 2}
+PLACES: Final = st.fixed_dictionaries(
+    {name: st.tuples(*[st.integers(0, len(values) - 1)] * 2) for name, values in STRONGEST_FIRST.items()}
+)
+
+
+@given(PLACES, st.sampled_from([True, False, None]))
+def test_what_is_weaker_never_promises_more(places: Mapping[str, tuple[int, int]], txn: bool | None) -> None:
+    def made(which: Any) -> Settings:
+        return Settings(txn=txn, **{name: STRONGEST_FIRST[name][which(two)] for name, two in places.items()})
+
+    strong, weak = made(min), made(max)
+    if weak.replication == 1 and weak.acks in ("1", None):  # one replica's acknowledgement is that of all
+        weak = replace(weak, acks="0")
+    for name in NAMES:
+        assert RANK[promised(name, weak)] <= RANK[promised(name, strong)], name
+
+
+FAULTS: Final = sorted(
+    f"{verb}:{target}" for verb, row in nemeses.VERBS.items() for target in row.targets if target not in CLIENT_TARGETS
+)
+TAKE_COPIES: Final = {"power-loss", "flip-bits", "truncate-tail", "damage-index", "delete-checkpoint", "elect-unclean"}
+PLANS: Final = (
+    SAFE,
+    replace(SAFE, replication=1, min_insync_replicas=1),
+    replace(SAFE, flush_messages=1, eligible_leader_replicas=None),
+    replace(SAFE, acks="1", idempotence=False, txn=False),
+    Settings(),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_never_promises_more(fault: str) -> None:
+    for settings in PLANS:
+        for scheduled in ((), (fault,)):
+            left = nemeses.weakened(settings, [fault], scheduled)
+            for name in NAMES:
+                assert RANK[promised(name, left)] <= RANK[promised(name, settings)], name
+    left = nemeses.weakened(SAFE, [fault], [fault])
+    assert promised("duplicate", left) is (fault.partition(":")[0] not in TAKE_COPIES)
+
+
+def test_only_killed_servers_keep_their_copies() -> None:
+    """One replica is enough where no fault takes it."""
+    one = replace(SAFE, replication=1, min_insync_replicas=1, offsets_topic=ONE, transactions_topic=ONE)
+    for fault in ("kill:all", "pause:leader", "isolate:leader", "restart:all", "disk-full:one"):
+        assert promised("lost-write", nemeses.weakened(one, [fault])) is True, fault
+    for fault in ("power-loss:one", "truncate-tail:one"):
+        assert promised("lost-write", nemeses.weakened(one, [fault])) is False, fault
+
+
+# --- sources --------------------------------------------------------------------------------------------
 
 
 def test_every_guarantee_has_its_source() -> None:
@@ -109,12 +150,3 @@ def test_sources_can_be_found_by_a_reader() -> None:
     sources = [anomaly.guarantee.source for anomaly in CATALOGUE.values() if anomaly.guarantee is not None]
     sources += [anomaly.source for anomaly in CATALOGUE.values()]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []
-
-
-def test_no_more_copies_may_go_than_there_are() -> None:
-    for name in ("damaged_copies", "unsynced_copies"):
-        assert promised("lost-write", replace(SAFE, **{name: 1})) is True
-        assert promised("lost-write", replace(SAFE, **{name: 2})) is False
-    flushed = replace(SAFE, flush_messages=1)
-    assert promised("lost-write", replace(flushed, unsynced_copies=9)) is True
-    assert promised("lost-write", replace(flushed, damaged_copies=9)) is False

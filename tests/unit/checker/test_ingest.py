@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import ingest, schema
+from checker.tables import ingest, read_history, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
@@ -170,7 +171,8 @@ TORN = text(HEADER, *SEND, *POLL) + '{"index":4,"time_ns":40,"proc'
 
 def test_torn_last_line_is_left_out_and_said(tmp_path: Path) -> None:
     result = check_plain(run_folder(tmp_path, TORN), CheckOptions())
-    assert result.valid == "valid"
+    assert result.valid == "unknown"
+    assert any("cut off in its last line" in reason for reason in result.reasons)
     assert "cut off in its last line" in result.statistics["truncated"]
 
 
@@ -229,6 +231,35 @@ def test_a_missing_segment_is_named(tmp_path: Path) -> None:
     (run / "history" / "00001.jsonl").unlink()
     with pytest.raises(BadHistory, match=r"00001\.jsonl is missing before 00002\.jsonl"):
         check_plain(run, CheckOptions())
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "h.jsonl")
+    run = run_folder(tmp_path, text(HEADER, *SEND))
+    os.mkfifo(run / "history" / "00001.jsonl")
+    (tmp_path / "folder" / "history" / "00000.jsonl").mkdir(parents=True)
+    for path in (tmp_path / "h.jsonl", run, tmp_path / "folder", Path("/dev/null")):
+        with pytest.raises(BadHistory, match="not a regular file"):
+            check_plain(path, CheckOptions())
+
+
+def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_history, "UNPACKED_FREELY", 1 << 19)
+    path = written(tmp_path, gzip.compress(text(*SEND).encode() + b"\n" * (4 << 20)), "h.jsonl.gz")
+    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, after line \d+: unpacks to more than 100 times its size"):
+        check_plain(path, CheckOptions())
+    monkeypatch.setattr(read_history, "MAX_RATIO", 1000)
+    monkeypatch.setattr(read_history, "MAX_BLANK_LINES", 5000)
+    with pytest.raises(BadHistory, match=r"h\.jsonl\.gz, line 5003: more than 5,000 lines of the file are blank"):
+        check_plain(path, CheckOptions())
+
+
+@pytest.mark.parametrize("kind", ["invoke", "ok", "fail", "info"])
+@pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe"])
+def test_an_op_of_a_client_by_the_nemesis_is_refused(tmp_path: Path, f: str, kind: str) -> None:
+    lines = [*SEND, op(2, "nemesis", kind, f, [])]
+    with pytest.raises(BadHistory, match=f"line 3: '{f}' of the process 'nemesis'; a client's process"):
+        check_plain(written(tmp_path, text(*lines)), CheckOptions())
 
 
 ODD = st.one_of(
@@ -335,6 +366,25 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a file in their place": lambda tables: (shutil.rmtree(tables), tables.write_text("")),
 }
 SENDS = "sends/00000/00000.parquet"
+
+
+def changed_digit(file: Path, before: bytes, after: bytes) -> None:
+    """Other content of the same size, under the times that the file had."""
+    state = file.stat()
+    content = file.read_bytes()
+    assert content.count(before) == 1 and len(before) == len(after)
+    file.write_bytes(content.replace(before, after))
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def test_a_changed_digit_is_noticed(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND), text(HEADER, *POLL))
+    assert check_plain(run, CheckOptions()).valid == "valid"
+    changed_digit(run / "history" / "00001.jsonl", b"[[0, 7]]", b"[[0, 8]]")
+    found = check_plain(run, CheckOptions())
+    assert "phantom-read" in [anomaly.name for anomaly in found.anomalies if anomaly.bad]
+    changed_digit(run / "history" / "00001.jsonl", b"[[0, 8]]", b"[[0, 7]]")
+    assert check_plain(run, CheckOptions()).valid == "valid"
 
 
 def flip(path: Path, at: int) -> None:

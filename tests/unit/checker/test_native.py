@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,10 +81,27 @@ def test_without_promised_final_polls_none_need_finish(tmp_path: Path) -> None:
     assert check_plain(_run(tmp_path, "lost-write/negative"), CheckOptions()).valid == "valid"
 
 
-def test_a_folder_without_events_is_judged_by_its_history(tmp_path: Path) -> None:
-    run = _run(tmp_path, "lost-write/negative")
-    (run / "events" / "harness.jsonl").unlink()
-    assert check_plain(run, CheckOptions(require_final_polls=True)).valid == "valid"
+@pytest.mark.parametrize("instead", [None, Path.mkdir, os.mkfifo])
+def test_a_promise_of_final_polls_needs_the_events(tmp_path: Path, instead: Callable[[Path], None] | None) -> None:
+    run = _run(tmp_path, "lost-write/negative", FINISHED)
+    events = run / "events" / "harness.jsonl"
+    events.unlink()
+    if instead is not None:
+        instead(events)
+    result = check_plain(run, CheckOptions(require_final_polls=True))
+    (reason,) = result.reasons
+    assert result.valid == "unknown" and reason.startswith("the run's events/harness.jsonl is missing")
+    assert check_plain(run, CheckOptions()).valid == "valid"
+    history = run / "history" / "00000.jsonl"
+    assert check_plain(history, CheckOptions(require_final_polls=True)).valid == "valid"
+
+
+@pytest.mark.parametrize("damage", ['{"event": "trou', "7", "{}", '{"event": ["trouble"]}', "\x00"])
+def test_damaged_events_may_have_told_of_trouble(tmp_path: Path, damage: str) -> None:
+    run = _run(tmp_path, "lost-write/negative", '{"event": "phase", "detail": "load"}', damage, FINISHED)
+    result = check_plain(run, CheckOptions(require_final_polls=True))
+    (reason,) = result.reasons
+    assert result.valid == "unknown" and reason.startswith("events/harness.jsonl, line 2: not an event; ")
 
 
 def _moved(settings: Settings, *faults: str, doubts: tuple[Doubts, ...] = ()) -> list[str]:

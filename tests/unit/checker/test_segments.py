@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,40 @@ def test_rolled_parts_are_used(tmp_path: Path) -> None:
     assert check_plain(run, CheckOptions()).valid == "valid"
     assert part.stat().st_mtime_ns == before
     assert check_plain(run, CheckOptions()).valid == "valid"
+
+
+@pytest.mark.parametrize("segment", [0, 3])
+def test_a_segment_that_changed_after_it_was_rolled(tmp_path: Path, segment: int) -> None:
+    run = _log(tmp_path, _history(True))
+    files = sorted((run / "history").iterdir())
+    for file in files[:-1]:
+        join_segments.roll(file, run / "tables")
+    lines = files[segment].read_bytes().split(b"\n")
+    place, line = next((n, line) for n, line in enumerate(lines) if b'"ok"' in line and b'["poll",[[' in line)
+    polled = re.search(rb"\d+,\d+(?=\])", line[line.index(b'["poll",[[') :])
+    assert polled is not None
+    at = line.index(polled[0]) + len(polled[0]) - 1  # the last digit of a value
+    lines[place] = line[:at] + (b"1" if line[at : at + 1] != b"1" else b"2") + line[at + 1 :]
+    state = files[segment].stat()
+    files[segment].write_bytes(b"\n".join(lines))
+    os.utime(files[segment], ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert len(join_segments._rolled(files[:-1], run / "tables")) == segment
+    found = check_plain(run, CheckOptions(buckets=BUCKETS))
+    ingest.make(run, run / "one", BUCKETS)
+    assert _rows(run / "tables") == _rows(run / "one")
+    assert found.valid != "valid"
+
+
+def test_missing_lines(tmp_path: Path) -> None:
+    """Whoever goes on after a gap may have completed in it: only the whole log tells."""
+    lines = _history(True)
+    gone = next(n for n, line in enumerate(lines) if n > 250 and line["type"] == "ok")
+    run = _log(tmp_path, [*lines[:gone], *lines[gone + 1 :]])
+    files = sorted((run / "history").iterdir())
+    for file in files[:-1]:
+        join_segments.roll(file, run / "tables")
+    assert check_plain(run, CheckOptions(buckets=BUCKETS)).valid == "unknown"
+    ingest.make(run, run / "one", BUCKETS)
+    assert _meta(run / "one")["missing"] == [gone - 1, gone + 1]
+    assert _meta(run / "tables") == _meta(run / "one")
+    assert _rows(run / "tables") == _rows(run / "one")

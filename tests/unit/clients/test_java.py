@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
 from harness.clients.api import Batch, Record
 from harness.clients.error_outcomes import outcome
@@ -131,6 +133,49 @@ def polling(**raises: ClientError) -> Batch:
     consumer = JavaConsumer(FakeJava(**raises), settings(BASE))  # type: ignore[arg-type]
     consumer.assign({("r-0", 1): 0})
     return consumer.poll(0.0, 1)
+
+
+class Unprintable:
+    """Records that were polled, whose text takes more memory than there is."""
+
+    def __init__(self, raised: Exception) -> None:
+        self.raised = raised
+
+    def partitions(self) -> list[Any]:
+        return [object()]
+
+    def records(self, partition: Any) -> Any:
+        return self
+
+    def toString(self) -> str:
+        raise self.raised
+
+
+@pytest.mark.parametrize("kind", ["plain", "retriable", "fatal"])
+def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> None:
+    """Its position is beyond the records: it must not go on there."""
+    java = FakeJava()
+    java.answer = Unprintable(_Raised(ClientError("_KafkaException", "no", kind)))
+    consumer = JavaConsumer(java, settings(BASE))  # type: ignore[arg-type]
+    consumer.assign({("r-0", 1): 0})
+    with pytest.raises(ClientError) as raised:
+        consumer.poll(0.0, 1)
+    assert raised.value.kind == "fatal"
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="no Java")
+@pytest.mark.parametrize("how", ["allocate", "allocateDirect"])  # the heap's, and one that Java's own code throws
+def test_a_jvm_out_of_memory_is_ended(how: str) -> None:
+    machine = Machine({"path": "java", "classpath": ""})
+    try:
+        with pytest.raises(Py4JError) as raised:
+            getattr(machine._gateway.jvm.java.nio.ByteBuffer, how)(1 << 30)
+        found = machine.converted(raised.value)
+        assert (found.code, found.kind) == ("_JVM", "fatal")
+        assert machine._process.wait(10) != 0
+        assert outcome("poll", found, retries_off=True) == "info"
+    finally:
+        machine.kill()
 
 
 def test_a_position_that_is_not_known_yet_is_left_out_and_nothing_else_is() -> None:

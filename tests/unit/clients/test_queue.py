@@ -276,6 +276,15 @@ def test_a_consumer_that_died_is_replaced_and_its_successor_goes_on_from_there()
     assert "rebalance_log" in driver.do("poll", [["poll"]]).extra
 
 
+def test_a_poll_whose_jvm_is_gone_is_info_and_the_client_is_replaced() -> None:
+    driver = Driver()
+    driver.do("send", [["send", 1, 10]])
+    driver.do("assign", [1])
+    driver.library.errors["poll"] = [ClientError("_JVM", "out of memory", "fatal")]
+    assert driver.do("poll", [["poll"]]).type == "info"
+    assert driver.client.broken
+
+
 # --- transactions ---
 
 

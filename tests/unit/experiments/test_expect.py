@@ -35,6 +35,20 @@ def test_every_expectation_is_answered_in_order() -> None:
     assert expected.seen_refusal("anything") == [False] * 4
 
 
+def test_one_of_several_in_each_run() -> None:
+    expected = Expectation({"lost-write": 1}, ("duplicate",), any_of=("G1a", "torn-transaction"))
+    assert expected.texts == ["lost-write", "G1a or torn-transaction", "no duplicate"]
+    assert expected.anomalies == ("lost-write", "G1a", "torn-transaction")
+    runs = [result("invalid", "lost-write", "G1a"), result("invalid", "torn-transaction"), result("valid")]
+    answers = [expected.seen(run) for run in runs]
+    assert answers == [[True, True, True], [False, True, True], [False, False, True]]
+    assert [seen.agrees for seen in over(expected, answers[:2])] == [False, True, True]
+    assert [seen.agrees for seen in over(expected, answers)] == [False, False, True]
+    assert expected.seen_refusal("anything") == [False] * 3
+    seen_only = Result("valid", None, (), (AnomalyFound("G1a", "", 1, False, None),), {}, "0")
+    assert expected.seen(seen_only)[1] is False  # found, and does not count
+
+
 def test_a_refusal_is_expected_by_its_text() -> None:
     expected = Expectation(refused="fetch.wait")
     assert expected.seen_refusal("replica.fetch.wait.max.ms is above") == [True]

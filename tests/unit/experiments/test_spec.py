@@ -58,6 +58,9 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
         ("expekt: {never: [G1a]}\n", "mine.yaml:4:1: expekt: no such key; did you mean expect"),
         ("expect: {shows: {G1a: 1}, never: [G1a]}\n", "can never be met"),
         ("expect: {shows: {G1a: 1}, never: [invalid]}\n", "can never be met"),
+        ("expect: {any_of: [G1a, unseen], never: [G1a]}\n", "can never be met"),
+        ("expect: {any_of: [G1a, unseen], never: [invalid]}\n", "can never be met"),
+        ("expect: {any_of: [G1a]}\n", "any_of has only G1a"),
         ("expect: {shows: {G1a: 2}}\n", "not a share of the runs"),
         ("expect: {figures: {lost: many}}\n", "not a comparison"),
         ("expect: {}\n", "nothing is expected"),
@@ -72,6 +75,12 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: 
         spec.load(written(tmp_path, text))
     assert message in str(raised.value)
     assert str(raised.value).startswith(str(tmp_path / "mine.yaml"))
+
+
+def test_a_late_end_of_a_transaction_shows_as_one_or_the_other() -> None:
+    bad, fixed = spec.named("kafka-17754").cases
+    assert bad.expect.texts == ["G1a or torn-transaction"]
+    assert fixed.expect.texts == ["nothing invalid"]
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:

@@ -19,7 +19,7 @@ from harness.model.op import INVOKE, OK, Op
 from harness.model.protocols import Workload
 from harness.plan.from_options import plan_values
 from harness.plan.make_plan import make
-from harness.plan.resolve import resolve
+from harness.plan.resolve import judged_by, resolve
 from harness.run import client_versions, record, start_workers
 from tests.unit.harness.simulated_time import simulate
 from workloads import table as workloads
@@ -79,9 +79,10 @@ def test_the_plan_takes_both_and_names_them_among_the_others() -> None:
 
 
 def test_the_workload_runs_with_its_options_from_the_plan() -> None:
-    resolved = resolve(make({"workload": "round-robin", "key_count": 3, "seed": 1}), ["n1"])
+    plan = make({"workload": "round-robin", "key_count": 3, "seed": 1})
+    resolved = resolve(plan, ["n1"])
     assert resolved.workload.name == "round-robin"
-    assert resolved.check_options.checks == ("queue",)
+    assert judged_by(plan).checks == ("queue",)
     invoked = [event.value[0] for event in simulate(record.load_phase(resolved), seed=1) if event.type == INVOKE]
     assert invoked == [["send", n % 3, n] for n in range(SENDS)]
 

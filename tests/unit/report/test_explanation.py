@@ -217,3 +217,36 @@ def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: 
     full_text = explanation.explain(lost, result, witness_lookup.named_witness(name))
     assert explanation_text.text(full_text).startswith(f"{name}#1")
     assert json.dumps(explanation.data(full_text), default=str)
+
+
+@pytest.mark.parametrize(
+    ("case", "anomaly", "told"),
+    [
+        (
+            "lost-write/read-never-acknowledged",
+            "lost-write",
+            "(op 5), indeterminate after 1.0 ms. First read at offset 1 by process 8 (op 7, 0.007 s), and no longer "
+            "there when the log was read once more from its beginning.",
+        ),
+        (
+            "lost-write/info-acknowledged",
+            "lost-write",
+            "indeterminate after 1.0 ms, though the record had been acknowledged at offset 1. Nobody read it.",
+        ),
+        (
+            "phantom-read/info-before-it-was-sent",
+            "phantom-read",
+            "process 8 (op 5, 0.005 s) polled value 2 before it was sent. It was sent by process 0 at 0.006 s (op 7)",
+        ),
+    ],
+)
+def test_what_is_told_of_a_record_that_was_not_acknowledged(tmp_path: Path, case: str, anomaly: str, told: str) -> None:
+    """That it was read, or what came first; never that it was acknowledged when it was not."""
+    judged_one = next(each for each in cases() if each.name == case)
+    (tmp_path / "history").mkdir()
+    shutil.copy(judged_one.path, tmp_path / "history" / "00000.jsonl")
+    result = judged(tmp_path, judged_one.options)
+    told_of = explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly))
+    text = flat(explanation_text.text(told_of))
+    assert told in text
+    assert "An acknowledged record" not in text

@@ -56,15 +56,16 @@ def test_instances_leave_in_turn_and_come_back() -> None:
 
 
 class Ends:
-    """The final phase, where the lag goes to nothing by and by and each slot takes two ops to read."""
+    """The final phase, where `lag` ops find this (None: they fail; the last for ever), and each slot takes two ops to
+    read."""
 
-    def __init__(self) -> None:
-        self.lags, self.reads = 3, defaultdict[int, int](int)
+    def __init__(self, *lags: int | None) -> None:
+        self.lags, self.reads = list(lags), defaultdict[int, int](int)
 
     def __call__(self, op: Op) -> Op:
         if op.f == "lag":
-            self.lags -= 1
-            return op.with_(type=OK, value={"left": max(0, self.lags)})
+            left = self.lags.pop(0) if len(self.lags) > 1 else self.lags[0]
+            return op.with_(type=FAIL) if left is None else op.with_(type=OK, value={"left": left})
         if op.f == "read":
             slot = int(op.process) % SLOTS
             self.reads[slot] += 1
@@ -94,7 +95,7 @@ def carried_out(generator: Generator, answer: Callable[[Op], Op]) -> list[Op]:
 
 
 def test_in_the_end_all_is_worked_off_and_read() -> None:
-    done = [(op.f, int(op.process) % SLOTS) for op in carried_out(final(OPTIONS), Ends())]
+    done = [(op.f, int(op.process) % SLOTS) for op in carried_out(final(OPTIONS), Ends(2, 1, 0, 0))]
     phases = [f for f, _ in done]
     assert phases.count("lag") == 4
     assert sorted(slot for f, slot in done if f == "leave") == [2, 3, 4]
@@ -102,6 +103,31 @@ def test_in_the_end_all_is_worked_off_and_read() -> None:
     assert phases.index("leave") > phases.index("lag")
     assert phases.index("read") > len(phases) - 1 - phases[::-1].index("leave")
     assert {slot for f, slot in done if f == "work"} <= {2, 3, 4}
+
+
+def phases(*lags: int | None) -> list[str]:
+    """The final phase without repetitions."""
+    done = [op.f for op in carried_out(final(replace(OPTIONS, final_s=20.0)), Ends(*lags)) if op.f != "work"]
+    return [f for n, f in enumerate(done) if f != done[n - 1] or n == 0]
+
+
+def test_instances_come_back_while_something_is_left_after_they_have_left() -> None:
+    assert phases(2, 0, 0) == ["lag", "leave", "lag", "read"]
+    assert phases(2, 0, 3, 2, 0, 0) == ["lag", "leave", "lag", "leave", "lag", "read"]
+    # What is committed after they have left is not known: it is looked for again.
+    assert phases(2, 0, None, 0, 0) == ["lag", "leave", "lag", "leave", "lag", "read"]
+
+
+def test_time_is_up_whatever_is_left() -> None:
+    assert phases(5) == ["lag", "leave", "lag", "read"]
+    assert phases(None) == ["lag", "leave", "lag", "read"]
+    lags = [lag for _ in range(40) for lag in (0, 3)]  # each time that they leave something is left
+    done = carried_out(final(replace(OPTIONS, final_s=20.0)), Ends(*lags))
+    last = [op.f for op in done if op.f in ("leave", "lag")][-4:]
+    assert last == ["leave", "leave", "leave", "lag"]
+    assert [op.f for op in done][-10:] == ["read"] * 10
+    read_ns = min(op.time_ns for op in done if op.f == "read")
+    assert 12e9 <= read_ns - done[0].time_ns <= 16e9
 
 
 def grown(slot: int, sizes: list[int]) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,81 @@ def test_what_a_line_lacks_is_counted() -> None:
     assert kept[0]["time_ns"] == 1_000_000_000
     counts = {row["status"]: row["n"] for row in rows if row["status"] != foreign_logs.MATCHED}
     assert counts == {foreign_logs.REJECTED: 5, foreign_logs.UNMATCHED: 1, foreign_logs.CUT: 1}
+
+
+AT = r"(?P<time>\S+) (?:(?P<instance>i\d) )?(?P<event>\w+)"
+PLACE = r"(?: (?P<topic>[a-z]+))?(?:/(?P<partition>\d+))?(?: (?P<offset>\d+))?(?: (?P<first>\d+)-(?P<last>\d+))?"
+ANY = LogPattern((EventPattern(f"{AT}(?: g(?P<generation>\\d+))?(?: (?P<partitions>\\[.*\\]))?{PLACE}$"),), "epoch-s")
+
+
+def read_one(line: str, pattern: LogPattern = ANY) -> dict[str, Any] | None:
+    """The event of a line; None where it is rejected."""
+    (row,) = foreign_logs.parsed([line], ["/var/log/a.log"], pattern)
+    assert row["status"] in (foreign_logs.MATCHED, foreign_logs.REJECTED)
+    return dict(row) if row["status"] == foreign_logs.MATCHED else None
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("1 position t/0 5", {"offset": 5, "partition": 0, "topic": "t"}),
+        ("1 position t/0 999999999999999999", {"offset": 10**18 - 1}),
+        ("1 position t/0 1000000000000000000", None),
+        ("1 position t/2147483647 5", {"partition": 2147483647}),
+        ("1 position t/2147483648 5", None),
+        ("1 position t 5", None),
+        ("1 position t/0", None),
+        ("1 polled t/0 5-5", {"first": 5, "last": 5, "offset": None}),
+        ("1 polled t 5-5", None),
+        ("1 polled t/0", None),
+        ("1 generation g7", {"generation": 7}),
+        ("1 generation", None),
+        ("1 started", {"event": "started"}),
+        ("1 assigned t/3", {"partitions": [["t", "3"]], "topic": None, "partition": None}),
+        ("1 assigned [t-1, u-22]", {"partitions": [["t", "1"], ["u", "22"]]}),
+        ("1 assigned [t-1, u]", None),
+        ("1 assigned []", {"partitions": []}),
+        ("1 assigned", {"partitions": []}),
+        ("1 started", {"instance": "a.log"}),
+        ("1 i5 started", {"instance": "i5"}),
+        ("9223372036 started", {"time_ns": 9223372036 * 10**9}),
+        ("9223372037 started", None),
+    ],
+)
+def test_what_an_event_must_have(line: str, fields: dict[str, Any] | None) -> None:
+    row = read_one(line)
+    if fields is None:
+        assert row is None
+    else:
+        assert row is not None and {name: row[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize(("year", "kept"), [(1677, False), (1678, True), (2261, True), (2262, False)])
+def test_times_that_nanoseconds_do_not_reach(year: int, kept: bool) -> None:
+    pattern = LogPattern((EventPattern(r"(?P<time>\S+) started", "started"),), "%Y-%m-%d", instance="them")
+    row = read_one(f"{year}-06-01 started", pattern)
+    assert (row is not None) == kept
+    assert row is None or row["instance"] == "them"
+
+
+def test_a_line_as_long_as_may_be_is_not_cut() -> None:
+    pattern = LogPattern((EventPattern(r"(?P<time>\S+) started", "started"),), "epoch-s")
+    whole = "1 started".ljust(foreign_logs.LINE_MAX, "x")
+    assert [row["status"] for row in foreign_logs.parsed([whole], ["f"], pattern)] == [foreign_logs.MATCHED]
+    cut = foreign_logs.parsed([f"{whole}x"], ["f"], pattern)
+    assert [row["status"] for row in cut] == [foreign_logs.MATCHED, foreign_logs.CUT]
+
+
+def test_the_first_pattern_that_matches_counts_and_groups_of_every_line_stand_beside_it() -> None:
+    own, other = EventPattern("begun (?P<instance>x)", "started"), EventPattern("begun|done", "closed")
+    pattern = LogPattern((own, other), "epoch-s", line=r"^(?P<time>\d+) (?P<instance>\w+)")
+    rows = foreign_logs.parsed(["1 a begun x", "2 a done", "3 a begun", "done"], ["f"] * 4, pattern)
+    assert [(row["event"], row["instance"], row["line"]) for row in rows[:3]] == [
+        ("started", "x", 0),
+        ("closed", "a", 1),
+        ("closed", "a", 2),
+    ]
+    assert rows[3:] == [{"status": foreign_logs.REJECTED, "n": 1}]  # the last line has no time
 
 
 def test_no_expression_takes_long() -> None:

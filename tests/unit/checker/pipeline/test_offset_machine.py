@@ -42,6 +42,7 @@ DONE = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 10))
         (((1, "polled", 5, 19),), [("position-back", 5, 10)]),
         (((1, "position", 15),), [("offset-gap", 10, 15)]),
         (((1, "position", 5),), [("position-back", 5, 10)]),
+        (((1, "position", 10), (1, "polled", 10, 19)), []),
         (((1, "polled", 10, 19), (1, "produced", 12, 19)), [("work-skipped", 10, 12)]),
         (((1, "produced", 8, 9),), [("work-repeated", 8, 10)]),
         (((1, "polled", 10, 19), (1, "committed", 20)), [("commit-unprocessed", 10, 20)]),
@@ -121,3 +122,38 @@ def test_only_what_the_log_tells_is_judged() -> None:
     assert found((1, "assigned"), (1, "position", 7), start=None) == []
     missed = [Event(0, "i", 1, None, "polled", 0, 9, 7, 2)]
     assert [one.anomaly for one in findings(missed, kinds, None)] == ["offset-gap"]
+
+
+def test_what_was_told_of_a_commit_settles_what_may_be_committed() -> None:
+    """Beyond a commit that was told nothing is committed; ahead of the work, what was polled later may be."""
+    told = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 5), (2, "assigned"), (2, "position", 10))
+    assert found(*told) == [("offset-gap", 5, 10)]
+    polled = (*BEGUN, (1, "polled", 10, 19), (1, "committed", 10), (2, "assigned"), (2, "position", 20))
+    assert found(*polled, ahead=True) == []
+
+
+def test_only_what_is_held_up_to_where_reading_began_explains_it() -> None:
+    again = (*DONE, (1, "revoked"), (1, "assigned"), (1, "position", 15))
+    assert found(*again, (1, "polled", 18, 19)) == [("offset-gap", 10, 15), ("offset-gap", 15, 18)]
+    assert found(*again, (1, "buffered", 10, 17)) == [("offset-gap", 10, 15)]
+    assert found(*again, (1, "buffered", 10, 14)) == []
+    assert found(*again, (1, "closed")) == [("offset-gap", 10, 15)]
+
+
+def test_numbers_that_an_event_has_no_use_for_are_none() -> None:
+    assert found(*BEGUN, (1, "resumed", 5), (1, "paused", 7, 8), (1, "produced", 0, 9), (1, "committed", 10)) == []
+
+
+def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
+    """It produced up to 20 and goes on with what it holds from there: so much was committed, told or not."""
+    worked = (*DONE, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "polled", 20, 24), (1, "revoked"))
+    held = (*worked, (1, "assigned"), (1, "position", 25), (1, "buffered", 20, 24))
+    assert found(*held) == []
+    assert found(*held, (1, "revoked"), (2, "assigned"), (2, "position", 10)) == [("offset-reset", 10, 20)]
+
+
+def test_what_was_committed_is_told() -> None:
+    (first,) = _findings((1, "assigned"), (1, "position", 3))
+    assert first.text == "reading began at 3, and nothing was committed"
+    (later,) = _findings(*DONE, (1, "revoked"), (2, "assigned"), (2, "position", 3))
+    assert later.text == "reading began at 3, and 10 was committed"

@@ -1,0 +1,163 @@
+"""The cycle that Elle's search finds first, for comparing answers with Jepsen's.
+
+Elle tries the ops one after another as the beginning of a cycle, and from each goes breadth-first along all paths.
+Which cycle it shows hangs on the order in which its graph, a hash map of ops, gives ops and their neighbours. An edge
+that has several reasons (a poll of what was sent before, in real time too) is taken for one and explained by
+another, so that the cycle it finds for one type can be of another.
+
+Source: Elle, `elle.bfs`, `elle.txn` (`cycle-anomaly-specs`); Bifurcan's hash maps, which Elle's graphs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checker.cycles.shortest import Adjacent
+from checker.kernels.clojure_set_order import hashes
+from checker.tables.packing import Ints
+
+# Elle stops looking after a second; paths grow exponentially with their length.
+PATHS_MAX: Final = 20_000
+_DIGIT: Final = 5
+
+
+class _Path(NamedTuple):
+    """Ops in a row, the last first: `op`, then those of `before`.
+
+    seen     the ops of `before`, as bits
+    missing  the kinds of edges that must still be taken, as bits
+    """
+
+    op: int
+    before: _Path | None
+    seen: int
+    missing: int
+
+    def ops(self) -> list[int]:
+        """From the first on."""
+        found: list[int] = []
+        path: _Path | None = self
+        while path is not None:
+            found.append(path.op)
+            path = path.before
+        return found[::-1]
+
+    def longer(self, op: int, missing: int) -> _Path:
+        return _Path(op, self, self.seen | 1 << self.op, missing)
+
+
+class TooManyPathsError(Exception):
+    """The search has come to its end without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """target -> kinds, as bits, per source, both in the order in which Elle goes through them."""
+
+    edges: Mapping[int, Mapping[int, int]]
+    hash_of: Sequence[int]
+
+    @classmethod
+    def of(cls, edges: Iterable[tuple[int, int, int]], hash_of: Sequence[int]) -> _Graph:
+        """From (source, target, kinds)."""
+        found: dict[int, dict[int, int]] = {}
+        for source, target, kinds in edges:
+            found.setdefault(source, {})[target] = kinds
+            found.setdefault(target, {})
+        return cls._ordered(found, hash_of)
+
+    @classmethod
+    def _ordered(cls, edges: Mapping[int, Mapping[int, int]], hash_of: Sequence[int]) -> _Graph:
+        neighbours = {a: {b: out[b] for b in _order(list(out), hash_of)} for a, out in edges.items()}
+        return cls({a: neighbours[a] for a in _order(list(edges), hash_of)}, hash_of)
+
+    def only(self, ops: set[int]) -> _Graph:
+        """Between some ops."""
+        kept = {a: {b: kinds for b, kinds in out.items() if b in ops} for a, out in self.edges.items() if a in ops}
+        return self._ordered(kept, self.hash_of)
+
+
+def _map_hashes(ops: Ints) -> list[int]:
+    """Of each op, the hash by which Bifurcan's maps place it."""
+    word = hashes(ops).astype(np.int64)
+    word = np.where(word >> 31, word ^ 0xFFFFFFFF, word)
+    word ^= (word >> 20) ^ (word >> 12)
+    word ^= (word >> 7) ^ (word >> 4)
+    placed: list[int] = word.tolist()
+    return placed
+
+
+def _order(places: list[int], hash_of: Sequence[int], shift: int = 0) -> list[int]:
+    """As a hash map lists its keys: those that are alone with their digit of the hash, then the others."""
+    if len(places) < 2 or shift > 32:
+        return sorted(places)
+    by_digit: dict[int, list[int]] = {}
+    for place in places:
+        by_digit.setdefault((hash_of[place] >> shift) & 31, []).append(place)
+    groups = [by_digit[digit] for digit in sorted(by_digit)]
+    alone = [group[0] for group in groups if len(group) == 1]
+    deeper = (_order(group, hash_of, shift + _DIGIT) for group in groups if len(group) > 1)
+    return [*alone, *(place for group in deeper for place in group)]
+
+
+class _Search:
+    """One search for a cycle that has an edge of each of the `wanted` kinds (bits)."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._paths = 0
+
+    def begun_at(self, graph: _Graph, start: int) -> list[int] | None:
+        paths = [_Path(start, None, 0, self._wanted)]
+        while paths:
+            simple: list[_Path] = []
+            for path in paths:
+                if not path.seen >> path.op & 1:
+                    simple.append(path)
+                elif not path.missing:
+                    cycle = self._without_tail(graph, path.ops())
+                    if cycle is not None:
+                        return cycle
+            paths = [longer for path in simple for longer in _steps(graph, path)]
+            self._paths += len(paths)
+            if self._paths > PATHS_MAX:
+                raise TooManyPathsError
+        return None
+
+    def _without_tail(self, graph: _Graph, ops: list[int]) -> list[int] | None:
+        """The loop that a path runs into: the path itself, or a cycle among the loop's ops."""
+        if ops[0] == ops[-1]:
+            return ops
+        loop = ops[ops.index(ops[-1]) :]
+        inner = graph.only(set(loop))
+        found = (self.begun_at(inner, start) for start in loop)
+        return next((cycle for cycle in found if cycle is not None), None)
+
+
+def _steps(graph: _Graph, path: _Path) -> Iterator[_Path]:
+    """A path, longer by one op: first by each edge that is still wanted, then by any other."""
+    missing = path.missing
+    for target, kinds in graph.edges[path.op].items():
+        wanted = kinds & missing
+        while wanted:
+            lowest = wanted & -wanted
+            yield path.longer(target, missing & ~lowest)
+            wanted ^= lowest
+        if kinds & ~missing and not (missing and path.before is None):
+            yield path.longer(target, missing)
+
+
+def find(adjacent: Adjacent, ops: Ints, kinds: int, wanted: int) -> list[int] | None:
+    """The first cycle [place, ..., place] over edges of these kinds with one of each wanted kind; None: none.
+
+    `ops`: id of the op at each place. Raises TooManyPathsError where Elle's search would take long.
+    """
+    edges = ((a, b, bits & kinds) for a, out in adjacent.items() for b, bits in out.items() if bits & kinds)
+    graph = _Graph.of(edges, _map_hashes(ops))
+    search = _Search(wanted)
+    found = (search.begun_at(graph, start) for start in graph.edges)
+    return next((cycle for cycle in found if cycle is not None), None)

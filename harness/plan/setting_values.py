@@ -1,0 +1,59 @@
+"""Values of settings as those read them whose settings they are: Kafka's brokers and its Java client, librdkafka.
+
+Each function gives None for a value that its owner refuses. Sources: Kafka's ConfigDef (values are trimmed; true
+and false in any case) and its ProducerConfig (acks: one of four, as they stand); librdkafka's CONFIGURATION.md and
+rdkafka_conf.c (true, t and 1 are yes, in any case; acks: a number, or all in any case).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+JAVA_ACKS: Final = ("all", "-1", "0", "1")
+_KAFKA: Final = {"true": True, "false": False}
+_LIBRDKAFKA: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_WEAKEST_FIRST: Final = ("0", "1", "all")
+
+
+def boolean(text: str) -> bool | None:
+    """Of Kafka's brokers and its Java client."""
+    return _KAFKA.get(text.strip().lower())
+
+
+def whole(text: str) -> int | None:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def client_boolean(text: str, library: str) -> bool | None:
+    """Of a client library's own setting."""
+    return _LIBRDKAFKA.get(text.lower()) if library == "confluent" else boolean(text)
+
+
+def client_acks(text: str, library: str) -> str | None:
+    """all, 1 or 0, as a client library reads it; more than 1, which brokers refuse, is no promise either."""
+    if library == "confluent":
+        text = text.lower()
+    elif text.strip() not in JAVA_ACKS:
+        return None
+    text = text.strip()
+    if text in ("all", "-1"):
+        return "all"
+    return text if text in ("0", "1") else None
+
+
+def weakest_acks(values: Iterable[str | None]) -> str | None:
+    """The weakest that some client goes by; None where one is not known and none is known to be weak."""
+    found = {*values}
+    return next((acks for acks in _WEAKEST_FIRST if acks in found and (acks != "all" or None not in found)), None)
+
+
+def given(config: Mapping[str, str], *names: str) -> str | None:
+    """The last value of a setting that goes by several names; aiokafka writes them with underscores."""
+    spelt = {*names, *(name.replace(".", "_") for name in names)}
+    values = [str(value) for name, value in config.items() if name in spelt]
+    return values[-1] if values else None

@@ -1,0 +1,60 @@
+"""Which features are in force: the finalized levels that a broker names when it is asked for its versions.
+
+ApiVersions, version 3 (KIP-511, KIP-584); its answer has the head of one that is not flexible
+  Request   compact string software, compact string its version | tags
+  Answer    int16 error | [int16 api, int16 least, int16 most, tags] | int32 throttle | tagged fields:
+            1 int64 epoch, 2 [compact string feature, int16 level most, int16 level least, tags]
+Source: https://kafka.apache.org/protocol
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from harness.protocol.primitives import TAGS, Reader, compact_text, head
+
+API_VERSIONS: Final = 18
+_EPOCH: Final = 1
+_FINALIZED: Final = 2
+
+
+def request() -> bytes:
+    """Who are you?"""
+    return head(API_VERSIONS, 3) + TAGS + compact_text("harness") + compact_text("1") + TAGS
+
+
+def finalized(answer: bytes) -> dict[str, int] | None:
+    """The level of each feature that has one; None where the broker names no features at all.
+
+    Raises ValueError when the answer is an error, or cut short.
+    """
+    try:
+        reader = Reader(answer)
+        reader.take("i")  # correlation
+        if error := reader.take("h"):
+            raise ValueError(f"ApiVersions: error {error}")
+        for _ in range(reader.varint() - 1):
+            reader.take("hhh")
+            reader.tags()
+        reader.take("i")  # throttle time
+        fields = {}
+        for _ in range(reader.varint()):
+            tag = reader.varint()
+            fields[tag] = reader.raw(reader.varint())
+        epoch = struct.unpack(">q", fields[_EPOCH])[0] if _EPOCH in fields else -1
+        if epoch < 0:
+            return None
+        return _levels(Reader(fields.get(_FINALIZED, b"\1")))
+    except (struct.error, UnicodeError) as error:
+        raise ValueError("an ApiVersions answer was cut short") from error
+
+
+def _levels(reader: Reader) -> dict[str, int]:
+    levels = {}
+    for _ in range(reader.varint() - 1):
+        name = reader.compact_text()
+        most, _least = reader.take("hh")
+        levels[name] = most
+        reader.tags()
+    return levels

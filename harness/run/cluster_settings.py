@@ -1,0 +1,53 @@
+"""What a run's cluster says of its settings, noted in the run's events: see `harness.plan.settings_in_force`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from harness import history_writer
+from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.plan.settings_in_force import EVENT, OF_BROKERS, OF_TOPICS, OFFSETS, TRANSACTIONS
+from harness.run.roles import Call
+
+ANSWER_S: Final = 5.0  # for each of the questions
+log = logging.getLogger("harness")
+
+
+def note(call: Call, events: history_writer.Events) -> None:
+    """Ask the cluster, at the end of a run, when every topic is there; without an answer nothing is noted."""
+    try:
+        answer = call(
+            "settings_in_force",
+            5 * ANSWER_S,
+            topics=OF_TOPICS,
+            broker=OF_BROKERS,
+            internal=(OFFSETS, TRANSACTIONS),
+            timeout_s=ANSWER_S,
+        )
+    except ClusterTrouble as error:
+        log.warning("the cluster did not say what its settings are: %s", error)
+        return
+    events.write(EVENT, "as the cluster says", **answer)
+
+
+def noted(folder: Path) -> Mapping[str, Any] | None:
+    """The last answer that a run noted; None where there is none that can be read."""
+    path = folder / "events" / "harness.jsonl"
+    found = None
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue  # the check of the run says so
+        if isinstance(event, dict) and event.get("event") == EVENT:
+            found = event
+    return found
