@@ -45,6 +45,7 @@ import pyarrow as pa
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
+from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
@@ -59,6 +60,7 @@ from harness.model.values_as_text import joined
 COMPACTION: Final = 0
 UNFINISHED: Final = 1
 RESET: Final = 2
+UNSEEN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def excuses(bucket: Bucket) -> Excuses:
     unsure = np.full(len(data.pair_key), -1, np.int32)
     compaction = bucket.once(cleaned)
     maybe_gone = ends.at(data.keys, ends.maybe_gone, 0)
+    unsure[retention.unseen_deletions(bucket)] = UNSEEN
     if compaction is None and not bool(log_start.any()) and not bool(maybe_gone.any()):
         return Excuses(legal, unsure)
     start = log_start[data.pair_key]
@@ -201,7 +204,7 @@ def _offsets_tell(bucket: Bucket) -> bool:
 
     Not where consumers begin at the end of the log.
     """
-    if bucket.options.settings.auto_offset_reset == "latest":
+    if bucket.options.settings.auto_offset_reset in (None, "latest"):
         return False
     counts = bucket.small.meta["counts"]
     unknown = sum(counts.get(f, {}).get("info", 0) for f in ("poll", "txn"))

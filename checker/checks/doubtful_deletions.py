@@ -25,6 +25,8 @@ _MISSING: Final = {
     "the log start later: read the log once more from its beginning",
     lost_write.RESET: "the broker deleted records by itself, and a reader whose place was deleted goes on at the end "
     "of the log: read it again with --auto-offset-reset earliest",
+    lost_write.UNSEEN: "the brokers may have deleted them by age or size, and nobody looked at the log start: end the "
+    "history with a look at every log (debug-topic-partitions, or final polls)",
 }
 
 

@@ -9,6 +9,8 @@ without any, a week and no limit of size. A topic's own retention.ms that a faul
 end. Deletion up to the end of the log (an offset of -1, KIP-107) takes what had been sent before it was done.
 Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
 message.timestamp.type).
+
+Whether a record is too old is for the brokers' clocks to say: where faults changed those, no age explains anything.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pyarrow as pa
 
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import FOREVER, MovedStart, moved_starts
-from checker.tables.packing import Ints
+from checker.tables.packing import Bools, Ints
 from harness.model.check_options import Settings
 
 _AGES: Final = (
@@ -103,6 +105,27 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
     return youngest[rank]
 
 
+def unseen_deletions(bucket: Bucket) -> Bools:
+    """Per pair: a broker may have deleted it by itself, and nobody looked at the start of its log."""
+    data, settings = bucket.data, bucket.options.settings
+    result = np.zeros(len(data.pair_key), np.bool_)
+    looked = bucket.small.ends.column("key").to_numpy()
+    unseen = ~np.isin(data.keys, looked)
+    if not bool(unseen.any()) or "delete" not in (settings.cleanup_policy or "delete"):
+        return result
+    ages = [limit for limit, _ in changed_ages(bucket.small.nemesis)]
+    if (limit := age_limit_ns(settings)) is not None:
+        ages.append(limit)
+    last_ns = bucket.small.meta["max_ns"]
+    by_size = size_limit(settings) is not None
+    if by_size or min(ages, default=FOREVER) <= last_ns:
+        written = data.writer_row >= 0
+        sent_ns = np.zeros(len(data.pair_key), np.int64)
+        sent_ns[written] = bucket.sends.invoke_ns[data.writer_row[written]]
+        result = unseen[data.pair_key] & (by_size | (last_ns - sent_ns >= min(ages, default=FOREVER)))
+    return result
+
+
 def explained(bucket: Bucket) -> list[int]:
     """Codes of keys whose log start the settings explain, or deletion up to the end of the log."""
     moved = moved_starts(bucket.small.ends, bucket.small.deletions)
@@ -116,14 +139,14 @@ def explained(bucket: Bucket) -> list[int]:
     changed = any(str(fault).startswith("config-change:compact") for fault in nemesis.column("fault").to_pylist())
     deletes = "delete" in policy or changed
     limit, least = age_limit_ns(settings), size_limit(settings)
-    ages = changed_ages(nemesis)
+    ages, clocks = changed_ages(nemesis), clocks_changed(nemesis)
     if limit is not None and deletes:
         ages.append((limit, FOREVER))
     _, end, _ = bucket.ends.of(bucket.data.keys[ranks])
     sent_last = _sent_last(bucket, moved, ranks).tolist()
     found = []
     for one, youngest, last in zip(moved, sent_last, end.tolist(), strict=True):
-        by_age = any(youngest <= min(one.seen_ns, until) - age for age, until in ages)
+        by_age = not clocks and any(youngest <= min(one.seen_ns, until) - age for age, until in ages)
         size = settings.record_bytes
         by_size = deletes and least is not None and size is not None and (last - one.start) * size >= least
         if by_age or by_size or youngest < one.emptied_ns:
