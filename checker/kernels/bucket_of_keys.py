@@ -141,7 +141,7 @@ class Bucket:
             return found
         if bool((found.emptied_ns >= 0).any()):
             found = replace(found, log_start=self._emptied(found))
-        if self.options.settings.auto_offset_reset == "latest" and bool(found.complete.any()):
+        if self.options.settings.auto_offset_reset in (None, "latest") and bool(found.complete.any()):
             found = replace(found, complete=found.complete & ~self._begun_at_the_end(found))
         return found
 
@@ -160,7 +160,7 @@ class Bucket:
     def _begun_at_the_end(self, found: Ends) -> Bools:
         """Per key of `found`: nobody went back to the beginning of its log, and not all of it was read before.
 
-        Where consumers begin at the end of the log, one that stands there may have read nothing.
+        Where consumers may begin at the end of the log, one that stands there may have read nothing.
         """
         again = rereads_of(self.small.ends, self.small.assigns).key
         left = self.must_exist & ~self.data.polled_ok
