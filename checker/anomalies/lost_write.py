@@ -117,7 +117,7 @@ def excuses(bucket: Bucket) -> Excuses:
     unsure = np.full(len(data.pair_key), -1, np.int32)
     compaction = bucket.once(cleaned)
     maybe_gone = ends.at(data.keys, ends.maybe_gone, 0)
-    unsure[retention.unseen_deletions(bucket)] = UNSEEN
+    unsure[bucket.once(retention.unseen_deletions)] = UNSEEN
     if compaction is None and not bool(log_start.any()) and not bool(maybe_gone.any()):
         return Excuses(legal, unsure)
     start = log_start[data.pair_key]
@@ -127,7 +127,8 @@ def excuses(bucket: Bucket) -> Excuses:
     unsure[(maybe_gone > 0) & (offset < maybe_gone)] = UNFINISHED
     if bool(log_start.any()) and bucket.options.settings.auto_offset_reset == "latest":
         moved = [one.key for one in moved_starts(bucket.small.ends, bucket.small.deletions)]
-        unsure[np.isin(data.keys, moved)[data.pair_key]] = RESET
+        passed = np.isin(data.keys, moved)[data.pair_key] & (offset < _read_from(bucket, log_start)[data.pair_key])
+        unsure[passed] = RESET
     if compaction is not None:
         _compacted(bucket, compaction, offset, end, legal, unsure)
     unsure[(end >= 0)[data.pair_key] & (offset >= end[data.pair_key])] = -1
@@ -144,6 +145,19 @@ def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, leg
     nowhere = (offset < 0) & ((upto > 0) | ~known) & ~_sent_beyond(bucket, compaction.upto)
     uncleaned = inside & ~known & ((end[key] < 0) | (offset < end[key]))
     unsure[nowhere | uncleaned] = COMPACTION
+
+
+def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
+    """Per key rank: from which offset on a log was read once more to its end without another reset.
+
+    Whoever read a record at or beyond the log start is not below it any more. FOREVER where nobody did.
+    """
+    orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
+    read, _ = bucket.once(standing)
+    rows = read[orders.entry_pair] & (orders.entry_offset >= log_start[key])
+    lowest = np.full(len(bucket.data.keys), FOREVER, np.int64)
+    np.minimum.at(lowest, key[rows], orders.entry_offset[rows])
+    return lowest
 
 
 def _last_offset(bucket: Bucket) -> Ints:

@@ -71,7 +71,8 @@ def reasons(
         key = original.get(skipped[0], skipped[0])
         found.append(
             f"consumers passed over records of {_keys(key, len(skipped))} that may have been deleted: how far the "
-            "log cleaner or delete-records had gone, or how consumers reset (auto.offset.reset), is not on record"
+            "log cleaner, delete-records or retention had gone, or how consumers reset (auto.offset.reset), is not on "
+            "record"
         )
     return found
 

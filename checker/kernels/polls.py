@@ -22,6 +22,7 @@ from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.compaction import cleaned
 from checker.kernels.deltas import Steps, between, inside, joined, kept
 from checker.kernels.rereads import standing
+from checker.kernels.retention import unseen_deletions
 from checker.kernels.subscriptions import subscriptions
 from checker.tables.packing import Bools, Ints
 
@@ -73,6 +74,9 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
         gone = np.maximum(gone, np.where(since, compaction.upto[steps.key], 0))
         legal |= last_skipped < gone
         unsure |= since & ~compaction.known[steps.key]
+    unseen = np.zeros(len(keys), np.bool_)
+    unseen[bucket.data.pair_key[bucket.once(unseen_deletions)]] = True
+    unsure |= unseen[steps.key]
     excusable = skips & (legal | unsure)
     if bool(excusable.any()):
         stood = _stood(bucket, steps)
