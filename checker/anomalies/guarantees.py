@@ -229,7 +229,7 @@ READ_IN_ORDER: Final = Guarantee(
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication; group.protocol; KIP-848; KIP-932",
 )
 READ_WHOLLY: Final = Guarantee(
-    (exactly_once_log, one_reader, *LOG, place_kept, not_compacted),
+    (exactly_once_log, one_reader, *LOG, place_kept),
     "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip, and so "
     "does a log that was cut off",
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication, 4.8 Log Compaction; cleanup.policy",

@@ -20,6 +20,7 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import Rows, forbidden
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
+from checker.checks import doubtful_deletions
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
@@ -198,11 +199,12 @@ def _verdict(
         reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
-        ends, nemesis = source.small("ends"), source.small("nemesis")
+        ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
+        doubts = [answer.judged.doubts for answer in answers]
         reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
         unsure = sum(answer.judged.perhaps_lost for answer in answers)
         reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
-        reasons += unknown_reasons.moved_starts(ends, source.small("deletions"), options.settings, original)
+        reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
         if (noted := source.run or source.noted) is not None:
             reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within

@@ -148,8 +148,7 @@ def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
     """The part that kernels need."""
-    names = ("assigns", "rebalances", "ends", "deletions", "commits")
-    return Small(**{name: tables[name] for name in names}, meta=meta)
+    return Small(**{name: tables[name] for name in schema.BESIDE}, meta=meta)
 
 
 def buckets_for(files: list[Path]) -> int:

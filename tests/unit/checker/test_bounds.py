@@ -37,7 +37,8 @@ def test_in_a_component_that_is_not_explained_no_type_is_guessed(monkeypatch: py
 
 def test_eight_processes_are_listed() -> None:
     meta = {"final_processes": {str(process): "ok" for process in range(9)}}
-    rows = [{"op": 1, "process": p, "final": True, "key": 1, "position": 0, "log_start": 0, "end": 1} for p in range(9)]
+    place = {"key": 1, "position": 0, "log_start": 0, "end": 1, "invoke_ns": 0, "complete_ns": 1}
+    rows = [{"op": 1, "process": p, "final": True, **place} for p in range(9)]
     message = not_caught_up(pa.Table.from_pylist(rows, schema.ENDS), meta)
     assert message is not None
     assert "of 9 of 9 clients (processes 0, 1, 2, 3, 4, 5, 6, 7) did not" in message
