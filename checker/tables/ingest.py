@@ -129,10 +129,13 @@ def collect(path: Path) -> Tables:
     return _in_memory(read(path, notes), notes)
 
 
-def of_ops(ops: Iterable[Op]) -> Tables:
-    """Ops in index order that are already in memory (a simulated run, or a part of one). Raises BadHistory."""
+def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
+    """Ops in index order that are already in memory. Raises BadHistory.
+
+    part  they were chosen from a history, so those in between are not missing
+    """
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
-    return _in_memory(lines, Notes(part=True))
+    return _in_memory(lines, Notes(part=part))
 
 
 def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
