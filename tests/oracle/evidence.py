@@ -233,6 +233,10 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
     if not readers and offset is not None and (offset < until or cleaned is None or offset < cleaned):
         answer.lenient.append(f"record {record} may have been deleted")
         return
+    beyond = [look for look in history.looks(key) if offset is not None and look.start > offset]
+    if not readers and any(history.explained(key, look) == YES for look in beyond):
+        answer.lenient.append(f"record {record} may have been deleted")
+        return
     if not readers:
         answer.open.append(f"record {record} is owed and the log of its key was not read to the end")
         answer.maybe["lost"].add(record)

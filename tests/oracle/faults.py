@@ -141,8 +141,12 @@ def _lead_again(world: World, copies: set[int]) -> None:
         partition.behind |= copies & set(range(partition.copies))
         in_sync = sorted(partition.isr - copies)
         if world.case.elr and not in_sync:  # others that hold all that was committed may lead (KIP-966)
-            others = set(range(partition.copies)) - world.down
-            in_sync = sorted(copy for copy in others if partition.reach[copy] >= partition.high_watermark)
+            whole = {copy for copy in range(partition.copies) if partition.reach[copy] >= partition.high_watermark}
+            in_sync = sorted(whole - world.down)
+            if not in_sync and whole - copies and partition.leader in copies:  # when they are back
+                partition.elect(min(whole - copies))
+                partition.isr, partition.available = {partition.leader}, False
+                continue
         if partition.leader in copies:
             back = in_sync or sorted(partition.isr & copies)
             partition.elect(world.draw.choice(back))

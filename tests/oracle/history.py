@@ -184,15 +184,22 @@ class History:
                         return True
         return False
 
+    def looks(self, key: int) -> list[Reader]:
+        """What was told of a log's start and end, by final polls and by the admin, as readers who read nothing."""
+        found: list[Reader] = []
+        for asked in self.asked:
+            if asked.done is None or asked.type != OK:
+                continue
+            told = [(start, end) for other, start, end in asked.done.extra.get("ends", ()) if other == key]
+            if asked.invoked.f == "debug-topic-partitions":
+                told = [(shown["start"], shown["end"]) for other, shown in asked.done.value if other == key]
+            began_ns, done_ns = asked.invoked.time_ns, asked.done.time_ns
+            found += [Reader(set(), start, end, done_ns, began_ns, {}) for start, end in told]
+        return found
+
     def start_reported(self, key: int) -> int:
         """The largest log start that anybody was told."""
-        found = 0
-        for asked in self.asked:
-            if asked.done is not None and asked.type == OK:
-                found = max([found, *(start for other, start, _ in asked.done.extra.get("ends", ()) if other == key)])
-                if asked.invoked.f == "debug-topic-partitions":
-                    found = max([found, *(shown["start"] for other, shown in asked.done.value if other == key)])
-        return found
+        return max((look.start for look in self.looks(key)), default=0)
 
     def places(self, record: Record) -> set[int]:
         acked = self.acked.get(record)
@@ -219,7 +226,7 @@ class History:
         limit_ms = self.case.retention_ms
         if limit_ms is None:
             return NO
-        answer = YES if limit_ms < 3_600_000 else NO
+        answer = (MAYBE if self.faults("clock-") else YES) if limit_ms < 3_600_000 else NO
         for (other, value), writer in self.writer.items():
             if other != key or not any(until <= offset < reader.start for offset in self.places((other, value))):
                 continue
