@@ -22,6 +22,7 @@ from harness.model.protocols import Env, Fault, Generator
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.rounds import Rhythm
 from nemesis.schedule.timing import Timing, in_turns, patience, patient
+from nemesis.shared.admin_fault import Changed
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import heal
 from nemesis.targets import EVERY_NODE
@@ -237,7 +238,10 @@ def invoke(chosen: Sequence[Fault], env: Env, op: Op) -> Op:
         return op
     if op.f == "heal":
         still, started = heal(patience(env, op))
-        value = {"started": started} if started else {}
+        value: dict[str, Any] = {"started": started} if started else {}
+        for fault in chosen:
+            if isinstance(fault.nemesis, Changed):
+                value |= fault.nemesis.healed(env)
         return op.with_(value={**value, **({"unhealthy": still} if still else {})}, error=still or None)
     for fault in chosen:
         if fault.name == op.extra.get("fault"):

@@ -129,10 +129,10 @@ def exactly_once_log(settings: Settings) -> bool | None:
     Without them, no number of retries is a promise: librdkafka sends again what was answered with NOT_LEADER
     and the like even where retries are off, and does not count it.
     """
-    if not (settings.idempotence or settings.txn):
-        return None if settings.idempotence is None else False
     if settings.acks is not None and settings.acks not in ("all", "-1"):
         return False  # sequence numbers need it
+    if not (settings.idempotence or settings.txn):
+        return None if settings.idempotence is None else False
     if settings.max_in_flight is not None and settings.max_in_flight > IN_FLIGHT_MOST:
         return False
     remembered_ms = settings.producer_id_expiration_ms
@@ -198,9 +198,6 @@ def damage_noticed(settings: Settings) -> bool | None:
 LOG: Final = (copies_kept, clean_election)
 DURABLE: Final = (acks_all, *LOG)
 DOCUMENTED: Final = "Kafka 4.1 documentation"
-REPLICATED: Final = (
-    f"{DOCUMENTED}: Design, 4.7 Replication; min.insync.replicas, unclean.leader.election.enable; KIP-966"
-)
 STUDY: Final = "a study of Kafka's delivery at the Ural Federal University"
 
 STAYS: Final = Guarantee(
@@ -232,7 +229,7 @@ READ_IN_ORDER: Final = Guarantee(
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication; group.protocol; KIP-848; KIP-932",
 )
 READ_WHOLLY: Final = Guarantee(
-    (exactly_once_log, one_reader, *LOG, place_kept, not_compacted),
+    (exactly_once_log, one_reader, *LOG, place_kept),
     "a consumer reads every record of a partition that is not deleted; a duplicate shows as a skip, and so "
     "does a log that was cut off",
     f"{DOCUMENTED}: Design, 4.5 The Consumer, 4.7 Replication, 4.8 Log Compaction; cleanup.policy",

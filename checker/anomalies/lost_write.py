@@ -14,10 +14,17 @@ Native rules add and take away:
 - Later loss: where a client read a log once more from its beginning to its end, every value that must exist
   and is not in there is lost, though it may have been read before: a power cut takes what was seen. So is a
   record that was never acknowledged: consumers are given only what every in-sync replica has.
+- Cut off: where a log ends, when it was last looked at, before the place at which a record was read or
+  acknowledged earlier, that record is lost whether anybody read on from there or not.
 - Deletion: values below the log start are excused, those without known offset too unless they were sent after
-  a record at or beyond the log start was acknowledged, and under compaction those that are not the last of
-  their key. A log start that nothing explains excuses as well, but makes the verdict unknown:
-  checker.kernels.log_starts_and_ends.
+  a record at or beyond the log start was acknowledged. A log start that nothing explains excuses as well, but
+  makes the verdict unknown: checker.kernels.retention. So does a request to delete of unknown outcome, as far
+  as it asks, where nobody looked at the log start later.
+- Compaction: values are excused as far as the cleaner had gone (checker.kernels.compaction); where that is not
+  on record, what is missing makes the verdict unknown, unless its offset holds another record now, or lies
+  beyond the end of the log.
+- Under auto.offset.reset=latest a reader whose place was deleted under it goes on at the end of the log: where
+  the broker deletes by itself, what nobody read there makes the verdict unknown.
 - Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
@@ -29,19 +36,40 @@ configurations cleanup.policy, retention.bytes, retention.ms.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
+from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
-from checker.kernels.log_starts_and_ends import rereads_of
+from checker.kernels.compaction import Cleaned, cleaned, replaced
+from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
+from checker.kernels.rereads import standing
 from checker.kernels.witness import nullable, table
-from checker.tables.packing import Bools, Ints, empty, order
+from checker.tables.packing import Bools, Ints, Shorts, begins, order
 from checker.tables.schema import OK
 from harness.model.values_as_text import joined
+
+# What may have taken what is missing.
+COMPACTION: Final = 0
+UNFINISHED: Final = 1
+RESET: Final = 2
+UNSEEN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """How many values of a key (its code) one of the above may have taken."""
+
+    key: int
+    cause: int
+    count: int
 
 
 def _bound(bucket: Bucket) -> Ints:
@@ -53,13 +81,15 @@ def _bound(bucket: Bucket) -> Ints:
     return bound
 
 
-def _sent_beyond(bucket: Bucket, log_start: Ints) -> Bools:
-    """Per pair: sent after a record at or beyond its key's log start was acknowledged, so not below it.
+def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
+    """Per pair: sent after a record at or beyond an offset of its key was acknowledged, so not below it.
+
+    `offset`: per key rank.
 
     Only a record that was read counts: one that was cut off again says nothing about what came later.
     """
     data, sends = bucket.data, bucket.sends
-    standing = (sends.type == OK) & (sends.offset >= log_start[sends.key]) & data.polled_ok[sends.pair]
+    standing = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
     since = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(since, sends.key[standing], sends.complete_ns[standing])
     beyond = np.zeros(len(data.pair_key), np.bool_)
@@ -67,82 +97,184 @@ def _sent_beyond(bucket: Bucket, log_start: Ints) -> Bools:
     return beyond
 
 
-def excused(bucket: Bucket) -> Bools:
-    """Per pair: deleted as far as can be known (native rules)."""
-    data, orders = bucket.data, bucket.versions
-    log_start, _, _ = bucket.ends.of(data.keys)
-    compacted = "compact" in (bucket.options.settings.cleanup_policy or "")
-    if not compacted and not bool(log_start.any()):
-        return np.zeros(len(data.pair_key), np.bool_)
+@dataclass(frozen=True, slots=True)
+class Excuses:
+    """Per pair: why it may be missing.
+
+    legal   deleted, as the history shows
+    unsure  which of the causes above may have taken it; -1 for none
+    """
+
+    legal: Bools
+    unsure: Shorts
+
+
+def excuses(bucket: Bucket) -> Excuses:
+    """Why each value may be missing (native rules)."""
+    data, ends = bucket.data, bucket.ends
+    log_start, end, _ = ends.of(data.keys)
+    legal = np.zeros(len(data.pair_key), np.bool_)
+    unsure = np.full(len(data.pair_key), -1, np.int32)
+    compaction = bucket.once(cleaned)
+    maybe_gone = ends.at(data.keys, ends.maybe_gone, 0)
+    unsure[bucket.once(retention.unseen_deletions)] = UNSEEN
+    if compaction is None and not bool(log_start.any()) and not bool(maybe_gone.any()):
+        return Excuses(legal, unsure)
     start = log_start[data.pair_key]
-    offset = np.full(len(data.pair_key), -1, np.int64)
-    offset[orders.entry_pair] = orders.entry_offset  # ascending: the last offset
-    gone = np.where(offset < 0, (start > 0) & ~_sent_beyond(bucket, log_start), offset < start)
-    if compacted:
-        top = np.full(len(data.keys), -1, np.int64)
-        np.maximum.at(top, data.pair_key, orders.last)
-        gone |= (orders.last >= 0) & (orders.last < top[data.pair_key])
-    result: Bools = gone
+    offset = _last_offset(bucket)
+    legal = np.where(offset < 0, (start > 0) & ~_sent_beyond(bucket, log_start), offset < start)
+    maybe_gone = maybe_gone[data.pair_key]
+    unsure[(maybe_gone > 0) & (offset < maybe_gone)] = UNFINISHED
+    if bool(log_start.any()) and bucket.options.settings.auto_offset_reset == "latest":
+        moved = [one.key for one in moved_starts(bucket.small.ends, bucket.small.deletions)]
+        passed = np.isin(data.keys, moved)[data.pair_key] & (offset < _read_from(bucket, log_start)[data.pair_key])
+        unsure[passed] = RESET
+    if compaction is not None:
+        _compacted(bucket, compaction, offset, end, legal, unsure)
+    unsure[(end >= 0)[data.pair_key] & (offset >= end[data.pair_key])] = -1
+    return Excuses(legal, unsure)
+
+
+def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
+    """Add to the excuses what the cleaner took, or may have taken. `offset`: per pair; `end`: per key rank."""
+    key = bucket.data.pair_key
+    other, known = replaced(bucket), compaction.known[key]
+    upto = compaction.upto[key]
+    inside = (offset >= 0) & ~other
+    legal |= inside & (offset < upto)
+    nowhere = (offset < 0) & ((upto > 0) | ~known) & ~_sent_beyond(bucket, compaction.upto)
+    uncleaned = inside & ~known & ((end[key] < 0) | (offset < end[key]))
+    unsure[nowhere | uncleaned] = COMPACTION
+
+
+def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
+    """Per key rank: from which offset on a log was read once more to its end without another reset.
+
+    Whoever read a record at or beyond the log start is not below it any more. FOREVER where nobody did.
+    """
+    orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
+    read, _ = bucket.once(standing)
+    rows = read[orders.entry_pair] & (orders.entry_offset >= log_start[key])
+    lowest = np.full(len(bucket.data.keys), FOREVER, np.int64)
+    np.minimum.at(lowest, key[rows], orders.entry_offset[rows])
+    return lowest
+
+
+def _last_offset(bucket: Bucket) -> Ints:
+    """Per pair: the last offset at which it stands; -1 for nowhere."""
+    offset = np.full(len(bucket.data.pair_key), -1, np.int64)
+    offset[bucket.versions.entry_pair] = bucket.versions.entry_offset  # ascending
+    return offset
+
+
+def excused(bucket: Bucket) -> Bools:
+    """Per pair: nobody can call it lost (native rules)."""
+    found = bucket.once(excuses)
+    result: Bools = found.legal | (found.unsure >= 0)
     return result
 
 
 def _gone(bucket: Bucket) -> Bools:
     """Per pair: its log was read once more from the beginning to the end, and it was not there."""
-    data, polls = bucket.data, bucket.polls
-    again = rereads_of(bucket.small.ends, bucket.small.assigns)
-    place = bucket.key_ranks(again.key)
-    ours = place >= 0
-    place, process, since = place[ours], again.process[ours], again.since[ours]
-    whole = np.zeros(len(data.keys), np.bool_)
-    whole[place] = True
-    _, _, complete = bucket.ends.of(data.keys)
-    whole &= complete
-    reread = np.zeros(len(data.pair_key), np.bool_)
-    for reader in np.unique(process):
-        first = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
-        mine = process == reader
-        first[place[mine]] = since[mine]
-        rows = polls.process == reader
-        reread[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
-    return whole[data.pair_key] & ~reread
+    read, since = bucket.once(standing)
+    _, _, complete = bucket.ends.of(bucket.data.keys)
+    whole = complete & (since < FOREVER)
+    result: Bools = whole[bucket.data.pair_key] & ~read
+    return result
+
+
+def _cut_off(bucket: Bucket) -> Bools:
+    """Per pair: its log ended, when it was last looked at, before the place where it had been.
+
+    What was acknowledged and not read counts where no open transaction can hold the end down: the last stable
+    offset does not pass one.
+    """
+    data, orders, sends, polls, ends = bucket.data, bucket.versions, bucket.sends, bucket.polls, bucket.ends
+    _, end, _ = ends.of(data.keys)
+    end_ns = ends.at(data.keys, ends.end_ns, -1)
+    result = np.zeros(len(data.pair_key), np.bool_)
+    cut = (end >= 0) & (end_ns >= 0)
+    some = np.flatnonzero(cut & (np.diff(orders.key_start) > 0))
+    cut[:] = False
+    cut[some] = end[some] <= orders.slot_offset[orders.key_start[some + 1] - 1]
+    if not bool(cut.any()):
+        return result
+    first = np.full(len(data.pair_key), -1, np.int64)
+    first[orders.entry_pair[::-1]] = orders.entry_offset[::-1]  # descending
+    beyond = (first >= end[data.pair_key]) & cut[data.pair_key]
+    seen_ns = np.full(len(data.pair_key), FOREVER, np.int64)
+    rows = np.flatnonzero(beyond[polls.pair] & (polls.complete_ns >= 0))
+    np.minimum.at(seen_ns, polls.pair[rows], polls.complete_ns[rows])
+    settings = bucket.options.settings
+    if settings.txn is False or settings.isolation_level == "read_uncommitted":
+        rows = np.flatnonzero(beyond[sends.pair] & (sends.type == OK) & (sends.complete_ns >= 0))
+        np.minimum.at(seen_ns, sends.pair[rows], sends.complete_ns[rows])
+    result[beyond] = seen_ns[beyond] < end_ns[data.pair_key][beyond]
+    return result
 
 
 def _offsets_tell(bucket: Bucket) -> bool:
-    """Whether values below the highest read must have been read by a recorded op even without final polls."""
+    """Whether values below the highest read must have been read by a recorded op even without final polls.
+
+    Not where consumers begin at the end of the log.
+    """
+    if bucket.options.settings.auto_offset_reset in (None, "latest"):
+        return False
     counts = bucket.small.meta["counts"]
     unknown = sum(counts.get(f, {}).get("info", 0) for f in ("poll", "txn"))
     grouped = "subscribe" in counts or "txn" in counts
     return unknown == 0 or not grouped
 
 
-def _missing(bucket: Bucket, must_exist: Bools) -> Ints:
-    """Of the pairs that must exist: those that are not there, ascending."""
+def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
+    """Per pair: it must exist and is not there, excused or not (native rules)."""
     if bucket.lines_missing:
-        return empty()
+        return np.zeros(len(bucket.data.pair_key), np.bool_)
     data, orders = bucket.data, bucket.versions
     unread = must_exist & ~data.polled_ok
-    below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
-    if bucket.options.jepsen_compatible:
-        return np.flatnonzero(unread & below)
     _, _, complete = bucket.ends.of(data.keys)
     whole = complete[data.pair_key]
     if _offsets_tell(bucket):
+        below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
         whole = whole | (below & ~seen)
-    missing = (unread & whole) | (must_exist & bucket.once(_gone))
-    return np.flatnonzero(missing & ~bucket.once(excused))
+    result: Bools = (unread & whole) | (must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
+    return result
 
 
 def lost_pairs(bucket: Bucket) -> Ints:
     """Pairs that are lost under the rules in force, ascending."""
+    if bucket.options.jepsen_compatible:
+        data, orders = bucket.data, bucket.versions
+        below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
+        return np.flatnonzero(bucket.must_exist & ~data.polled_ok & below)
+    return np.flatnonzero(bucket.once(_missing_for_sure) & ~bucket.once(excused))
+
+
+def _missing_for_sure(bucket: Bucket) -> Bools:
     return _missing(bucket, bucket.must_exist)
 
 
 def perhaps_lost(bucket: Bucket) -> int:
     """How many more pairs are lost if the settings that are not known are such that they had to exist."""
     unsure = bucket.may_have_to_exist & ~bucket.must_exist
-    return len(_missing(bucket, unsure)) if bool(unsure.any()) else 0
+    if not bool(unsure.any()):
+        return 0
+    return int(np.count_nonzero(_missing(bucket, unsure) & ~bucket.once(excused)))
+
+
+def unsure(bucket: Bucket) -> list[Unsure]:
+    """What is missing that may have been deleted or lost, per key and what may have deleted it."""
+    found = bucket.once(excuses)
+    rows = np.flatnonzero(bucket.once(_missing_for_sure) & ~found.legal & (found.unsure >= 0))
+    key, cause = bucket.data.pair_key[rows], found.unsure[rows].astype(np.int64)
+    by = order(key, cause)
+    rows, key, cause = rows[by], key[by], cause[by]
+    heads = np.flatnonzero(begins(key, cause))
+    count = np.diff(np.append(heads, len(rows)))
+    columns = (bucket.data.keys[key[heads]], cause[heads], count)
+    return [Unsure(*cells) for cells in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _max_readers(bucket: Bucket, bound: Ints) -> Ints:

@@ -32,6 +32,7 @@ class Anomaly:
     kind           what it is an anomaly of
     prose          how a witness is told
     guarantee      the settings that promise otherwise; None: none do
+    guarantee_of   witnesses -> the settings that promise otherwise of them; None: the same of all
     modes          the modes of a pipeline that promise otherwise
     bad            whether witnesses, as the kernel gives them, count against the verdict
     jepsen_allows  whether Jepsen's list lets it pass
@@ -49,6 +50,7 @@ class Anomaly:
     kind: Kind = "records"
     prose: Prose = fields
     guarantee: Guarantee | None = None
+    guarantee_of: Callable[[Rows], Guarantee] | None = None
     modes: Modes | None = None
     bad: Callable[[Rows, CheckOptions], bool] = counts_against_verdict.always
     jepsen_allows: Callable[[CheckOptions], bool] = counts_against_verdict.jepsen_never_allows
@@ -58,6 +60,10 @@ class Anomaly:
     per_op: bool = False
     native: bool = False
 
-    def promised(self, settings: Settings) -> bool | None:
-        """Whether the settings forbid it; None when that hangs on a setting that is not known."""
-        return False if self.guarantee is None else self.guarantee.holds(settings)
+    def promised(self, settings: Settings, rows: Rows = ()) -> bool | None:
+        """Whether the settings forbid it; None when that hangs on a setting that is not known.
+
+        rows  witnesses as the kernel gives them, where there are some
+        """
+        guarantee = self.guarantee_of(rows) if rows and self.guarantee_of else self.guarantee
+        return False if guarantee is None else guarantee.holds(settings)

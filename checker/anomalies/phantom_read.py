@@ -26,19 +26,23 @@ from harness.model.values_as_text import joined
 
 
 def _first_sent(bucket: Bucket) -> Ints:
-    """Per pair: when its first send was invoked, in nanoseconds; the largest integer where there is none."""
+    """Per pair: when its first send was invoked, in nanoseconds; the largest integer where there is none.
+
+    A completion whose invocation is missing has the time of neither: it may have been sent at any time.
+    """
     sends = bucket.sends
+    invoke_ns = np.where(sends.invoke_ns == sends.complete_ns, -1, sends.invoke_ns)
     since = np.full(len(bucket.data.pair_key), np.iinfo(np.int64).max, np.int64)
-    since[sends.pair] = sends.invoke_ns
-    again = np.flatnonzero(sends.invoke_ns < since[sends.pair])  # a value that was sent more than once
-    np.minimum.at(since, sends.pair[again], sends.invoke_ns[again])
+    since[sends.pair] = invoke_ns
+    again = np.flatnonzero(invoke_ns < since[sends.pair])  # a value that was sent more than once
+    np.minimum.at(since, sends.pair[again], invoke_ns[again])
     return since
 
 
 def _without_source(bucket: Bucket) -> Ints:
     """Rows of polls of values that had not been sent."""
     polls, writer_row = bucket.polls, bucket.data.writer_row
-    if bucket.options.jepsen_compatible:
+    if bucket.options.jepsen_compatible or not bucket.times_in_order:
         return np.flatnonzero(writer_row[polls.pair] < 0)
     rows = np.flatnonzero(polls.complete_ns < _first_sent(bucket)[polls.pair])
     return rows[(polls.complete_ns[rows] >= 0) | (writer_row[polls.pair[rows]] < 0)]

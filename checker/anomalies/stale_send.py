@@ -44,6 +44,8 @@ def find(bucket: Bucket) -> pa.Table:
     slots = np.flatnonzero(alone & data.polled_ok[pick] & (data.writer_row[pick] >= 0))
     pair = pick[slots]
     row = data.writer_row[pair]
+    if not bucket.times_in_order:
+        slots, pair, row = slots[:0], pair[:0], row[:0]
     confirmed = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
     late = _latest_before(orders.slot_key[slots], sends.invoke_ns[row])
     at = np.flatnonzero(confirmed & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))

@@ -82,9 +82,21 @@ def reduce(tables: list[pa.Table]) -> pa.Table:
     return summed.filter(pa.array((visible > 0) & ((lost > 0) | aborted)))
 
 
+SOURCE = f"{DOCUMENTED}: transactional.id, isolation.level, transaction.state.log.min.isr; KIP-98"
+WHOLE = Guarantee((*DURABLE, transaction_log_kept), "a transaction that has committed stays as a whole", SOURCE)
+WHOLE_OR_NOT = Guarantee(
+    (read_committed, *DURABLE, transaction_log_kept), "a transaction is visible as a whole or not at all", SOURCE
+)
+
+
 def bad(rows: Rows, options: CheckOptions) -> bool:
     """A part of a transaction that did commit may not be missing under read_uncommitted either."""
     return not uncommitted_is_read(options) or any(not row.get("aborted", True) for row in rows)
+
+
+def guarantee_of(rows: Rows) -> Guarantee:
+    """Parts that are lost were promised to whoever reads; what was aborted is hidden from some only."""
+    return WHOLE if any(not row.get("aborted", True) for row in rows) else WHOLE_OR_NOT
 
 
 def prose(witness: Witness, phrases: Phrases) -> str:
@@ -102,11 +114,8 @@ ANOMALY = Anomaly(
     summary="A part of one transaction's records is visible, and another part is not.",
     source="KIP-98, atomic multi-partition writes; Kafka documentation: isolation.level",
     prose=prose,
-    guarantee=Guarantee(
-        (read_committed, *DURABLE, transaction_log_kept),
-        "a transaction is visible as a whole or not at all",
-        f"{DOCUMENTED}: transactional.id, isolation.level, transaction.state.log.min.isr; KIP-98",
-    ),
+    guarantee=WHOLE_OR_NOT,
+    guarantee_of=guarantee_of,
     bad=bad,
     native=True,
 )

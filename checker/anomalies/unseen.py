@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import KEPT
-from checker.anomalies.lost_write import excused
+from checker.anomalies.lost_write import excuses
 from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.anomalies.what_stands import nothing
@@ -54,7 +54,9 @@ def find(bucket: Bucket) -> pa.Table:
     else:
         _, _, read_to_end = bucket.ends.of(data.keys)
         expected = np.where(read_to_end[data.pair_key], bucket.must_exist, bucket.may_have_to_exist)
-        left = expected & ~data.polled_ok & ~bucket.once(excused)
+        excused = bucket.once(excuses)
+        gone = excused.legal | ((excused.unsure >= 0) & read_to_end[data.pair_key])
+        left = expected & ~data.polled_ok & ~gone
     pairs = np.flatnonzero(left)
     key = data.pair_key[pairs]
     heads = np.flatnonzero(begins(key))

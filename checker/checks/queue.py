@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from checker.anomalies import torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
-from checker.anomalies.counts_against_verdict import Rows
+from checker.anomalies.counts_against_verdict import Rows, forbidden
 from checker.anomalies.cycles import CYCLES
 from checker.anomalies.model import Anomaly
+from checker.checks import doubtful_deletions
 from checker.checks.queue_tasks import (
     SHOWN,
     Answer,
@@ -152,7 +153,7 @@ def _cycle_anomalies(circles: Mapping[str, list[dict[str, Any]]], options: Check
             is_bad = _is_bad(anomaly, rows, options)
             shown = tuple(rows if compatible else rows[:SHOWN])
             # What is promised is that there is no cycle of the forbidden kind; of the others, nothing.
-            promise = anomaly.promised(options.settings) if compatible or is_bad else False
+            promise = anomaly.promised(options.settings) if forbidden(rows, options) else False
             anomalies.append(AnomalyFound(name, anomaly.summary, len(rows), is_bad, promise, shown))
     return anomalies
 
@@ -171,18 +172,19 @@ def _verdict(
     for name, bucketed in found.items():
         anomaly = CATALOGUE[name]
         if compatible and anomaly.per_op:
-            rows = _one_per_op(bucketed.rows)
-            bucketed = replace(bucketed, count=rows.num_rows, rows=rows)
+            per_op = _one_per_op(bucketed.rows)
+            bucketed = replace(bucketed, count=per_op.num_rows, rows=per_op)
         count = bucketed.count
         if name == "unseen":
             unseen = count = int(np.sum(bucketed.rows.column("count").to_numpy()))
+        rows = bucketed.rows.to_pylist()
         anomalies.append(
             AnomalyFound(
                 name,
                 anomaly.summary,
                 count,
-                _is_bad(anomaly, bucketed.rows.to_pylist(), options),
-                anomaly.promised(options.settings),
+                _is_bad(anomaly, rows, options),
+                anomaly.promised(options.settings, rows),
                 tuple(_witnesses(name, bucketed.rows, source, original, full=compatible)),
             )
         )
@@ -197,11 +199,12 @@ def _verdict(
         reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
-        ends, nemesis = source.small("ends"), source.small("nemesis")
+        ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
+        doubts = [answer.judged.doubts for answer in answers]
         reasons = unknown_reasons.reasons(source.meta, figures, unseen, nemesis, ends, options)
         unsure = sum(answer.judged.perhaps_lost for answer in answers)
         reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
-        reasons += unknown_reasons.moved_starts(ends, source.small("deletions"), options.settings, original)
+        reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
         if (noted := source.run or source.noted) is not None:
             reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable: the table's order within

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from checker.anomalies import lost_write, torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
+from checker.checks.doubtful_deletions import Doubts, doubts_of
 from checker.cycles import edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
@@ -57,6 +58,7 @@ class Judged:
     suspects: Ints
     perhaps_lost: int
     edges: Stored | None
+    doubts: Doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
     if not options.jepsen_compatible:
         suspects, unsure = torn_transaction.suspects(bucket), lost_write.perhaps_lost(bucket)
     drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
-    return Judged(found, suspects, unsure, drawn)
+    doubts = Doubts() if options.jepsen_compatible else doubts_of(bucket)
+    return Judged(found, suspects, unsure, drawn, doubts)
 
 
 def works_of(source: Source) -> list[Work]:

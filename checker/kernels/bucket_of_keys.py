@@ -8,7 +8,7 @@ witnesses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,11 +16,11 @@ import numpy as np
 
 from checker.kernels import version_order
 from checker.kernels.clojure_set_order import set_order
-from checker.kernels.log_starts_and_ends import Ends, ends_of
+from checker.kernels.log_starts_and_ends import Ends, ends_of, rereads_of
 from checker.kernels.missing_lines import lines_missing
 from checker.tables.columns import Columns, Data, Small
 from checker.tables.packing import Bools, Ints, member
-from checker.tables.schema import FAIL, INFO, OK
+from checker.tables.schema import FAIL, INFO, OK, TIME_GOES_BACK
 from harness.model.check_options import CheckOptions
 
 T = TypeVar("T")
@@ -136,7 +136,42 @@ class Bucket:
     @cached_property
     def ends(self) -> Ends:
         """Where the logs begin and end, and which were read to the end."""
-        return ends_of(self.small.ends, self.small.deletions)
+        found = ends_of(self.small.ends, self.small.deletions)
+        if self.options.jepsen_compatible:
+            return found
+        if bool((found.emptied_ns >= 0).any()):
+            found = replace(found, log_start=self._emptied(found))
+        if self.options.settings.auto_offset_reset in (None, "latest") and bool(found.complete.any()):
+            found = replace(found, complete=found.complete & ~self._begun_at_the_end(found))
+        return found
+
+    def _emptied(self, found: Ends) -> Ints:
+        """The log starts. A log that was deleted up to its end begins behind what had been sent before."""
+        sends, keys = self.sends, self.data.keys
+        emptied_ns = found.at(keys, found.emptied_ns, -1)[sends.key]
+        rows = (sends.offset >= 0) & (sends.invoke_ns < emptied_ns)
+        begin = np.zeros(len(keys), np.int64)
+        np.maximum.at(begin, sends.key[rows], sends.offset[rows] + 1)
+        log_start = found.log_start.copy()
+        place = np.searchsorted(found.keys, keys[begin > 0])
+        log_start[place] = np.maximum(log_start[place], begin[begin > 0])
+        return log_start
+
+    def _begun_at_the_end(self, found: Ends) -> Bools:
+        """Per key of `found`: nobody went back to the beginning of its log, and not all of it was read before.
+
+        Where consumers may begin at the end of the log, one that stands there may have read nothing.
+        """
+        again = rereads_of(self.small.ends, self.small.assigns).key
+        left = self.must_exist & ~self.data.polled_ok
+        unread = self.data.keys[np.unique(self.data.pair_key[left])]
+        result: Bools = np.isin(found.keys, unread) & ~np.isin(found.keys, again)
+        return result
+
+    @property
+    def times_in_order(self) -> bool:
+        """Whether the times of ops say which came first: the history's clock never went back."""
+        return not any(TIME_GOES_BACK in doubt for doubt in self.small.meta["doubts"])
 
     @cached_property
     def failed(self) -> Bools:

@@ -88,13 +88,13 @@ def _certain(bucket: Bucket, process: Ints, key: Ints, op: Ints, until: Ints) ->
     return result
 
 
-def steps(bucket: Bucket, subscribed: Subscriptions) -> Steps:
-    """Beginnings that what the group had committed does not explain."""
+def steps(bucket: Bucket, subscribed: Subscriptions) -> tuple[Steps, Ints]:
+    """Beginnings that what the group had committed does not explain, and the offsets that it had committed."""
     process, key, op, offset = _found(bucket)
     polls, orders = bucket.polls, bucket.versions
     if len(process) == 0 or len(polls) == 0:
         none = process[:0]
-        return Steps(*(none,) * 8)
+        return Steps(*(none,) * 8), none
     row = _first_visits(polls, process, key, op)
     until = polls.op[row]
     clear = (row >= 0) & (polls.offset[row] >= 0) & _certain(bucket, process, key, op, until)
@@ -109,7 +109,8 @@ def steps(bucket: Bucket, subscribed: Subscriptions) -> Steps:
     odd = (delta > 1) | (delta < 1)
     before = (first - 1)[odd]
     a = np.where(before >= 0, orders.slot_pick[np.maximum(before, 0)], -1)
-    return Steps(a, polls.pair[row][odd], op[odd], until[odd], key[odd], process[odd], delta[odd], before)
+    found = Steps(a, polls.pair[row][odd], op[odd], until[odd], key[odd], process[odd], delta[odd], before)
+    return found, offset[odd]
 
 
 def _slots(bucket: Bucket, key: Ints, offset: Ints) -> Ints:

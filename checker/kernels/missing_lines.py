@@ -24,9 +24,8 @@ def gap(meta: Mapping[str, Any]) -> tuple[int, int] | None:
 
     A history that breaks off has no gap between its lines.
     """
-    if meta.get("missing") is not None:
-        before, after = meta["missing"]
-        return before, after
+    if "missing" in meta:
+        return None if meta["missing"] is None else tuple(meta["missing"])
     return (-1, _LAST) if any(_JUMPED in doubt for doubt in meta.get("doubts", ())) else None
 
 

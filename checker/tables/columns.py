@@ -77,6 +77,8 @@ class Small:
     rebalances: pa.Table
     ends: pa.Table
     deletions: pa.Table
+    cleaned: pa.Table
+    nemesis: pa.Table
     commits: pa.Table
     meta: Mapping[str, Any]
 

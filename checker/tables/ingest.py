@@ -118,7 +118,7 @@ def _meta(builder: Builder, notes: Notes, identities: list[list[Any]], buckets: 
         "final_processes": {str(process): kind for process, kind in builder.final_processes.items()},
         "truncated": notes.truncated,
         "doubts": list(builder.doubts.values()),
-        "missing": builder.missing,
+        "missing": None if notes.part else builder.missing,
         "run": notes.run,
     }
 
@@ -129,10 +129,13 @@ def collect(path: Path) -> Tables:
     return _in_memory(read(path, notes), notes)
 
 
-def of_ops(ops: Iterable[Op]) -> Tables:
-    """Ops in index order that are already in memory (a simulated run, say). Raises BadHistory."""
+def of_ops(ops: Iterable[Op], part: bool = False) -> Tables:
+    """Ops in index order that are already in memory. Raises BadHistory.
+
+    part  they were chosen from a history, so those in between are not missing
+    """
     lines = (Line(op_json.to_data(op), number, "ops") for number, op in enumerate(ops, 1))
-    return _in_memory(lines, Notes())
+    return _in_memory(lines, Notes(part=part))
 
 
 def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
@@ -148,8 +151,7 @@ def _in_memory(lines: Iterable[Line], notes: Notes) -> Tables:
 
 def small_of(tables: Mapping[str, pa.Table], meta: Mapping[str, Any]) -> Small:
     """The part that kernels need."""
-    names = ("assigns", "rebalances", "ends", "deletions", "commits")
-    return Small(**{name: tables[name] for name in names}, meta=meta)
+    return Small(**{name: tables[name] for name in schema.BESIDE}, meta=meta)
 
 
 def buckets_for(files: list[Path]) -> int:
@@ -258,6 +260,8 @@ def _make(path: Path, folder: Path, files: list[Path], count: int, progress: Cal
 def read_meta(folder: Path) -> dict[str, Any] | None:
     """What ingestion counted; None when there are no whole tables. Raises BadHistory for a newer schema."""
     file = folder / META
+    if not file.is_file():
+        return None
     try:
         meta: dict[str, Any] = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):

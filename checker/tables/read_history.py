@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EINVAL
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -26,18 +27,22 @@ MAX_LINE: Final = 256 << 20
 MAX_BLANK_LINES: Final = 1_000_000  # of one file; logs have none
 MAX_RATIO: Final = 100  # of what gzip unpacks to; that of logs is below 30
 UNPACKED_FREELY: Final = 64 << 20
-CHECKSUM_BLOCK: Final = 1 << 20
+CHECKSUM_BLOCK: Final = 1 << 18
 BLOCK: Final = 128 << 10
 COLLECT_EVERY: Final = 50_000
 
 
 @dataclass(slots=True)
 class Notes:
-    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records."""
+    """What reading found that a verdict must mention; and whether EDN ops are tagged as Jepsen's records.
+
+    part  `harness shrink` chose the ops of a whole history: it vouches for what the rest does not show
+    """
 
     truncated: str | None = None
     run: str | None = None
     record: bool = False
+    part: bool = False
 
 
 class Line(NamedTuple):
@@ -99,6 +104,8 @@ def _segments(folder: Path) -> list[Path]:
 
 def checksum(file: Path) -> tuple[int, int]:
     """(size in bytes, CRC-32) of a file's content: a changed digit changes it. Raises OSError."""
+    if not file.is_file() and file.exists():
+        raise OSError(EINVAL, "not a regular file")
     size, crc, block = 0, 0, memoryview(bytearray(CHECKSUM_BLOCK))
     with file.open("rb", buffering=0) as stream:
         while length := stream.readinto(block):
@@ -227,6 +234,7 @@ def _header(data: Mapping[str, Any], where: str, notes: Notes) -> bool:
             f"{where}: log schema {data['schema']}, but this version reads up to {op_json.SCHEMA}; upgrade"
         )
     notes.run = str(data.get("run", "")) or notes.run
+    notes.part = notes.part or "shrunk_from" in data
     notes.record = bool(data.get("record", notes.record))
     return True
 

@@ -6,7 +6,7 @@
     tables/sends/<bucket>/*.parquet  one row per send: SENDS, ops ascending
     tables/polls/<bucket>/*.parquet  one row per polled record, in the order it was seen: POLLS
     tables/commits/<bucket>/*.parquet  consumer offsets: COMMITS
-    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, NEMESIS: not spread over buckets
+    tables/<small>.parquet           ASSIGNS, REBALANCES, ENDS, DELETIONS, CLEANED, NEMESIS: not spread over buckets
 
 A key is in bucket `key mod n`. An op's id is the index of its completion, or of its invocation when it never
 completed (it then counts as `info`). Times are nanoseconds since the run began; -1 stands for none in the
@@ -29,6 +29,9 @@ OK: Final = 0
 INFO: Final = 1
 FAIL: Final = 2
 TYPE_CODES: Final = {"ok": OK, "info": INFO, "fail": FAIL}
+
+# How a doubt about a history's times is worded: beside it, what they say of the order of ops proves nothing.
+TIME_GOES_BACK: Final = "time goes back"
 
 # The fs whose value is a list of micro-ops.
 MICRO: Final = frozenset({"send", "poll", "txn"})
@@ -103,6 +106,8 @@ ENDS: Final = pa.schema(
         ("position", _I64),
         ("log_start", _I64),
         ("end", _I64),
+        ("invoke_ns", _I64),
+        ("complete_ns", _I64),
     ]
 )
 
@@ -119,7 +124,12 @@ COMMITS: Final = pa.schema(
     ]
 )
 
-DELETIONS: Final = pa.schema([("op", _I64), ("type", pa.int8()), ("key", _I64), ("before", _I64)])
+DELETIONS: Final = pa.schema(
+    [("op", _I64), ("type", pa.int8()), ("key", _I64), ("before", _I64), ("complete_ns", _I64)]
+)
+
+# How far the log cleaner had gone (exclusive), as cleaner-offset-checkpoint said when it was looked at.
+CLEANED: Final = pa.schema([("op", _I64), ("key", _I64), ("before", _I64)])
 
 NEMESIS: Final = pa.schema(
     [
@@ -138,6 +148,7 @@ SMALL: Final = {
     "rebalances": REBALANCES,
     "ends": ENDS,
     "deletions": DELETIONS,
+    "cleaned": CLEANED,
     "nemesis": NEMESIS,
 }
 BUCKETED: Final = {"sends": SENDS, "polls": POLLS}

@@ -18,7 +18,7 @@ from checker.tables import schema
 from checker.tables.coding import BASE, EMPTY, Coder, text_of
 from checker.tables.read_history import Line
 from checker.tables.row_buffers import RowBuffers
-from checker.tables.schema import INFO, MICRO, OK, TYPE_CODES
+from checker.tables.schema import INFO, MICRO, OK, TIME_GOES_BACK, TYPE_CODES
 from harness.model.edn import ops
 from harness.model.errors_and_exit_codes import BadHistory
 from harness.model.op import INVOKE, NEMESIS, TYPES
@@ -26,7 +26,7 @@ from harness.model.op import INVOKE, NEMESIS, TYPES
 LIMIT = 1 << 62  # beyond it, indices, times and offsets are damage
 SHORT = 80
 NO_TIME = -1  # of an op whose history holds no times
-OF_CLIENTS = MICRO | {"assign", "subscribe"}  # fs that no nemesis has
+OF_CLIENTS = MICRO | {"assign", "subscribe", "debug-topic-partitions"}  # fs that no nemesis has
 
 
 def _short(value: Any) -> str:
@@ -119,7 +119,7 @@ class Builder:
                 self.gap_ns = max(self.last_ns, 0)
             self.missing = (self.last_index if self.missing is None else self.missing[0], index)
         if time_ns < self.last_ns and time_ns != NO_TIME:
-            self._doubt("time", f"{line.where}: time goes back, from {self.last_ns} to {time_ns}")
+            self._doubt("time", f"{line.where}: {TIME_GOES_BACK}, from {self.last_ns} to {time_ns}")
         self.last_index, self.last_ns = index, time_ns
         self.lines += 1
         extra = data.get("extra") or {}
@@ -240,11 +240,11 @@ class Builder:
             how = schema.ASSIGN if f == "assign" else schema.SUBSCRIBE
             self._assign(op, process, code, how, extra, value)
         elif f == "debug-topic-partitions" and code == OK:
-            self._debug(op, process, final, value)
+            self._debug(op, process, final, value, (invoke_ns, complete_ns))
         elif f == "delete-records":
-            self._deletion(op, code, value)
+            self._deletion(op, code, value, complete_ns)
         if extra:
-            self._extras(op, process, kind, f, final, extra)
+            self._extras(op, process, kind, f, final, extra, (invoke_ns, complete_ns))
             self._commits((op, op if invoke_index < 0 else invoke_index, process, code, f == "txn"), extra)
 
     def _micro_ops(self, row: int, value: Any) -> None:
@@ -289,23 +289,35 @@ class Builder:
         keys = [self.coder.code(key) for key in value] or [EMPTY]
         self.buffers.small["assigns"].extend((op, process, code, how, seek, key) for key in keys)
 
-    def _debug(self, op: int, process: int, final: bool, value: Any) -> None:
+    def _debug(self, op: int, process: int, final: bool, value: Any, times: tuple[int, int]) -> None:
         if not isinstance(value, list):
             return
         for entry in value:
             if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], dict):
-                start, end = entry[1].get("start"), entry[1].get("end")
+                key = self.coder.code(entry[0])
+                start, end, cleaned = (entry[1].get(name) for name in ("start", "end", "cleaned"))
                 if _whole(start) and _whole(end):
-                    self.buffers.small["ends"].append((op, process, final, self.coder.code(entry[0]), -1, start, end))
+                    self.buffers.small["ends"].append((op, process, final, key, -1, start, end, *times))
+                if _whole(cleaned):
+                    self.buffers.small["cleaned"].append((op, key, cleaned))
 
-    def _deletion(self, op: int, code: int, value: Any) -> None:
+    def _deletion(self, op: int, code: int, value: Any, complete_ns: int) -> None:
         try:
-            rows = [(op, code, self.coder.code(key), _int(before)) for key, before in value or ()]
+            rows = [(op, code, self.coder.code(key), _int(before), complete_ns) for key, before in value or ()]
         except (TypeError, ValueError):
             raise _Broken("the value of delete-records is a list of [key, offset]") from None
         self.buffers.small["deletions"].extend(rows)
 
-    def _extras(self, op: int, process: int, kind: str, f: str, final: bool, extra: Mapping[str, Any]) -> None:
+    def _extras(
+        self,
+        op: int,
+        process: int,
+        kind: str,
+        f: str,
+        final: bool,
+        extra: Mapping[str, Any],
+        times: tuple[int, int],
+    ) -> None:
         if final and (f != "debug-topic-partitions" or kind == "info"):
             self.final_processes[process] = kind
         for event in _rebalances(extra):
@@ -320,7 +332,7 @@ class Builder:
                 }
                 ends = [(self.coder.code(key), _int(start), _int(end)) for key, start, end in _listed(extra, "ends")]
                 self.buffers.small["ends"].extend(
-                    (op, process, final, code, positions.get(code, -1), start, end) for code, start, end in ends
+                    (op, process, final, code, positions.get(code, -1), start, end, *times) for code, start, end in ends
                 )
             except (TypeError, ValueError):
                 raise _Broken("`positions` is a list of [key, offset], `ends` of [key, start, end]") from None
@@ -341,9 +353,15 @@ class Builder:
     def _nemesis(self, index: int, time_ns: int, f: str, value: Any, extra: Mapping[str, Any]) -> None:
         cells = (text_of(value), *(str(extra.get(name, "") or "") for name in ("fault", "span", "phase")))
         self.buffers.small["nemesis"].append((index, time_ns, f, *cells))
-        if extra.get("fault") and isinstance(value, dict) and isinstance(value.get("deleted"), list):
+        if not isinstance(value, dict):
+            return
+        if extra.get("fault") and isinstance(value.get("deleted"), list):
             with suppress(_Broken):  # of another form, it excuses nothing
-                self._deletion(index, OK, value["deleted"])
+                self._deletion(index, OK, value["deleted"], time_ns)
+        if (extra.get("fault") or f == "heal") and isinstance(value.get("cleaned"), list):
+            with suppress(TypeError, ValueError):  # of another form, nothing is known
+                rows = [(index, self.coder.code(key), _int(before)) for key, before in value["cleaned"]]
+                self.buffers.small["cleaned"].extend(rows)
 
     def tables(self) -> dict[str, pa.Table]:
         """ops, sends, polls and the small tables of what was taken since the last call."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from checker.kernels.log_starts_and_ends import not_caught_up, unexplained
+from checker.kernels.log_starts_and_ends import not_caught_up
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.values_as_text import many
 
@@ -83,16 +83,6 @@ def unfinished(run: Path, options: CheckOptions) -> list[str]:
     if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in found.events):
         return []
     return ["the final polls did not finish"]
-
-
-def moved_starts(ends: pa.Table, deletions: pa.Table, settings: Settings, original: Mapping[int, Any]) -> list[str]:
-    """Which logs lost their beginning to nobody knows what. `original`: keys by their codes."""
-    found = unexplained(ends, deletions, settings)
-    if not found:
-        return []
-    key, start = found[0]
-    text = f"the log of key {original.get(key, key)} starts at {start}, and nothing in the history deleted it"
-    return [text if len(found) == 1 else f"{text} (so for {len(found)} keys)"]
 
 
 def perhaps_lost(count: int, settings: Settings) -> list[str]:

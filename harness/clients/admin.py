@@ -86,6 +86,10 @@ class AdminRole:
         keys = [self._settings.key(row["topic"], row["partition"]) for row in rows]
         return sorted(key for key in keys if key is not None)
 
+    def places(self, timeout_s: float = 5.0) -> list[list[Any]]:
+        """[key, topic, partition] of every key that has a partition, ascending."""
+        return [[key, *self._settings.partition(key)] for key in self.keys(timeout_s)]
+
     def delete_records(self, before: Sequence[Sequence[int]], timeout_s: float = 10.0) -> list[list[int]]:
         """[key, offset] of each: delete what is below. [key, where its log begins now]."""
         partitions = {self._settings.partition(key): (key, offset) for key, offset in before}

@@ -60,3 +60,8 @@ def decode(payload: bytes | None, run: str, key: int) -> int | str:
 
 def _bad(reason: str, payload: bytes | None) -> str:
     return f"bad-payload:{reason}:{(payload or b'')[:_SHOWN_BYTES].hex()}"
+
+
+def at_most(size: int) -> int:
+    """How long a payload that is padded to `size` bytes may be, whatever the run is called."""
+    return max(size, _HEAD.size + 255 + _TAIL.size)

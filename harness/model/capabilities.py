@@ -280,6 +280,15 @@ class LogFolders(Protocol):
 
 
 @runtime_checkable
+class Checkpoints(Protocol):
+    """The nodes' checkpoint files, to be read while a server runs."""
+
+    def checkpoint(self, node: str, name: str) -> str:
+        """The text of one of a node's checkpoints, such as cleaner-offset-checkpoint; of several folders for
+        logs one after another; empty where there is none. Raises ClusterTrouble."""
+
+
+@runtime_checkable
 class Data(Protocol):
     """The nodes' data, to be copied."""
 
@@ -311,8 +320,8 @@ class ServerLogs(Protocol):
 
 
 ALL: Final[tuple[type, ...]] = (
-    Brokers, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network, OwnAddresses,
-    Processes, ServerLogs, SlowDisks, Wire,
+    Brokers, Checkpoints, Clocks, Data, Disks, Files, Hosts, Links, LogFolders, Logs, MetadataServers, Network,
+    OwnAddresses, Processes, ServerLogs, SlowDisks, Wire,
 )  # fmt: skip
 
 

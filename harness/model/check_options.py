@@ -53,6 +53,7 @@ class Settings:
     transactions_topic: InternalTopic = InternalTopic()
     damaged_copies: int = 0  # nodes whose data faults destroyed at once
     unsynced_copies: int = 0  # nodes that lost at once what they had not flushed
+    record_bytes: int | None = None  # at most so many of a record in the log, its share of the batch included
     deletes: bool = False  # faults delete records
     broker: Mapping[str, str] = field(default_factory=dict)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+from harness.clients import payload
 from harness.cluster.distribution.broker_config import defaults as broker_defaults
 from harness.cluster.distribution.versions import ZOOKEEPER, Metadata, default_metadata
 from harness.cluster.table import CLUSTERS
@@ -12,6 +14,10 @@ from harness.plan.setting_values import boolean, client_acks, client_boolean, gi
 from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
+
+# At most: the header of a batch (61), what a record has beside its value, and what compression may add. A
+# transaction's marker takes less.
+BATCH_BYTES: Final = 200
 
 
 def is_attached(plan: TestPlan) -> bool:
@@ -115,6 +121,7 @@ def settings(plan: TestPlan) -> Settings:
         transactions_topic=_internal(plan, "transaction.state.log.replication.factor", "transaction.state.log.min.isr"),
         damaged_copies=SCENARIOS[plan.scenario].damaged if plan.scenario else 0,
         unsynced_copies=SCENARIOS[plan.scenario].unsynced if plan.scenario else 0,
+        record_bytes=payload.at_most(plan.record_bytes) + BATCH_BYTES,
         broker=dict(broker),
     )
 

@@ -142,7 +142,7 @@ def record(
             finally:
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
-            cluster_settings.note(staff.admin.call, events)
+            cluster_settings.note(plan.cluster, staff.admin.call, events)
             if plan.workload == "pipeline":
                 pipeline_files.write_sent(folder, plan)
             return pressed()

@@ -94,7 +94,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
     counts  of the whole history: where that holds operations of which nobody knows what they did, a part of
             it must not be judged as if it did not
     """
-    tables = ingest.of_ops(ops)
+    tables = ingest.of_ops(ops, part=True)
     source = in_memory(replace(tables, meta={**tables.meta, "counts": counts}))
     data, small = source.parts[0].load()
     bucket = Bucket(data, small, data.visible_info(), options)
@@ -116,7 +116,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 def complete(ops: Sequence[Op]) -> frozenset[Name]:
     """Keys whose logs some ops read to their ends. Raises BadHistory."""
-    return _complete(ingest.of_ops(ops))
+    return _complete(ingest.of_ops(ops, part=True))
 
 
 def _complete(tables: ingest.Tables) -> frozenset[Name]:
@@ -127,7 +127,7 @@ def _complete(tables: ingest.Tables) -> frozenset[Name]:
 
 def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Witness]]:
     """The cycles. Raises BadHistory."""
-    result = check.judge(in_memory(ingest.of_ops(ops)), replace(options, checks=("queue",)))
+    result = check.judge(in_memory(ingest.of_ops(ops, part=True)), replace(options, checks=("queue",)))
     return {found.name: found.witnesses for found in result.anomalies if is_cycle(found.name)}
 
 

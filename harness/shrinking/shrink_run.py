@@ -2,6 +2,7 @@
 
     RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, under their own indices and times
     RUN/shrunk/<anomaly>-<number>/plan.yaml             the run's, so that it is judged by the same settings
+    RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  the run's
 
 It is judged by the same checker as any run. It is no whole run, and never passes for a valid one: the checker
 says that operations are missing.
@@ -114,6 +115,9 @@ def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
         (folder / "history" / "00000.jsonl").write_bytes(b"".join(lines))
         if (run / "plan.yaml").is_file():
             shutil.copyfile(run / "plan.yaml", folder / "plan.yaml")
+        if (events := run / "events" / "harness.jsonl").is_file():
+            (folder / "events").mkdir()
+            shutil.copyfile(events, folder / "events" / events.name)
     except OSError as error:
         raise Missing(
             f"{folder}: cannot be written ({error.strerror}); make room or allow it, or copy the run "

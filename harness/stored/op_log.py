@@ -35,8 +35,15 @@ class Header:
 
 
 def segments(run: Path) -> list[Path]:
-    """The files of a history, in order: of a run folder, or the one file itself."""
-    return [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
+    """The files of a history, in order: of a run folder, or the one file itself.
+
+    Raises BadInput for a FIFO or the like, which would be read for ever.
+    """
+    found = [run] if run.is_file() else sorted((run / "history").glob("*.jsonl"))
+    for path in found:
+        if not path.is_file():
+            raise BadInput(f"{path}: not a regular file; a history is read from regular files only")
+    return found
 
 
 def opened(path: Path) -> BinaryIO:

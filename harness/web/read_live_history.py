@@ -68,8 +68,11 @@ class Watch:
         return self.reading
 
     def _piece(self, limit: int) -> bytes:
+        path = self._folder / f"{self._segment:05d}.jsonl"
+        if not path.is_file():
+            return b""
         try:
-            with (self._folder / f"{self._segment:05d}.jsonl").open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(self._offset)
                 return file.read(limit)
         except OSError:

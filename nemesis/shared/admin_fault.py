@@ -15,6 +15,7 @@ WITHIN_S: Final = 15.0
 Kept = list[Any]
 Change = Callable[[Env, Kept], dict[str, Any]]
 Undo = Callable[[Env, Any], Mapping[str, Any] | None]
+Look = Callable[[Env], Mapping[str, Any]]
 
 
 def admin(env: Env, name: str, **arguments: Any) -> Any:
@@ -50,16 +51,21 @@ class Changed:
 
     `change` gives the value of the op and puts into the list, before each of its steps, what `undo` needs to
     take that step back; `undo` gets these one by one, the last first, and what it gives is in the value of
-    the end. What could not be undone is tried again by the next healing.
+    the end. What could not be undone is tried again by the next healing. Once the cluster is healthy again at
+    the end of the run, `look` says what had come of the change.
     """
 
-    def __init__(self, begin: str, end: str, change: Change, undo: Undo, whole: bool = True) -> None:
+    def __init__(
+        self, begin: str, end: str, change: Change, undo: Undo, whole: bool = True, look: Look | None = None
+    ) -> None:
         self.fs = frozenset({begin, end})
-        self._begin, self._change, self._undo, self._whole = begin, change, undo, whole
+        self._begin, self._change, self._undo, self._whole, self._look = begin, change, undo, whole, look
         self._kept: Kept = []
+        self._changed = False
 
     def invoke(self, env: Env, op: Op) -> Op:
         if op.f == self._begin:
+            self._changed = True
             return op.with_(value=self._change(env, self._kept))
         if not self._kept:
             return op.with_(value={"nodes": []})
@@ -73,6 +79,10 @@ class Changed:
             undone |= self._undo(env, self._kept[-1]) or {}
             self._kept.pop()
         return undone
+
+    def healed(self, env: Env) -> Mapping[str, Any]:
+        """For the value of the wait for a healthy cluster."""
+        return self._look(env) if self._look is not None and self._changed else {}
 
     def teardown(self, env: Env) -> None:
         self._back(env)

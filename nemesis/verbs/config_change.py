@@ -1,8 +1,9 @@
 """config-change: settings of the run's topics are changed while clients use them, and taken back at the end.
 
 What a change weakens is said to the checker (`Fault.settings`): fewer in-sync replicas, and fewer copies
-are promised. What retention deletes is in the history, as [key, offset] below which nothing is left. A run's
-topics have no settings of their own otherwise. Source: KIP-339; Kafka documentation, topic configurations.
+are promised. What retention deletes is in the history, as [key, offset] below which nothing is left, and so is
+how far the log cleaner went. A run's topics have no settings of their own otherwise. Source: KIP-339; Kafka
+documentation, topic configurations.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from typing import Any, Final
 from harness.model.capabilities import Brokers
 from harness.model.protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
+from nemesis.shared import cleaner
 from nemesis.shared.admin_fault import Changed, Kept, admin
 from nemesis.shared.effects import effect_s, hit, wait_for
 from nemesis.shared.placement import placed
 from nemesis.verb import Verb
 
 KEEP_MS: Final = "1000"
-# A check for what may be deleted that has begun before retention was set back ends within this.
+# A check for what may be deleted that has begun before retention was set back ends within this, and a cleaning
+# of a run's logs that has begun before it was held.
 SETTLED_S: Final = 2.5
+# Nothing that is younger is cleaned (KIP-58): no cleaning begins any more.
+HOLD: Final = "min.compaction.lag.ms"
+HELD_MS: Final = str(7 * 24 * 3_600_000)
 BACK_S: Final = 5.0  # brokers learn of settings in a moment; healing must not wait for one that is away
 
 Made = Callable[[int], Mapping[str, str]]
@@ -37,6 +43,7 @@ class Change:
     configs: Made
     settings: Mapping[str, Any] = field(default_factory=dict)
     deletes: bool = False
+    compacts: bool = False
 
 
 CHANGES: Final[Mapping[str, Change]] = {
@@ -52,13 +59,14 @@ CHANGES: Final[Mapping[str, Change]] = {
     "retention": Change(
         f"`retention.ms={KEEP_MS}`: what is older is deleted, read or not",
         lambda replication: {"retention.ms": KEEP_MS, "segment.ms": KEEP_MS},
-        {"deletes": True, "broker": {"retention.ms": KEEP_MS}},
+        {"deletes": True},
         deletes=True,
     ),
     "compact": Change(
         "`cleanup.policy=compact`: the run's records have no keys, so sends are refused",
         lambda replication: {"cleanup.policy": "compact"},
         {"cleanup_policy": "compact"},
+        compacts=True,
     ),
 }
 
@@ -115,14 +123,27 @@ def _change(change: Change, env: Env, kept: Kept) -> dict[str, Any]:
 
 def _undo(change: Change, env: Env, before: Before) -> dict[str, Any]:
     topics, names = _named(before.configs)
+    if change.compacts:
+        # A cleaning that is under way when the policy goes is broken off, and what it has done is on no record.
+        names = [*names, HOLD]
+        admin(env, "change_configs", topics=topics, changes={HOLD: HELD_MS})
+        time.sleep(SETTLED_S)
+    cleaned = cleaner.cleaned(env) if change.compacts else []
     admin(env, "change_configs", topics=topics, changes=dict.fromkeys(names))
     done = _in_force(env, before.configs, min(effect_s(env), BACK_S))
-    back = {} if done else {"not_back": topics}
+    back: dict[str, Any] = {} if done else {"not_back": topics}
+    if change.compacts:
+        back["cleaned"] = cleaner.further(cleaned, cleaner.cleaned(env, in_sync=True))
     if not change.deletes:
         return back
     time.sleep(SETTLED_S)
     deleted = begun_later(before.starts, _starts(env))
     return {"deleted": deleted, "took_effect": bool(deleted), **back}
+
+
+def _look(env: Env) -> dict[str, Any]:
+    """How far the cleaners went on brokers that learned of the policy's end when they were healed."""
+    return {"cleaned": cleaner.cleaned(env, in_sync=True)}
 
 
 def _fault(target: str, timing: Timing) -> Fault:
@@ -132,7 +153,8 @@ def _fault(target: str, timing: Timing) -> Fault:
         fault_op("config-back", name, target, "stop"),
     )
     begun, ended = partial(_change, change), partial(_undo, change)
-    nemesis = Changed("config-change", "config-back", begun, ended, whole=False)
+    look = _look if change.compacts else None
+    nemesis = Changed("config-change", "config-back", begun, ended, whole=False, look=look)
     rounds = start_stop(begin, end, timing)
     return Fault(name, nemesis, rounds, finally_(end), (Brokers,), settings=change.settings)
 

@@ -269,8 +269,9 @@ def _small(history: History, op: Ints) -> dict[str, pa.Table]:
     rows = []
     for at in op[op // SLOTS == len(history.f) // SLOTS - 1].tolist():
         index, process = int(history.complete_index(np.array(at))), int(history.process[at])
+        times = (int(history.invoke_index(np.array(at))) * TICK_NS, index * TICK_NS)
         for key in np.flatnonzero((readers == history.slot[at]).any(axis=1)).tolist():
-            rows.append((index, process, True, key, int(history.ends[key]), 0, int(history.ends[key])))
+            rows.append((index, process, True, key, int(history.ends[key]), 0, int(history.ends[key]), *times))
     if rows:
         found["ends"] = _table(schema.ENDS, dict(zip(schema.ENDS.names, zip(*rows, strict=True), strict=True)))
     return found

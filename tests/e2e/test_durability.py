@@ -51,6 +51,46 @@ def test_isolated_leaders_lose_acks_1_records(tmp_path: Path, repetition: int) -
     assert ran.result["promised"] is False
 
 
+COMPACTED_THEN_ISOLATED = """
+- {fault: config-change:compact, at: 2s, for: 2s}
+- {fault: isolate:leader, at: 6s, for: 7s}
+- {fault: isolate:leader, at: 16s, for: 7s}
+"""
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(400)
+def test_a_compacting_policy_excuses_no_lost_record(tmp_path: Path, repetition: int) -> None:
+    """Nothing was cleaned, as every log is one active segment: what the isolated leaders took is lost."""
+    (tmp_path / "schedule.yaml").write_text(COMPACTED_THEN_ISOLATED)
+    schedule = ("--schedule", str(tmp_path / "schedule.yaml"))
+    ran = run(tmp_path, *schedule, "--acks", "1", "--time-limit", "25", "--seed", str(repetition))
+    assert ran.code == 1, ran.out + ran.err
+    (looked,) = [op["value"]["cleaned"] for op in ran.nemesis if "cleaned" in (op["value"] or {})]
+    assert looked and all(offset == 0 for _, offset in looked)
+    assert "lost-write" in ran.anomalies and ran.result["promised"] is False
+    assert ran.result["statistics"]["lost"] > 50, ran.out
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(400)
+def test_what_the_cleaner_took_is_not_lost(tmp_path: Path, repetition: int) -> None:
+    """Records without a key go, whatever comes later, as soon as the cleaner gets to them."""
+    brokers = ("log.roll.ms=1000", "log.cleaner.backoff.ms=200", "log.cleaner.min.cleanable.ratio=0.01")
+    more = [part for setting in brokers for part in ("--broker-config", setting)]
+    ran = run(tmp_path, "--nemesis", "config-change:compact", *more, "--time-limit", "20", "--seed", str(repetition))
+    assert ran.code == 0, ran.out + ran.err
+    assert any(offset for op in ran.nemesis for _, offset in (op["value"] or {}).get("cleaned", ())), ran.out
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(400)
+def test_a_consumer_that_resets_to_the_end_skips_nothing(tmp_path: Path, repetition: int) -> None:
+    options = ("--nemesis", "delete-records", "--auto-offset-reset", "latest", "--time-limit", "20")
+    ran = run(tmp_path, *options, "--seed", str(repetition))
+    assert ran.code != 1 and not ran.anomalies, ran.out + ran.err
+
+
 @pytest.mark.repeat(0, 2, 10)
 @pytest.mark.timeout(400)
 def test_isolated_leaders_lose_nothing_of_idempotent_acks_all(tmp_path: Path, repetition: int) -> None:
@@ -85,3 +125,24 @@ def test_a_power_cut_of_all_nodes_loses_what_was_only_in_memory(tmp_path: Path, 
 def test_a_power_cut_loses_nothing_that_was_flushed(tmp_path: Path, repetition: int) -> None:
     ran = _without_power(tmp_path, repetition, "--broker-config", "log.flush.interval.messages=1")
     assert ran.code == 0, ran.out + ran.err
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(400)
+def test_nothing_is_promised_after_unclean_elections(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--nemesis", "elect-unclean", "--nemesis-first", "3", "--min-insync-replicas", "1",
+        "--time-limit", "30", "--rate", "100", "--sub-via", "assign,subscribe", "--seed", str(repetition),
+    )  # fmt: skip
+    assert "lost-write" in ran.anomalies, ran.out + ran.err
+    assert {found["promised"] for found in ran.result["anomalies"]} == {False}, ran.out
+
+
+@pytest.mark.repeat(0, 1, 5)
+@pytest.mark.timeout(240)
+def test_one_replica_keeps_what_was_acknowledged_when_its_server_is_killed(tmp_path: Path, repetition: int) -> None:
+    ran = run(
+        tmp_path, "--nemesis", "kill:leader", "--nemesis-first", "2", "--nemesis-interval", "6", "--replication", "1",
+        "--min-insync-replicas", "1", "--time-limit", "20", "--rate", "100", "--seed", str(repetition),
+    )  # fmt: skip
+    assert ran.result["valid"] is not False and not ran.anomalies, ran.out

@@ -246,6 +246,12 @@ def _expired(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
     return bool(starts) and all(starts[key] == before for key, before in ended["deleted"])
 
 
+def _cleaned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
+    """How far the cleaner had gone is known of every key: nowhere, as nothing but active segments is there."""
+    keys = place.admin.keys()
+    return ended["cleaned"] == [[key, 0] for key in keys]
+
+
 def _unclean(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
     """All had been killed, and the first one, which was behind, led."""
     late = started["killed"][0]
@@ -348,6 +354,7 @@ CASES = [
     ("remove-broker:one", "remove-broker", "add-broker", _removed),
     ("config-change:min-isr-up", "config-change", "config-back", _min_isr),
     ("config-change:retention", "config-change", "config-back", _expired),
+    ("config-change:compact", "config-change", "config-back", _cleaned),
     ("rebalance:group", "rebalance", "calm", _stormed),
     ("wire:delay-all", "wire", "wire-clear", _applied),
 ]
@@ -360,6 +367,7 @@ AT_NIGHT = {
     "pause:group-coordinator",
     "slow:all",
     "power-loss:leader",
+    "config-change:compact",
 }
 
 

@@ -4,10 +4,10 @@
 
 Each mutant lives in a forked process of its own, where the checker is imported anew with the one module
 changed; it is asked the questions of `material`, then the small unit tests. One that uses 20 s of processor
-time is killed by its slowness. What judges pipelines is asked questions of its own, and if it survives them, the
-tests that need Spark, in a copy of the packages, so that Spark's Python processes import the mutant as well.
-Survivors are looked up in survivors.md, which says why each may live. Exit
-code 0 when 85% or more were killed and every survivor is listed.
+time for either is killed by its slowness. What judges pipelines is asked questions of its own, and if it
+survives them, the tests that need Spark, in a copy of the packages, so that Spark's Python processes import the
+mutant as well. Survivors are looked up in survivors.md, which says why each may live. Exit code 0 when 85% or
+more were killed and every survivor is listed.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ MODULES = (
     "checks/pipeline"
 )
 PIPELINES = ("checker.pipeline.", "checker.checks.pipeline", "checker.anomalies.pipeline_")
-UNIT_OF_PIPELINES = (
-    "unit/checker/pipeline",
-    "unit/report/test_pipeline_moments.py",
-)
+UNIT_OF_PIPELINES = ("unit/checker/pipeline", "unit/report/test_pipeline_moments.py")
+SPARKS = "context events expected foreign_logs judge none offset_tasks outputs tables witnesses"
+IN_SPARK = frozenset(f"checker.pipeline.{name}" for name in SPARKS.split())
 SPARK_OF_PIPELINES = "tests/spark/test_pipeline.py"
 PACKAGES = ("checker", "harness", "nemesis", "workloads", "tests")
 UNIT = (
-    "test_guarantees.py",
-    "test_stale_send.py",
-    "test_offset_regression.py",
-    "test_bounds.py",
-    "test_cycle_search.py",
-    "test_native.py",
-    "test_cycles.py",
-    "test_dummy_anomaly.py",
+    "unit/checker/test_guarantees.py",
+    "unit/checker/test_stale_send.py",
+    "unit/checker/test_offset_regression.py",
+    "unit/checker/test_bounds.py",
+    "unit/checker/test_cycle_search.py",
+    "unit/checker/test_native.py",
+    "unit/checker/test_cycles.py",
+    "unit/checker/test_dummy_anomaly.py",
+    "unit/report/test_cycle_prose.py",
+    "unit/report/test_explanation.py",
 )
 CPU_S = 20
 WALL_S = 180.0
@@ -106,14 +107,17 @@ def _verdict(material: Material, mutation: Mutation, text: str) -> str:
     except Exception as error:
         return type(error).__name__
     if not of_pipeline:
-        return _unit_tests([f"unit/checker/{name}" for name in UNIT])
-    return _unit_tests(UNIT_OF_PIPELINES) or _spark_tests(mutation, text)
+        return _unit_tests(UNIT)
+    killer = _unit_tests(UNIT_OF_PIPELINES)
+    return _spark_tests(mutation, text) if not killer and mutation.module in IN_SPARK else killer
 
 
 def _unit_tests(names: Sequence[str]) -> str:
     for name in [name for name in sys.modules if name.startswith(("tests.unit", "tests.property"))]:
         del sys.modules[name]
     files = [str(ROOT / "tests" / name) for name in names]
+    used = int(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (used + CPU_S, resource.RLIM_INFINITY))
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
     return "" if code == 0 else "unit tests"
@@ -161,7 +165,7 @@ class Worker:
         self.process = context.Process(target=_work, args=(other, material, mutation, text), daemon=True)
         self.process.start()
         other.close()
-        self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module.startswith(PIPELINES) else 0)
+        self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module in IN_SPARK else 0)
 
     def answer(self) -> str | None:
         """What killed it; empty if nothing did; None while it lives."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from harness.cluster import checkpoint_files
 from harness.cluster.docker import cleanup
 from harness.cluster.docker.engine import connect, trouble
 from harness.cluster.docker.network_and_containers import Containers, make_container, make_network
@@ -48,8 +49,9 @@ class _Running:
 
 
 class DockerCluster:
-    """Satisfies Cluster, Hosts, Processes, Network, Logs; `docker_net.why_not` says where Network is refused.
+    """Satisfies Cluster, Hosts, Processes, Network, Checkpoints, Logs.
 
+    `docker_net.why_not` says where Network is refused.
     All clients have one address, this machine's: they are cut off together, or not at all.
     """
 
@@ -270,6 +272,14 @@ class DockerCluster:
             with path.open("wb") as file, suppress(ClusterTrouble), trouble(f"reading the log of {node}"):
                 for chunk in self._state.engine.api.logs(container, stream=True, follow=False):
                     file.write(chunk)
+
+    def checkpoint(self, node: str, name: str) -> str:
+        """See Checkpoints. Only images that take their folders for logs from KAFKA_LOG_DIRS have it."""
+        environment = {service.name: service.environment for service in self.containers.services}[node]
+        folders = [folder for folder in environment.get("KAFKA_LOG_DIRS", "").split(",") if folder]
+        if not folders:
+            raise ClusterTrouble(f"{node}: where its logs are is not known, for want of KAFKA_LOG_DIRS")
+        return checkpoint_files.read(lambda argv: self.run(node, argv, checkpoint_files.TIMEOUT_S), name, folders)
 
     def _port(self, node: str) -> int:
         return self.containers.port(node, self.containers.client_port)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, cds_archive, jars, java, versions
 from harness.cluster.local import (
     layout,
@@ -70,8 +71,8 @@ class Running:
 
 
 class LoopbackCluster:
-    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Data, Wire, Clocks, Logs; not
-    Network.
+    """Satisfies Cluster, Hosts, Processes, MetadataServers, Files, LogFolders, Checkpoints, Data, Wire, Clocks and
+    Logs; not Network.
 
     Thread-safe once up.
 
@@ -349,6 +350,13 @@ class LoopbackCluster:
 
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
         return self.files.look(self._known(node), topic_prefix)
+
+    def checkpoint(self, node: str, name: str) -> str:
+        folder = self.files.data(self._known(node))
+        control = self._up().control
+        return checkpoint_files.read(
+            lambda argv: remote_process.run(control, "", argv, checkpoint_files.TIMEOUT_S), name, [folder]
+        )
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
         running = [node for node in self.nodes if self.running(node)]

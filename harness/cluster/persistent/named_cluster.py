@@ -216,7 +216,7 @@ class NamedCluster:
     def free(self, nodes: Sequence[str]) -> None:
         self._call("free", list(nodes))
 
-    # --- Files, LogFolders, Data, Logs, ServerLogs ----------------------------------------------------
+    # --- Files, LogFolders, Checkpoints, Data, Logs, ServerLogs ---------------------------------------
 
     def damage(self, node: str, kind: str, topic_prefix: str, seed: int) -> Mapping[str, Any]:
         damage: Mapping[str, Any] = self._call("damage", node, kind, topic_prefix, seed)
@@ -225,6 +225,10 @@ class NamedCluster:
     def log_folders(self, node: str, topic_prefix: str) -> Mapping[str, Any]:
         folders: Mapping[str, Any] = self._call("log_folders", node, topic_prefix)
         return folders
+
+    def checkpoint(self, node: str, name: str) -> str:
+        text: str = self._call("checkpoint", node, name)
+        return text
 
     def keep_data(self, folder: str, topic_prefix: str, most_bytes: int) -> Mapping[str, Any]:
         copied: Mapping[str, Any] = self._call("keep_data", folder, topic_prefix, most_bytes)

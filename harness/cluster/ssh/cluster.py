@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, jars, java, versions
 from harness.cluster.local import remote_process, storage_format
 from harness.cluster.local.layout import Layout
@@ -298,6 +299,10 @@ class SshCluster:
         state = self._up()
         data = logs.read(state.hosts[self._known(node)].link, state.folders[node], offset, _ASK_S)
         return data, offset + len(data)
+
+    def checkpoint(self, node: str, name: str) -> str:
+        folder = f"{self._up().folders[self._known(node)]}/data"
+        return checkpoint_files.read(lambda argv: self.run(node, argv, checkpoint_files.TIMEOUT_S), name, [folder])
 
     # --- asking ---------------------------------------------------------------------------------------
 

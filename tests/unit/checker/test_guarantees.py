@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checker.anomalies.catalogue import CATALOGUE
-from harness.model.check_options import InternalTopic, Settings
+from checker.checks import queue
+from harness.model.check_options import CheckOptions, InternalTopic, Settings
 from nemesis import table as nemeses
 from nemesis.targets import CLIENT_TARGETS, EVERY_NODE
 from tests.unit.checker.promises import ALL, NEVER, ONE, SAFE, TABLE, Row, expected
@@ -53,6 +54,16 @@ def test_no_retries_is_not_exactly_once(name: str) -> None:
     settings = replace(SAFE, idempotence=False, txn=False, retries=0)
     assert promised(name, settings) is False
     assert promised(name, replace(settings, idempotence=None)) is None
+
+
+def test_lost_parts_of_a_transaction_were_promised_to_every_reader() -> None:
+    uncommitted = replace(SAFE, isolation_level="read_uncommitted")
+    lost, aborted = {"lost": 1, "aborted": False}, {"lost": 0, "aborted": True}
+    torn = CATALOGUE["torn-transaction"]
+    assert torn.promised(uncommitted, [lost, aborted]) is True
+    assert torn.promised(uncommitted, [aborted]) is False
+    assert torn.promised(SAFE, [aborted]) is True
+    assert torn.promised(replace(uncommitted, acks="1"), [lost]) is False
 
 
 # --- a weaker setting never promises more ---------------------------------------------------------------
@@ -150,3 +161,15 @@ def test_sources_can_be_found_by_a_reader() -> None:
     sources = [anomaly.guarantee.source for anomaly in CATALOGUE.values() if anomaly.guarantee is not None]
     sources += [anomaly.source for anomaly in CATALOGUE.values()]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []
+
+
+# --- cycles ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compatible", [False, True])
+def test_only_a_cycle_that_no_order_of_events_explains_is_promised_not_to_be(compatible: bool) -> None:
+    options = CheckOptions(settings=SAFE, jepsen_compatible=compatible)
+    for name in ("G1c", "G1c-realtime"):
+        for impossible in (False, True):
+            (found,) = queue._cycle_anomalies({name: [{"forbidden": impossible}]}, options)
+            assert found.promised is impossible, name

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import ingest, read_history, schema
+from checker.tables import ingest, parquet_folder, read_history, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
@@ -113,16 +113,21 @@ def test_small_tables(tmp_path: Path) -> None:
         op(6, "nemesis", "info", "kill", {"took_effect": True}, **kill),
         op(7, 2, "invoke", "delete-records", [[1, 2]]),
         op(8, 2, "ok", "delete-records", [[1, 2]]),
+        op(9, 2, "invoke", "debug-topic-partitions", [1]),
+        op(10, 2, "ok", "debug-topic-partitions", [[1, {"start": 2, "end": 4, "cleaned": 3}]]),
     ]
     tables = ingest.collect(written(tmp_path, text(*lines)))
     assert tables.small["assigns"].to_pylist() == [
         {"op": 3, "process": 1, "type": 0, "how": schema.ASSIGN, "seek": True, "key": 1}
     ]
     assert [row["key"] for row in tables.small["rebalances"].to_pylist()] == [1, 2]
+    places = {"key": 1, "log_start": 2, "end": 4}
     assert tables.small["ends"].to_pylist() == [
-        {"op": 5, "process": 1, "final": True, "key": 1, "position": 4, "log_start": 2, "end": 4}
+        {"op": 5, "process": 1, "final": True, **places, "position": 4, "invoke_ns": 40, "complete_ns": 50},
+        {"op": 10, "process": 2, "final": False, **places, "position": -1, "invoke_ns": 90, "complete_ns": 100},
     ]
-    assert tables.small["deletions"].to_pylist() == [{"op": 8, "type": 0, "key": 1, "before": 2}]
+    assert tables.small["deletions"].to_pylist() == [{"op": 8, "type": 0, "key": 1, "before": 2, "complete_ns": 80}]
+    assert tables.small["cleaned"].to_pylist() == [{"op": 10, "key": 1, "before": 3}]
     (nemesis,) = tables.small["nemesis"].to_pylist()
     assert (nemesis["fault"], nemesis["phase"], json.loads(nemesis["value"])) == (
         "kill:leader",
@@ -130,6 +135,22 @@ def test_small_tables(tmp_path: Path) -> None:
         {"took_effect": True},
     )
     assert tables.meta["final_processes"] == {"1": "ok"}
+
+
+def test_how_far_the_cleaner_had_gone(tmp_path: Path) -> None:
+    fields = {"fault": "config-change:compact", "span": "stop", "phase": "complete"}
+    values = ([[1, 3], [2, 0]], [[1, "3"]], 5, [[1]])
+    backs = [op(n, "nemesis", "info", "config-back", {"cleaned": value}, **fields) for n, value in enumerate(values, 2)]
+    others = [
+        op(6, "nemesis", "info", "heal", {"cleaned": [[1, 4]]}),
+        op(7, "nemesis", "info", "someone-elses", {"cleaned": [[1, 9]]}),
+    ]
+    tables = ingest.collect(written(tmp_path, text(*SEND, *backs, *others)))
+    assert tables.small["cleaned"].to_pylist() == [
+        {"op": 2, "key": 1, "before": 3},
+        {"op": 2, "key": 2, "before": 0},
+        {"op": 6, "key": 1, "before": 4},
+    ]
 
 
 def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
@@ -142,7 +163,7 @@ def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
         op(5, "nemesis", "info", "someone-elses", {"deleted": [[1, 9]]}),
     ]
     tables = ingest.collect(written(tmp_path, text(*lines)))
-    assert tables.small["deletions"].to_pylist() == [{"op": 2, "type": 0, "key": 1, "before": 3}]
+    assert tables.small["deletions"].to_pylist() == [{"op": 2, "type": 0, "key": 1, "before": 3, "complete_ns": 20}]
 
 
 TORN = text(HEADER, *SEND, *POLL) + '{"index":4,"time_ns":40,"proc'
@@ -222,6 +243,18 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
             check_plain(path, CheckOptions())
 
 
+def test_tables_that_are_no_regular_files_are_not_read(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
+    assert check_plain(run, CheckOptions()).valid == "valid"
+    parquet_folder.write(run, tmp_path / "exported")
+    for folder, name in ((tmp_path / "exported", "ends.parquet"), (run / "tables", ingest.META)):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+    with pytest.raises(BadHistory, match=r"'ends\.parquet' is missing"):
+        check_plain(tmp_path / "exported", CheckOptions())
+    assert check_plain(run, CheckOptions()).valid == "valid"
+
+
 def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_history, "UNPACKED_FREELY", 1 << 19)
     path = written(tmp_path, gzip.compress(text(*SEND).encode() + b"\n" * (4 << 20)), "h.jsonl.gz")
@@ -234,7 +267,7 @@ def test_gzip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", ["invoke", "ok", "fail", "info"])
-@pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe"])
+@pytest.mark.parametrize("f", ["send", "poll", "txn", "assign", "subscribe", "debug-topic-partitions"])
 def test_an_op_of_a_client_by_the_nemesis_is_refused(tmp_path: Path, f: str, kind: str) -> None:
     lines = [*SEND, op(2, "nemesis", kind, f, [])]
     with pytest.raises(BadHistory, match=f"line 3: '{f}' of the process 'nemesis'; a client's process"):

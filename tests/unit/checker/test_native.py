@@ -9,8 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from checker.anomalies.lost_write import COMPACTION, Unsure
 from checker.check import check_many, check_plain, judge
-from checker.checks import table
+from checker.checks import doubtful_deletions, table
+from checker.checks.doubtful_deletions import Doubts
+from checker.kernels import retention
 from checker.tables import schema
 from checker.tables.ingest import of_ops
 from checker.tables.source import in_memory
@@ -101,18 +104,63 @@ def test_damaged_events_may_have_told_of_trouble(tmp_path: Path, damage: str) ->
     assert result.valid == "unknown" and reason.startswith("events/harness.jsonl, line 2: not an event; ")
 
 
+def _moved(settings: Settings, *faults: str, doubts: tuple[Doubts, ...] = ()) -> list[str]:
+    ends = [_end(5, 3), _end(1 << 50, 4), _end(6, 0)]
+    row = {"index": 1, "time_ns": 1, "f": "x", "value": "null", "span": "", "phase": "complete"}
+    nemesis = pa.Table.from_pylist([{**row, "fault": fault} for fault in faults], schema.NEMESIS)
+    tables = pa.Table.from_pylist(ends, schema.ENDS), schema.DELETIONS.empty_table(), nemesis
+    return doubtful_deletions.reasons(doubts, *tables, settings, {5: "orders"})
+
+
 def test_moved_starts_name_the_key_and_count_the_rest() -> None:
     """A key that is no small integer is shown as it was written."""
-    ends = [_end(5, 3), _end(1 << 50, 4), _end(6, 0)]
-    tables = pa.Table.from_pylist(ends, schema.ENDS), schema.DELETIONS.empty_table()
-    (one,) = unknown_reasons.moved_starts(*tables, Settings(), {5: "orders"})
-    assert one == ("the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)")
-    assert unknown_reasons.moved_starts(*tables, Settings(cleanup_policy="compact,delete"), {}) == []
-    assert unknown_reasons.moved_starts(*tables, Settings(broker={"retention.ms": "60000"}), {}) == []
+    (one,) = _moved(Settings())
+    assert one == "the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)"
+    assert _moved(Settings(), doubts=(Doubts((5,)), Doubts((1 << 50,)))) == []
+
+
+def test_what_cannot_be_known_of_a_moved_start() -> None:
+    (one,) = _moved(Settings(), "clock-strobe:one")
+    assert one.endswith("; clocks were changed, so whether brokers took its records for too old cannot be known")
+    (one,) = _moved(Settings(broker={"retention.bytes": "100"}))
+    assert one.endswith("cannot be known: how many bytes a record takes is not on record")
+    (one,) = _moved(Settings(broker={"retention.bytes": "-1"}))
+    assert one.endswith("(so for 2 keys)")
+
+
+def test_what_is_in_doubt_names_a_key() -> None:
+    missing = tuple(Unsure(key, COMPACTION, 2) for key in (5, 6))
+    doubts = (Doubts(missing=missing), Doubts(skipped=(6,)))
+    lost, skipped, _ = [*_moved(Settings(), doubts=doubts)[1:], ""]
+    assert lost.startswith("4 records of 2 keys (of key orders, for one) are missing: the log cleaner may have")
+    assert skipped.startswith("consumers passed over records of key 6 that may have been deleted: how far the log")
+
+
+@pytest.mark.parametrize(
+    ("broker", "ms"),
+    [
+        ({}, 168 * 3_600_000),
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, 120_000),
+        ({"log.retention.minutes": "2", "log.retention.ms": "3"}, 3),
+        ({"log.retention.ms": "3", "retention.ms": "4"}, 4),
+        ({"log.retention.hours": "1", "log.retention.ms": "-1"}, None),
+        ({"log.retention.ms": "no number"}, None),
+    ],
+)
+def test_the_most_specific_age_counts(broker: dict[str, str], ms: int | None) -> None:
+    assert retention.age_limit_ns(Settings(broker=broker)) == (None if ms is None else ms * 1_000_000)
+
+
+def test_the_topics_own_size_counts() -> None:
+    assert retention.size_limit(Settings()) is None
+    assert retention.size_limit(Settings(broker={"log.retention.bytes": "5", "retention.bytes": "-1"})) is None
+    assert retention.size_limit(Settings(broker={"log.retention.bytes": "5"})) == 5
 
 
 def _end(key: int, log_start: int) -> dict[str, int | bool]:
-    return {"op": 1, "process": 0, "final": True, "key": key, "position": 9, "log_start": log_start, "end": 9}
+    place = {"key": key, "position": 9, "log_start": log_start, "end": 9}
+    return {"op": 1, "process": 0, "final": True, **place, "invoke_ns": 1, "complete_ns": 2}
 
 
 def test_no_events_is_no_trouble(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from harness.generator import op
 from harness.model.check_options import Settings
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
+from harness.model.op import Op
 from harness.model.protocols import Env
 from harness.model.randomness import Draw
 from nemesis import table
@@ -68,6 +69,9 @@ class FakeBrokers:
 
     def keys(self) -> list[int]:
         return list(self.starts)
+
+    def places(self) -> list[list[Any]]:
+        return [[key, "t", key] for key in self.starts]
 
     def list_offsets(self, keys: list[int], isolation_level: str) -> list[list[int]]:
         return [[key, self.starts[key], 100] for key in keys]
@@ -196,6 +200,89 @@ def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> 
     assert begun_later([(1, 5), (2, 5)], [(1, 5), (2, 6), (3, 0)]) == [[2, 6]]
 
 
+class Checkpointed(FakeCluster):
+    """Satisfies Checkpoints: how far each node's cleaner has gone, while topics compact."""
+
+    brokers: FakeBrokers
+    cleaned: dict[str, str]
+    later: dict[str, str]
+
+    def checkpoint(self, node: str, name: str) -> str:
+        assert name == "cleaner-offset-checkpoint"
+        text = (self.cleaned if self.brokers.configs_now.get("cleanup.policy") else self.later).get(node)
+        if text is None:
+            raise ClusterTrouble(f"{node} is down")
+        return text
+
+
+def _compacted(cleaned: dict[str, str], later: dict[str, str]) -> Any:
+    brokers, cluster = FakeBrokers(), Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, cleaned, later
+    _, ended = invoke("config-change:compact", env_with(brokers, cluster), "config-change", "config-back")
+    assert brokers.configs_now == {}
+    return ended["cleaned"]
+
+
+NOTHING = dict.fromkeys(NODES, "")
+
+
+@pytest.fixture
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.verbs.config_change.SETTLED_S", 0.0)
+
+
+@pytest.mark.usefixtures("_settled")
+def test_how_far_the_cleaner_went_is_recorded() -> None:
+    """The furthest of any replica; of several folders each has a checkpoint."""
+    cleaned = {"n1": "0\n1\nt 0 5\n", "n2": "0\n2\nother 1 9\nt 0 7\n0\n1\nt-1 1 3\n", "n3": "0\n0\n"}
+    assert _compacted(cleaned, NOTHING) == [[0, 7], [1, 0]]
+    assert _compacted(cleaned, {**NOTHING, "n3": "0\n1\nt 1 4\n"}) == [[0, 7], [1, 4]]
+    assert _compacted(cleaned, {}) == [], "who cannot be asked then may have cleaned more"
+
+
+@pytest.mark.usefixtures("_settled")
+def test_of_a_node_that_cannot_be_asked_nothing_is_known() -> None:
+    brokers = {"n1": "", "n2": ""}
+    assert _compacted(brokers, NOTHING) == []
+    started, ended = invoke("config-change:compact", env_with(FakeBrokers()), "config-change", "config-back")
+    assert started["took_effect"] and ended["cleaned"] == []
+
+
+@pytest.mark.usefixtures("_settled")
+def test_brokers_that_were_cut_off_are_looked_at_when_they_are_back() -> None:
+    """Until it hears that the policy is taken back, a broker goes on cleaning."""
+    brokers, cluster = FakeBrokers(), Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, NOTHING, {**NOTHING, "n3": "0\n1\nt 0 9\n"}
+    (fault,) = table.faults(["config-change:compact"], Timing())
+    env = env_with(brokers, cluster)
+    heal = Op(1, 1, "nemesis", "info", "heal", None, None, {"span": ""})
+    assert table.invoke([fault], env, heal).value == {}
+    fault.nemesis.invoke(env, op("config-change"))
+    brokers.rows["t", 0]["isr"] = (1, 2)
+    assert fault.nemesis.invoke(env, op("config-back")).value["cleaned"] == [[1, 0]]
+    brokers.rows["t", 0]["isr"] = (1, 2, 3)
+    assert table.invoke([fault], env, heal).value == {"cleaned": [[0, 9], [1, 0]]}
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_cleaning_that_is_under_way_may_end_before_the_look() -> None:
+    brokers, held = FakeBrokers(), []
+    cluster = Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, NOTHING, NOTHING
+    cluster.checkpoint = lambda node, name: held.append(dict(brokers.configs_now)) or ""  # type: ignore[method-assign,func-returns-value]
+    invoke("config-change:compact", env_with(brokers, cluster), "config-change", "config-back")
+    assert held[0] == {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000"}
+    assert held[-1] == {} == brokers.configs_now
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_look_at_the_cleaner_that_fails_does_not_keep_the_policy() -> None:
+    brokers, cluster = FakeBrokers(refuse={"places"}), Checkpointed()
+    cluster.brokers, cluster.cleaned, cluster.later = brokers, NOTHING, NOTHING
+    _, ended = invoke("config-change:compact", env_with(brokers, cluster), "config-change", "config-back")
+    assert ended["cleaned"] == [] and brokers.configs_now == {}
+
+
 @pytest.mark.parametrize(("visits", "took"), [(2, True), (1, False)])
 def test_one_visit_is_no_storm(monkeypatch: pytest.MonkeyPatch, visits: int, took: bool) -> None:
     monkeypatch.setattr("nemesis.shared.effects.EFFECT_TIMEOUT_S", 0.1)
@@ -300,7 +387,7 @@ def test_faults_weaken_what_the_settings_promise() -> None:
     weak = table.weakened(safe, names)
     assert weak.unclean_election is True
     assert weak.min_insync_replicas == 1
-    assert weak.broker == {"a": "b", "retention.ms": "1000"}
+    assert weak.broker == {"a": "b"}, "what retention deleted is in the history"
     assert table.weakened(safe, ["config-change:compact"]).cleanup_policy == "compact"
     assert table.weakened(safe, ["kill:leader", "config-change:min-isr-up"]) == safe
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
 
 from harness.model import op, op_json
+from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
 from harness.stored import line_search
 from harness.stored.op_log import OpLog, each, index_of
@@ -68,3 +70,12 @@ def test_gaps_in_indices_and_damaged_lines_have_no_answer(tmp_path: Path) -> Non
 def test_a_folder_without_a_history_has_no_answers(tmp_path: Path) -> None:
     log = OpLog(tmp_path)
     assert log.at(0) is None and log.header is None and list(each(tmp_path)) == []
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    run = written(tmp_path, [[sent(0)]])
+    os.mkfifo(run / "history" / "00001.jsonl")
+    with pytest.raises(BadInput, match=r"00001\.jsonl: not a regular file"):
+        OpLog(run)
+    with pytest.raises(BadInput, match="not a regular file"):
+        list(each(run))

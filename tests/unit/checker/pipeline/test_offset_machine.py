@@ -152,6 +152,13 @@ def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
     assert found(*held, (1, "revoked"), (2, "assigned"), (2, "position", 10)) == [("offset-reset", 10, 20)]
 
 
+def test_a_poll_after_an_assignment_begins_anew() -> None:
+    """Without a position that is told, where it reads is where it first polls."""
+    again = (*DONE, (1, "polled", 10, 19), (1, "revoked"), (1, "assigned"))
+    assert found(*again, (1, "polled", 5, 9)) == [("offset-reset", 5, 10)]
+    assert found(*again, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "committed", 20)) == []
+
+
 def test_what_was_committed_is_told() -> None:
     (first,) = _findings((1, "assigned"), (1, "position", 3))
     assert first.text == "reading began at 3, and nothing was committed"

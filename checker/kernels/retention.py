@@ -1,0 +1,154 @@
+"""Which moved log starts the settings explain: deletion by age and by size, and up to the log's end.
+
+By age a broker deletes a segment once its largest timestamp is further back than the limit, so nothing below
+the log start may have been sent less than the limit before that start was seen. Timestamps are the producers'
+(CreateTime) and never older than the send. By size it deletes the oldest segments while what is left is still
+as large as the limit, so what is left at the end is at least that large. A topic whose policy is `compact`
+alone deletes by neither. The most specific setting wins: the topic's, then log.retention.ms, .minutes, .hours;
+without any, a week and no limit of size. A topic's own retention.ms that a fault set holds until the fault's
+end. Deletion up to the end of the log (an offset of -1, KIP-107) takes what had been sent before it was done.
+Source: Kafka documentation, topic and broker configurations (retention.ms, retention.bytes, cleanup.policy,
+message.timestamp.type).
+
+Whether a record is too old is for the brokers' clocks to say: where faults changed those, no age explains anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from checker.kernels.bucket_of_keys import Bucket
+from checker.kernels.log_starts_and_ends import FOREVER, MovedStart, moved_starts
+from checker.tables.packing import Bools, Ints
+from harness.model.check_options import Settings
+
+_AGES: Final = (
+    ("retention.ms", 1),
+    ("log.retention.ms", 1),
+    ("log.retention.minutes", 60_000),
+    ("log.retention.hours", 3_600_000),
+)
+_SIZES: Final = ("retention.bytes", "log.retention.bytes")
+_WEEK_MS: Final = 168 * 3_600_000
+_CHANGE, _BACK = "config-change", "config-back"
+
+
+def _number(text: Any) -> int | None:
+    """A limit; None where there is none (-1), or what is given is no number."""
+    try:
+        value = int(text)
+    except (TypeError, ValueError):
+        return None
+    return value if value >= 0 else None
+
+
+def age_limit_ns(settings: Settings) -> int | None:
+    """How old a segment may grow; None for no limit."""
+    for name, factor_ms in _AGES:
+        if name in settings.broker:
+            limit = _number(settings.broker[name])
+            return None if limit is None else limit * factor_ms * 1_000_000
+    return _WEEK_MS * 1_000_000
+
+
+def size_limit(settings: Settings) -> int | None:
+    """How many bytes of a log must be left when a segment goes; None for no limit."""
+    named = [name for name in _SIZES if name in settings.broker]
+    return _number(settings.broker[named[0]]) if named else None
+
+
+def _values(nemesis: pa.Table) -> list[tuple[int, str, str, dict[str, Any]]]:
+    """(time, f, fault, value) of what the nemesis did, where its value is a mapping."""
+    found = []
+    names = ("time_ns", "f", "fault", "phase", "value")
+    for time_ns, f, fault, phase, text in zip(*(nemesis.column(name).to_pylist() for name in names), strict=True):
+        value = orjson.loads(text) if phase != "invoke" else None
+        if isinstance(value, dict):
+            found.append((time_ns, f, fault, value))
+    return found
+
+
+def changed_ages(nemesis: pa.Table) -> list[tuple[int, int]]:
+    """(limit, until when it was in force), ns, of each retention.ms that a fault gave the topics."""
+    found = []
+    values = _values(nemesis) if _CHANGE in nemesis.column("f").to_pylist() else []
+    for place, (_, f, fault, value) in enumerate(values):
+        settings = value.get("settings")
+        limit = _number(settings.get("retention.ms")) if f == _CHANGE and isinstance(settings, dict) else None
+        if limit is not None:
+            later = [row for row in values[place:] if row[1:3] == (_BACK, fault)]
+            ended = [time_ns for time_ns, _, _, back in later if "not_back" not in back]
+            found.append((limit * 1_000_000, ended[0] if ended else FOREVER))
+    return found
+
+
+def clocks_changed(nemesis: pa.Table) -> bool:
+    """Whether a fault moved the clock of a broker, by which records are too old or not."""
+    return any(str(fault).startswith("clock") for fault in nemesis.column("fault").to_pylist())
+
+
+def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
+    """When the youngest of the records below each log start was sent that no request by offset explains."""
+    orders, data = bucket.versions, bucket.data
+    start = np.zeros(len(data.keys), np.int64)
+    requested = np.zeros(len(data.keys), np.int64)
+    start[rank], requested[rank] = [one.start for one in moved], [one.requested for one in moved]
+    key = data.pair_key[orders.entry_pair]
+    writer = data.writer_row[orders.entry_pair]
+    rows = (writer >= 0) & (orders.entry_offset < start[key]) & (orders.entry_offset >= requested[key])
+    youngest = np.zeros(len(data.keys), np.int64)
+    np.maximum.at(youngest, key[rows], bucket.sends.invoke_ns[writer[rows]])
+    return youngest[rank]
+
+
+def unseen_deletions(bucket: Bucket) -> Bools:
+    """Per pair: a broker may have deleted it by itself, and nobody looked at the start of its log."""
+    data, settings = bucket.data, bucket.options.settings
+    result = np.zeros(len(data.pair_key), np.bool_)
+    looked = bucket.small.ends.column("key").to_numpy()
+    unseen = ~np.isin(data.keys, looked)
+    if not bool(unseen.any()) or "delete" not in (settings.cleanup_policy or "delete"):
+        return result
+    ages = [limit for limit, _ in changed_ages(bucket.small.nemesis)]
+    if (limit := age_limit_ns(settings)) is not None:
+        ages.append(limit)
+    last_ns = bucket.small.meta["max_ns"]
+    by_size = size_limit(settings) is not None
+    if by_size or min(ages, default=FOREVER) <= last_ns:
+        written = data.writer_row >= 0
+        sent_ns = np.zeros(len(data.pair_key), np.int64)
+        sent_ns[written] = bucket.sends.invoke_ns[data.writer_row[written]]
+        result = unseen[data.pair_key] & (by_size | (last_ns - sent_ns >= min(ages, default=FOREVER)))
+    return result
+
+
+def explained(bucket: Bucket) -> list[int]:
+    """Codes of keys whose log start the settings explain, or deletion up to the end of the log."""
+    moved = moved_starts(bucket.small.ends, bucket.small.deletions)
+    ranks = bucket.key_ranks(np.array([one.key for one in moved], np.int64))
+    moved = [one for one, rank in zip(moved, ranks.tolist(), strict=True) if rank >= 0]
+    ranks = ranks[ranks >= 0]
+    if not moved:
+        return []
+    settings, nemesis = bucket.options.settings, bucket.small.nemesis
+    policy = settings.cleanup_policy or "delete"
+    changed = any(str(fault).startswith("config-change:compact") for fault in nemesis.column("fault").to_pylist())
+    deletes = "delete" in policy or changed
+    limit, least = age_limit_ns(settings), size_limit(settings)
+    ages, clocks = changed_ages(nemesis), clocks_changed(nemesis)
+    if limit is not None and deletes:
+        ages.append((limit, FOREVER))
+    _, end, _ = bucket.ends.of(bucket.data.keys[ranks])
+    sent_last = _sent_last(bucket, moved, ranks).tolist()
+    found = []
+    for one, youngest, last in zip(moved, sent_last, end.tolist(), strict=True):
+        by_age = not clocks and any(youngest <= min(one.seen_ns, until) - age for age, until in ages)
+        size = settings.record_bytes
+        by_size = deletes and least is not None and size is not None and (last - one.start) * size >= least
+        if by_age or by_size or youngest < one.emptied_ns:
+            found.append(one.key)
+    return found

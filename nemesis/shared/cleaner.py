@@ -1,0 +1,69 @@
+"""How far the log cleaner has gone, as the brokers' checkpoints say.
+
+cleaner-offset-checkpoint: a version, a count, and a line `topic partition offset` each: what is below that
+offset was cleaned. Replicas are cleaned each by itself, and any of them may lead, so the highest counts.
+Source: Kafka documentation, Design, 4.8 Log Compaction; Kafka's LogCleanerManager.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.model.capabilities import Checkpoints, offers
+from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError
+from harness.model.protocols import Env
+from nemesis.shared.admin_fault import admin
+from nemesis.shared.placement import At, node_of, placed
+
+FILE: Final = "cleaner-offset-checkpoint"
+
+
+def offsets(text: str) -> dict[At, int]:
+    """(topic, partition) -> offset, of the lines of one or several checkpoints."""
+    found: dict[At, int] = {}
+    for line in text.splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+            at = parts[0], int(parts[1])
+            found[at] = max(found.get(at, 0), int(parts[2]))
+    return found
+
+
+def _of_node(env: Env, node: str) -> dict[At, int] | None:
+    """Of one node; None where that cannot be read."""
+    if not offers(env.cluster, Checkpoints):
+        return None
+    try:
+        return offsets(env.cluster.checkpoint(node, FILE))
+    except HarnessError:
+        return None
+
+
+def cleaned(env: Env, in_sync: bool = False) -> list[list[int]]:
+    """[key, offset] of every key of which each replica's node could be read; 0 where nothing was cleaned.
+
+    in_sync  only of keys whose replicas are all in sync: those of a broker that is cut off go on as they were told
+    """
+    try:
+        return _by_key(env, in_sync)
+    except ClusterTrouble:
+        return []
+
+
+def _by_key(env: Env, in_sync: bool) -> list[list[int]]:
+    rows = [row for row in placed(env) if not in_sync or row.isr == set(row.replicas)]
+    replicas = {row.at: [node_of(env, broker) for broker in row.replicas] for row in rows}
+    by_node = {node: _of_node(env, node) for node in {node for nodes in replicas.values() for node in nodes}}
+    found = []
+    for key, topic, number in admin(env, "places"):
+        known = [by_node[node] for node in replicas.get((topic, number), ())]
+        whole = [each for each in known if each is not None]
+        if whole and len(whole) == len(known):
+            found.append([key, max(each.get((topic, number), 0) for each in whole)])
+    return sorted(found)
+
+
+def further(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
+    """The keys of both looks, each with the higher offset."""
+    later = {row[0]: row[1] for row in after}
+    return [[key, max(offset, later[key])] for key, offset in before if key in later]
