@@ -136,7 +136,7 @@ def _verdict(found: Comparison) -> None:
     elif result.valid == INVALID:
         bad = {each.name for each in result.anomalies if each.bad}
         for name in shown:
-            looks_wrong_in_many_ways = name in ("order", "back", "skip")
+            looks_wrong_in_many_ways = name in ("order", "back", "skip") or (name == "lost" and found.case.plain)
             if name in NAMES and not looks_wrong_in_many_ways and not NAMES[name] & bad and not bad & {"phantom-read"}:
                 found.wrong.append((NOT_NAMED, f"{name}: {sorted(shows.shown[name], key=str)[:4]}; bad: {sorted(bad)}"))
 
@@ -166,7 +166,7 @@ def _lost(found: Comparison, fates: Fates, record: tuple[int, Any], witness: Map
             text = found.lie.text(text)
         if "cknowledged record" in text and not _acknowledged(found, record):
             found.wrong.append((TEXT, f"{record}: {text}"))
-    elif not (fates.fate.get(record) == KEPT and fates.unread_by_lies()):
+    elif record not in fates.cut_off and not (fates.fate.get(record) == KEPT and fates.unread_by_lies()):
         found.wrong.append((ACCUSED, f"lost {record}, which is {fates.fate.get(record)}: {witness}"))
 
 

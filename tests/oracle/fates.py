@@ -14,6 +14,7 @@ KEPT, NEVER = "kept", "never"
 
 class Fates:
     """fate      by (key, value): kept, lost, deleted, compacted, aborted, never (in the log)
+    cut_off     records that were deleted or compacted from a part of the log that was cut off later
     troubled    keys of which records were lost, doubled, or put elsewhere, so that orders look wrong
     """
 
@@ -21,6 +22,7 @@ class Fates:
         world = run.truth.world
         self.run = run
         self.fate: dict[tuple[int, object], str] = {}
+        self.cut_off: set[tuple[int, object]] = set()
         self.troubled: set[int] = set()
         copies: dict[tuple[int, object], int] = defaultdict(int)
         for key, partition in world.logs.partitions.items():
@@ -34,6 +36,8 @@ class Fates:
                 fate = ABORTED if aborted else entry.gone or KEPT
                 if self.fate.get(record) != KEPT and (record not in self.fate or fate in (KEPT, DELETED, COMPACTED)):
                     self.fate[record] = fate
+                if entry.gone in (DELETED, COMPACTED) and any(to <= entry.offset for to in partition.truncations):
+                    self.cut_off.add(record)
                 if entry.gone == LOST:
                     self.troubled.add(key)
             if partition.truncations:
