@@ -85,6 +85,20 @@ def compare_case(case: Case, lie: Lie | None = None) -> Comparison:
     return found
 
 
+def answers(found: Comparison) -> dict[str, str]:
+    """The oracle's answer by anomaly, as it names them (`NAMES`)."""
+    happened = Fates(found.run).happened()
+    given: dict[str, str] = {}
+    for name, reported in NAMES.items():
+        if found.known.shown.get(name):
+            given[name] = "happened"
+        elif found.known.maybe.get(name) or (name == "lost" and found.known.open):
+            given[name] = "cannot be known"
+        else:
+            given[name] = "hidden, if it happened" if reported & happened else "did not happen"
+    return given
+
+
 def _oracle_is_right(found: Comparison, fates: Fates) -> None:
     for record in found.known.shown.get("lost", ()):
         if not fates.lost(record):
@@ -201,7 +215,8 @@ def told(found: Comparison) -> str:
         lines.append(f"{where} {op.type:6} {op.f:8} {op.value}{error}{extra}")
     shown: dict[str, Any] = {name: things for name, things in found.known.shown.items() if things}
     maybe: dict[str, Any] = {name: things for name, things in found.known.maybe.items() if things}
-    lines += [f"oracle: shown {shown}, maybe {maybe}", f"  open {found.known.open}", f"  lenient {found.known.lenient}"]
+    lines += [f"oracle: {answers(found)}"]
+    lines += [f"  shown {shown}, maybe {maybe}", f"  open {found.known.open}", f"  lenient {found.known.lenient}"]
     lines += [f"  promises {promises(found.case)}", f"  lies {found.run.truth.world.told}"]
     lines += [f"checker: {found.result.valid}, {found.result.reasons}"]
     lines += [

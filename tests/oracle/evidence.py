@@ -224,13 +224,18 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
         return
     if offset is not None and writer.done is not None and history.surely_deleted(key, offset, writer.done.index):
         return
-    if offset is not None and writer.done is not None and _end_below(history, key, offset, writer.done.index):
+    cleaned = history.cleaned(key)
+    if cleaned is None or (offset is not None and offset < cleaned):
+        answer.lenient.append(f"record {record} may have been compacted")
+        answer.maybe["lost"].add(record)
+        if cleaned is not None:
+            return
+    elif offset is not None and writer.done is not None and _end_below(history, key, offset, writer.done.index):
         answer.shown["lost"].add(record)
         return
     readers = history.readers.get(key)
     until, _ = history.deleted_on_request(key)
-    cleaned = history.cleaned(key)
-    if not readers and offset is not None and (offset < until or cleaned is None or offset < cleaned):
+    if not readers and offset is not None and (offset < until or cleaned is None):
         answer.lenient.append(f"record {record} may have been deleted")
         return
     beyond = [look for look in history.looks(key) if offset is not None and look.start > offset]

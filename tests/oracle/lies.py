@@ -77,10 +77,20 @@ def _nothing_is_owed_in_doubt(case: Case, ops: list[Op], options: CheckOptions) 
 
 
 def _doubtful_deletion_is_done(case: Case, ops: list[Op], options: CheckOptions) -> Given:
+    """A log begins where a deletion in doubt would have it begin, wherever it was seen to begin."""
+    starts: dict[int, int] = {}
+    for op in ops:
+        if op.f == "delete-records" and op.type == INFO and op.process != NEMESIS:
+            starts |= {key: max(offset, starts.get(key, 0)) for key, offset in op.value}
     changed = []
     for op in ops:
-        doubtful = op.f == "delete-records" and op.type == INFO and op.process != NEMESIS
-        changed.append(op.with_(type=OK) if doubtful else op)
+        if op.f == "debug-topic-partitions" and op.type == OK:
+            value = [[key, {**told, "start": max(told["start"], starts.get(key, 0))}] for key, told in op.value]
+            op = op.with_(value=value)
+        if op.extra.get("ends"):
+            ends = [[key, max(start, starts.get(key, 0)), end] for key, start, end in op.extra["ends"]]
+            op = op.with_(extra={**op.extra, "ends": ends})
+        changed.append(op)
     return changed, options
 
 
@@ -152,6 +162,22 @@ def _loses_copies(case: Case) -> bool:
     return not case.plain and bool(faults & set(case.faults)) and bool(case.lies)
 
 
+def _deletes_in_doubt(case: Case) -> Case:
+    """A log that loses a record and that clients may have deleted from."""
+    return replace(
+        case,
+        ops=30,
+        keys=1,
+        faults=(),
+        broker={},
+        lies=frozenset({"lose-record"}),
+        reset="earliest",
+        trouble=0.0,
+        cut="",
+        final="complete",
+    )
+
+
 def _reads_in_doubt(case: Case) -> Case:
     """A short run of operations that often end in doubt, over a log that gives away what is yet to be sent."""
     return replace(
@@ -188,8 +214,9 @@ LIES = (
     ),
     Lie(
         "a deletion in doubt was done",
-        lambda case: case.client_deletes and bool({"lose-record", "lose-head"} & case.lies),
+        lambda case: case.client_deletes and not case.plain,
         _doubtful_deletion_is_done,
+        shape=_deletes_in_doubt,
     ),
     Lie(
         "a deletion up to the end reaches beyond it",
