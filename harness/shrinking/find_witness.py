@@ -18,7 +18,6 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import never
 from checker.anomalies.cycles import CYCLES
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.log_starts_and_ends import ends_of
 from checker.kernels.witness import plain
 from checker.tables import ingest
 from checker.tables.coding import decoder, text_of
@@ -95,10 +94,8 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
             it must not be judged as if it did not
     """
     tables = ingest.of_ops(ops, part=True)
-    source = in_memory(replace(tables, meta={**tables.meta, "counts": counts}))
-    data, small = source.parts[0].load()
-    bucket = Bucket(data, small, data.visible_info(), options)
-    original = decoder(source.texts())
+    bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
+    original = decoder(tables.texts)
     found: dict[str, Sequence[Witness]] = {}
     for anomaly, kernel in CATALOGUE.items():
         if kernel.find is None or (kernel.native and options.jepsen_compatible):
@@ -111,17 +108,22 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
         torn = torn_transaction.reduce([torn_transaction.parts(bucket, suspects)])
         if torn.num_rows:
             found[torn_transaction.ANOMALY.name] = plain(torn, original)
-    return Findings(found, _complete(tables))
+    return Findings(found, _complete(bucket, original))
 
 
-def complete(ops: Sequence[Op]) -> frozenset[Name]:
+def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
     """Keys whose logs some ops read to their ends. Raises BadHistory."""
-    return _complete(ingest.of_ops(ops, part=True))
+    tables = ingest.of_ops(ops, part=True)
+    return _complete(_bucket(tables, options), decoder(tables.texts))
 
 
-def _complete(tables: ingest.Tables) -> frozenset[Name]:
-    ends = ends_of(tables.small["ends"], tables.small["deletions"])
-    original = decoder(tables.texts)
+def _bucket(tables: ingest.Tables, options: CheckOptions) -> Bucket:
+    data, small = in_memory(tables).parts[0].load()
+    return Bucket(data, small, data.visible_info(), options)
+
+
+def _complete(bucket: Bucket, original: Mapping[int, Any]) -> frozenset[Name]:
+    ends = bucket.ends
     return frozenset(name(original.get(code, code)) for code in ends.keys[ends.complete].tolist())
 
 

@@ -111,7 +111,7 @@ def aim(
     complete: frozenset[Name] = frozenset()
     if not find_witness.is_cycle(chosen.anomaly.name):
         ops = sorted((op for unit in whole.units for op in unit.ops), key=lambda op: op.index)
-        complete = find_witness.complete(ops)
+        complete = find_witness.complete(ops, options)
     claim = (
         ""
         if find_witness.is_cycle(chosen.anomaly.name)

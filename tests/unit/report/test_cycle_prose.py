@@ -108,6 +108,20 @@ def test_only_the_edges_that_are_told_are_looked_up() -> None:
     assert "and so on, 175 more steps up to op 199; however, op 199 came before op 0" in text
 
 
+def test_faults_are_looked_for_while_any_op_of_the_cycle_ran() -> None:
+    of: list[int | None] = []
+
+    class Noting(Teller):
+        def faults(self, *ids: int | None) -> str:
+            of.extend(ids)
+            return " (a fault)"
+
+    text = cycle_prose.prose(cycle(PROCESS, PROCESS, PROCESS, ops=[2, 3, 4]), Noting(None))
+    assert of == [2, 3, 4]
+    assert text.endswith("op 4 (a fault).")
+    assert "a contradiction" not in cycle_prose.prose(cycle(PROCESS, ops=[2]), Noting(None))
+
+
 @pytest.mark.parametrize("model", ["read-committed", "strict-serializable", None])
 def test_a_component_says_how_many_ops_and_which_level_is_broken(model: str | None) -> None:
     witness: dict[str, Any] = {"type": "PL-2-cycle-exists", "scc-size": 12_345, "scc": list(range(100))}

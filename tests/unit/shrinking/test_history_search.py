@@ -37,7 +37,8 @@ CASES = [
 
 
 def options(txn: bool) -> CheckOptions:
-    return CheckOptions(settings=Settings(txn=txn, isolation_level="read_committed"), require_final_polls=True)
+    settings = Settings(txn=txn, isolation_level="read_committed", auto_offset_reset="earliest")
+    return CheckOptions(settings=settings, require_final_polls=True)
 
 
 @pytest.fixture(scope="module")
