@@ -246,7 +246,9 @@ def _themed(case: Case, draw: Draw) -> Case:
         return replace(
             case,
             client_deletes=draw.random() < 0.7,
-            broker=draw.choice(({}, {}, {"log.retention.ms": "1500"}, {"log.retention.bytes": "500"})),
+            broker=draw.choice(
+                ({}, {"log.retention.ms": "4000"}, {"log.retention.ms": "1500"}, {"log.retention.bytes": "500"})
+            ),
             faults=tuple(sorted({draw.choice(chosen) for _ in range(draw.between(0, 2))})),
             lies=frozenset({draw.choice(("lose-record", "lose-head", "lose-tail", "skip-poll", "none"))}) & set(LIES),
             cut="",

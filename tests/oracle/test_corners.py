@@ -1,0 +1,126 @@
+"""The smallest histories on which the checker and the oracle have differed, with the answer that Kafka's rules give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker import check
+from checker.tables import ingest
+from checker.tables.source import in_memory
+from harness.model.check_options import CheckOptions, Settings
+from harness.model.op import NEMESIS, Op
+from harness.model.result import Result
+
+MS = 1_000_000
+PLAIN: dict[str, Any] = {
+    "acks": "all",
+    "txn": False,
+    "isolation_level": "read_committed",
+    "auto_offset_reset": "earliest",
+    "replication": 3,
+    "min_insync_replicas": 2,
+    "unclean_election": False,
+    "cleanup_policy": "delete",
+}
+BY_AGE = {**PLAIN, "broker": {"log.retention.ms": "1500"}}
+Row = tuple[Any, ...]  # time in ms, process, type, f, value, extra
+
+
+def judged(rows: list[Row], settings: dict[str, Any]) -> Result:
+    ops = [
+        Op(index, row[0] * MS + index, row[1], row[2], row[3], row[4], None, row[5] if len(row) > 5 else {})
+        for index, row in enumerate(rows)
+    ]
+    return check.judge(in_memory(ingest.of_ops(ops)), CheckOptions(settings=Settings(**settings)))
+
+
+def bad(result: Result) -> set[str]:
+    return {found.name for found in result.anomalies if found.bad}
+
+
+def sent(at_ms: int, process: int, *places: tuple[int | None, int]) -> list[Row]:
+    """An operation that sends values to key 0 and is acknowledged with their offsets."""
+    asked = [["send", 0, value] for _, value in places]
+    told = [["send", 0, [offset, value]] for offset, value in places]
+    return [(at_ms, process, "invoke", "send", asked), (at_ms + 5, process, "ok", "send", told)]
+
+
+def read(at_ms: int, process: int, *records: list[int], final: dict[str, Any] | None = None) -> list[Row]:
+    """A consumer that is assigned key 0 and polls; with `final`: from the beginning, with what it was told at last."""
+    extra = {} if final is None else {"final": True}
+    begin = {**extra, "seek_to_beginning": True} if final is not None else {}
+    value = [["poll", [[0, list(records)]] if records else []]]
+    return [
+        (at_ms, process, "invoke", "assign", [0], begin),
+        (at_ms + 1, process, "ok", "assign", [0], begin),
+        (at_ms + 2, process, "invoke", "poll", [["poll"]], extra),
+        (at_ms + 3, process, "ok", "poll", value, {**extra, **(final or {})}),
+    ]
+
+
+def fault(at_ms: int, f: str, name: str, span: str, phase: str, value: dict[str, Any]) -> Row:
+    return (at_ms, NEMESIS, "info", f, value, {"fault": name, "span": span, "phase": phase})
+
+
+def whole(start: int, end: int) -> dict[str, Any]:
+    return {"positions": [[0, end]], "ends": [[0, start, end]]}
+
+
+@pytest.mark.xfail(strict=True, reason="a deletion excuses whatever has no known place")
+def test_what_has_no_known_place_and_was_not_looked_for_is_not_known() -> None:
+    """One of two records was deleted; neither place is known, and nobody read the log to its end."""
+    rows = [
+        *sent(0, 1, (None, 1)),
+        fault(20, "delete-records", "delete-records:some", "", "invoke", {"target": "some"}),
+        fault(30, "delete-records", "delete-records:some", "", "complete", {"took_effect": True, "deleted": [[0, 1]]}),
+        *sent(40, 1, (None, 2)),
+        *read(60, 2),
+    ]
+    assert judged(rows, PLAIN).valid == "unknown"
+
+
+@pytest.mark.xfail(strict=True, reason="the log's last known start excuses what had been missed before")
+def test_what_was_missing_when_its_log_was_read_stays_lost_when_the_rest_is_deleted() -> None:
+    """The log began below the record when it was read to its end without it; later all of it was deleted by age."""
+    rows = [
+        *sent(0, 1, (0, 5), (1, 6)),
+        *read(100, 7, [1, 6], final=whole(0, 2)),
+        *read(5000, 8, final=whole(2, 2)),
+    ]
+    assert bad(judged(rows, BY_AGE)) >= {"lost-write"}
+
+
+@pytest.mark.xfail(strict=True, reason="a compacting policy for a while stands for all of the run")
+def test_brokers_delete_by_age_before_and_after_a_compacting_policy() -> None:
+    """Under cleanup.policy=delete again, what is over its age may be gone: nobody looked at the log's start."""
+    name = "config-change:compact"
+    rows = [
+        fault(0, "config-change", name, "start", "invoke", {"target": "compact"}),
+        fault(1, "config-change", name, "start", "complete", {"took_effect": True}),
+        fault(2, "config-back", name, "stop", "complete", {"cleaned": [[0, 0]]}),
+        *sent(10, 3, (2, 12)),
+        *sent(2000, 4, (4, 15)),
+        *read(4000, 5, [4, 15]),
+    ]
+    result = judged(rows, {**BY_AGE, "cleanup_policy": "compact"})
+    assert (result.valid, bad(result)) == ("unknown", set())
+
+
+@pytest.mark.xfail(strict=True, reason="a read counts as beyond a record that was not yet sent")
+def test_what_was_read_before_a_record_was_sent_does_not_tell_that_it_is_lost() -> None:
+    """An offset is given away twice, which is bad enough; that nobody read its second record is no loss."""
+    rows = [*sent(0, 1, (0, 1)), *read(20, 2, [0, 1], [1, 3]), *sent(10, 3, (1, 3)), *sent(40, 4, (1, 7))]
+    assert bad(judged(sorted(rows, key=lambda row: row[0]), PLAIN)) == {"inconsistent-offsets"}
+
+
+def test_an_end_below_an_acknowledged_record_tells_that_it_is_lost() -> None:
+    rows = [*sent(0, 1, (0, 1), (1, 2)), *read(70, 9, final={"positions": [[0, 0]], "ends": [[0, 0, 1]]})]
+    assert bad(judged(rows, PLAIN)) == {"lost-write"}
+
+
+def test_final_polls_that_begin_at_the_end_read_nothing() -> None:
+    rows = [*sent(0, 1, (0, 1)), *read(70, 9, final=whole(0, 1))]
+    begun_at_the_end = [(*row[:5], {"final": True}) if row[3] == "assign" else row for row in rows]
+    assert judged(begun_at_the_end, {**PLAIN, "auto_offset_reset": "latest"}).valid == "unknown"
