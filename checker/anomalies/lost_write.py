@@ -138,7 +138,7 @@ def excuses(bucket: Bucket) -> Excuses:
 def _compacted(bucket: Bucket, compaction: Cleaned, offset: Ints, end: Ints, legal: Bools, unsure: Shorts) -> None:
     """Add to the excuses what the cleaner took, or may have taken. `offset`: per pair; `end`: per key rank."""
     key = bucket.data.pair_key
-    other, known = replaced(bucket), compaction.known[key]
+    other, known = bucket.once(replaced), compaction.known[key]
     upto = compaction.upto[key]
     inside = (offset >= 0) & ~other
     legal |= inside & (offset < upto)
@@ -226,6 +226,18 @@ def _offsets_tell(bucket: Bucket) -> bool:
     return unknown == 0 or not grouped
 
 
+def _passed_over(bucket: Bucket) -> Bools:
+    """Per pair: an `ok` op read beyond its place, or another record there after its writer had completed.
+
+    Whoever read another record there before may have gone on from there before this one was written.
+    """
+    orders = bucket.versions
+    last, bound = orders.last, _bound(bucket)[bucket.data.pair_key]
+    shared = (orders.slot_values > 1)[last] if len(orders.slot_values) else np.zeros(len(last), np.bool_)
+    result: Bools = (last >= 0) & ((last < bound) | ((last == bound) & (~shared | bucket.once(replaced))))
+    return result
+
+
 def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
     """Per pair: it must exist and is not there, excused or not (native rules)."""
     if bucket.lines_missing:
@@ -235,10 +247,9 @@ def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
     _, _, complete = bucket.ends.of(data.keys)
     whole = complete[data.pair_key]
     if _offsets_tell(bucket):
-        below = (orders.last >= 0) & (orders.last <= _bound(bucket)[data.pair_key])
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
-        whole = whole | (below & ~seen)
+        whole = whole | (_passed_over(bucket) & ~seen)
     result: Bools = (unread & whole) | (must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
     return result
 

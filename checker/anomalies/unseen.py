@@ -55,7 +55,8 @@ def find(bucket: Bucket) -> pa.Table:
         _, _, read_to_end = bucket.ends.of(data.keys)
         expected = np.where(read_to_end[data.pair_key], bucket.must_exist, bucket.may_have_to_exist)
         excused = bucket.once(excuses)
-        gone = excused.legal | ((excused.unsure >= 0) & read_to_end[data.pair_key])
+        nowhere = bucket.versions.last < 0  # it may lie beyond what was deleted
+        gone = np.where(read_to_end[data.pair_key], excused.legal | (excused.unsure >= 0), excused.legal & ~nowhere)
         left = expected & ~data.polled_ok & ~gone
     pairs = np.flatnonzero(left)
     key = data.pair_key[pairs]
