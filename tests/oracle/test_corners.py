@@ -68,7 +68,6 @@ def whole(start: int, end: int) -> dict[str, Any]:
     return {"positions": [[0, end]], "ends": [[0, start, end]]}
 
 
-@pytest.mark.xfail(strict=True, reason="a deletion excuses whatever has no known place")
 def test_what_has_no_known_place_and_was_not_looked_for_is_not_known() -> None:
     """One of two records was deleted; neither place is known, and nobody read the log to its end."""
     rows = [
@@ -108,7 +107,6 @@ def test_brokers_delete_by_age_before_and_after_a_compacting_policy() -> None:
     assert (result.valid, bad(result)) == ("unknown", set())
 
 
-@pytest.mark.xfail(strict=True, reason="a read counts as beyond a record that was not yet sent")
 def test_what_was_read_before_a_record_was_sent_does_not_tell_that_it_is_lost() -> None:
     """An offset is given away twice, which is bad enough; that nobody read its second record is no loss."""
     rows = [*sent(0, 1, (0, 1)), *read(20, 2, [0, 1], [1, 3]), *sent(10, 3, (1, 3)), *sent(40, 4, (1, 7))]
