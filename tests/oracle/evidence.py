@@ -242,6 +242,10 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
     if not readers and any(history.explained(key, look) == YES for look in beyond):
         answer.lenient.append(f"record {record} may have been deleted")
         return
+    if not readers and history.case.final == "without seek" and history.case.reset == "earliest":
+        answer.lenient.append(f"record {record} is owed, and the last consumers may have begun at the beginning")
+        answer.maybe["lost"].add(record)
+        return
     if not readers:
         answer.open.append(f"record {record} is owed and the log of its key was not read to the end")
         answer.maybe["lost"].add(record)
