@@ -15,7 +15,7 @@ from harness.model.result import INVALID, UNKNOWN, VALID, Result
 from harness.report.text.witness_text import witness_text
 from tests.oracle.case import Case, draw_case
 from tests.oracle.evidence import Known, known
-from tests.oracle.fates import KEPT, Fates
+from tests.oracle.fates import Fates
 from tests.oracle.history import History
 from tests.oracle.lies import Lie
 from tests.oracle.promises import promises
@@ -101,7 +101,7 @@ def answers(found: Comparison) -> dict[str, str]:
 
 def _oracle_is_right(found: Comparison, fates: Fates) -> None:
     for record in found.known.shown.get("lost", ()):
-        if not fates.lost(record):
+        if not fates.lost(record) and record not in fates.cut_off:
             found.wrong.append((ORACLE, f"{record} is {fates.fate.get(record)}, not lost"))
     for record in found.known.maybe.get("gone", ()):
         if not fates.lost(record):
@@ -166,7 +166,7 @@ def _lost(found: Comparison, fates: Fates, record: tuple[int, Any], witness: Map
             text = found.lie.text(text)
         if "cknowledged record" in text and not _acknowledged(found, record):
             found.wrong.append((TEXT, f"{record}: {text}"))
-    elif record not in fates.cut_off and not (fates.fate.get(record) == KEPT and fates.unread_by_lies()):
+    elif record not in fates.cut_off and not fates.unread_by_lies():
         found.wrong.append((ACCUSED, f"lost {record}, which is {fates.fate.get(record)}: {witness}"))
 
 

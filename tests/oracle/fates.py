@@ -62,8 +62,8 @@ class Fates:
         return fate == LOST or (fate == NEVER and self.type_of.get(record) == OK)
 
     def unread_by_lies(self) -> bool:
-        """Whether consumers passed over records, or got them damaged: nobody can tell that from their loss."""
-        return bool({"skip-poll", "int-skip-poll", "bad-payload"} & set(self.run.truth.world.told))
+        """Whether records were passed over, read damaged, or moved: nobody can tell that from their loss."""
+        return bool({"skip-poll", "int-skip-poll", "bad-payload", "stale-place"} & set(self.run.truth.world.told))
 
     def happened(self) -> set[str]:
         """Anomalies that may have happened, by what was done to the logs and told by clients."""
