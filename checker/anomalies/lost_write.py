@@ -37,6 +37,7 @@ configurations cleanup.policy, retention.bytes, retention.ms.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -50,7 +51,7 @@ from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
-from checker.kernels.rereads import standing
+from checker.kernels.rereads import missed, standing
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints, Shorts, begins, order
 from checker.tables.schema import OK
@@ -131,6 +132,10 @@ def excuses(bucket: Bucket) -> Excuses:
         unsure[passed] = RESET
     if compaction is not None:
         _compacted(bucket, compaction, offset, end, legal, unsure)
+    else:
+        found = bucket.once(missed)
+        legal &= ~found
+        unsure[found] = -1
     unsure[(end >= 0)[data.pair_key] & (offset >= end[data.pair_key])] = -1
     return Excuses(legal, unsure)
 
@@ -226,15 +231,33 @@ def _offsets_tell(bucket: Bucket) -> bool:
     return unknown == 0 or not grouped
 
 
-def _passed_over(bucket: Bucket) -> Bools:
-    """Per pair: an `ok` op read beyond its place, or another record there after its writer had completed.
+def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
+    """Per unread pair: an `ok` op read beyond its place, or another record there, after it had been sent.
 
-    Whoever read another record there before may have gone on from there before this one was written.
+    Who read there before may have read what was cut off again since.
     """
-    orders = bucket.versions
-    last, bound = orders.last, _bound(bucket)[bucket.data.pair_key]
-    shared = (orders.slot_values > 1)[last] if len(orders.slot_values) else np.zeros(len(last), np.bool_)
-    result: Bools = (last >= 0) & ((last < bound) | ((last == bound) & (~shared | bucket.once(replaced))))
+    data, orders, polls = bucket.data, bucket.versions, bucket.polls
+    last, bound = orders.last, _bound(bucket)[data.pair_key]
+    result = np.zeros(len(last), np.bool_)
+    pairs = np.flatnonzero(unread & (last >= 0) & (last <= bound) & (data.writer_row >= 0))
+    if len(pairs) == 0:
+        return result
+    wanted = np.zeros(len(data.keys), np.bool_)
+    wanted[data.pair_key[pairs]] = True
+    rows = np.flatnonzero((polls.type == OK) & wanted[polls.key] & (orders.first[polls.pair] >= 0))
+    top = int(polls.complete_ns.max(initial=0))
+    rows = rows[order(polls.key[rows], top - polls.complete_ns[rows])]  # of each key the latest first
+    # Slots ascend with the keys, so the highest so far is the highest of its key.
+    highest = np.maximum.accumulate(orders.first[polls.pair[rows]])
+    pairs = pairs[order(data.pair_key[pairs], pairs)]
+    heads = np.append(np.flatnonzero(begins(data.pair_key[pairs])), len(pairs))
+    for low, high in pairwise(heads.tolist()):
+        mine = pairs[low:high]
+        begin, end = np.searchsorted(polls.key[rows], data.pair_key[mine[0]] + np.arange(2))
+        since = top - bucket.sends.invoke_ns[data.writer_row[mine]]
+        later = np.searchsorted(top - polls.complete_ns[rows[begin:end]], since, side="right")
+        result[mine] = (later > 0) & (highest[np.maximum(begin + later - 1, 0)] > last[mine])
+    result[pairs] |= bucket.once(replaced)[pairs]
     return result
 
 
@@ -242,14 +265,14 @@ def _missing(bucket: Bucket, must_exist: Bools) -> Bools:
     """Per pair: it must exist and is not there, excused or not (native rules)."""
     if bucket.lines_missing:
         return np.zeros(len(bucket.data.pair_key), np.bool_)
-    data, orders = bucket.data, bucket.versions
+    data = bucket.data
     unread = must_exist & ~data.polled_ok
     _, _, complete = bucket.ends.of(data.keys)
     whole = complete[data.pair_key]
     if _offsets_tell(bucket):
         seen = np.zeros(len(data.pair_key), np.bool_)
         seen[bucket.polls.pair] = True
-        whole = whole | (_passed_over(bucket) & ~seen)
+        whole = whole | _passed_over(bucket, unread & ~seen & ~whole)
     result: Bools = (unread & whole) | (must_exist & (bucket.once(_gone) | bucket.once(_cut_off)))
     return result
 

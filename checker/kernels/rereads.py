@@ -7,6 +7,7 @@ import numpy as np
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import FOREVER, rereads_of
 from checker.tables.packing import Bools, Ints
+from checker.tables.schema import OK
 
 
 def standing(bucket: Bucket) -> tuple[Bools, Ints]:
@@ -26,3 +27,40 @@ def standing(bucket: Bucket) -> tuple[Bools, Ints]:
         rows = polls.process == reader
         read[polls.pair[rows][polls.op[rows] > first[polls.key[rows]]]] = True
     return read, earliest
+
+
+def missed(bucket: Bucket) -> Bools:
+    """Per pair: it was acknowledged, and whoever then read its log from the beginning did not find it.
+
+    It lay between the log start and the end that the reader saw, and beyond what anybody asked to delete, so no
+    deletion explains it. Under auto.offset.reset=latest a reader that was overtaken by one goes on at the end.
+    """
+    data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
+    result = np.zeros(len(data.pair_key), np.bool_)
+    if bucket.options.settings.auto_offset_reset != "earliest":
+        return result
+    requests = {name: small.deletions.column(name).to_numpy() for name in ("key", "before")}
+    place = bucket.key_ranks(requests["key"])
+    requested = np.zeros(len(data.keys), np.int64)
+    before = np.where(requests["before"] < 0, FOREVER, requests["before"])
+    np.maximum.at(requested, place[place >= 0], before[place >= 0])
+    acked = (sends.type == OK) & (sends.offset >= 0)
+    offset, acked_by = np.full((2, len(data.pair_key)), FOREVER, np.int64)
+    offset[sends.pair[acked]], acked_by[sends.pair[acked]] = sends.offset[acked], sends.op[acked]
+    again = rereads_of(small.ends, small.assigns)
+    looks = {name: small.ends.column(name).to_numpy() for name in ("key", "process", "log_start", "end")}
+    for reader in np.unique(again.process):
+        rank = bucket.key_ranks(again.key[again.process == reader])
+        since = np.full(len(data.keys), -1, np.int64)
+        since[rank[rank >= 0]] = again.since[again.process == reader][rank >= 0]
+        mine = looks["process"] == reader
+        place = bucket.key_ranks(looks["key"][mine])
+        start, end = requested.copy(), np.zeros(len(data.keys), np.int64)
+        np.maximum.at(start, place[place >= 0], looks["log_start"][mine][place >= 0])
+        np.maximum.at(end, place[place >= 0], looks["end"][mine][place >= 0])
+        rows = polls.process == reader
+        read = np.zeros(len(data.pair_key), np.bool_)
+        read[polls.pair[rows][polls.op[rows] > since[polls.key[rows]]]] = True
+        key = data.pair_key
+        result |= (acked_by < since[key]) & (offset >= start[key]) & (offset < end[key]) & ~read
+    return result

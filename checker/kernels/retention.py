@@ -105,13 +105,20 @@ def _sent_last(bucket: Bucket, moved: list[MovedStart], rank: Ints) -> Ints:
     return youngest[rank]
 
 
+def _deletes(bucket: Bucket) -> bool:
+    """Whether brokers delete by age and size: always, or before and after a fault that makes topics compact."""
+    faults = bucket.small.nemesis.column("fault").to_pylist()
+    changed = any(str(fault).startswith("config-change:compact") for fault in faults)
+    return changed or "delete" in (bucket.options.settings.cleanup_policy or "delete")
+
+
 def unseen_deletions(bucket: Bucket) -> Bools:
     """Per pair: a broker may have deleted it by itself, and nobody looked at the start of its log."""
     data, settings = bucket.data, bucket.options.settings
     result = np.zeros(len(data.pair_key), np.bool_)
     looked = bucket.small.ends.column("key").to_numpy()
     unseen = ~np.isin(data.keys, looked)
-    if not bool(unseen.any()) or "delete" not in (settings.cleanup_policy or "delete"):
+    if not bool(unseen.any()) or not _deletes(bucket):
         return result
     ages = [limit for limit, _ in changed_ages(bucket.small.nemesis)]
     if (limit := age_limit_ns(settings)) is not None:
@@ -134,10 +141,7 @@ def explained(bucket: Bucket) -> list[int]:
     ranks = ranks[ranks >= 0]
     if not moved:
         return []
-    settings, nemesis = bucket.options.settings, bucket.small.nemesis
-    policy = settings.cleanup_policy or "delete"
-    changed = any(str(fault).startswith("config-change:compact") for fault in nemesis.column("fault").to_pylist())
-    deletes = "delete" in policy or changed
+    settings, nemesis, deletes = bucket.options.settings, bucket.small.nemesis, _deletes(bucket)
     limit, least = age_limit_ns(settings), size_limit(settings)
     ages, clocks = changed_ages(nemesis), clocks_changed(nemesis)
     if limit is not None and deletes:

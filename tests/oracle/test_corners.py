@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from checker import check
 from checker.tables import ingest
 from checker.tables.source import in_memory
@@ -80,7 +78,6 @@ def test_what_has_no_known_place_and_was_not_looked_for_is_not_known() -> None:
     assert judged(rows, PLAIN).valid == "unknown"
 
 
-@pytest.mark.xfail(strict=True, reason="the log's last known start excuses what had been missed before")
 def test_what_was_missing_when_its_log_was_read_stays_lost_when_the_rest_is_deleted() -> None:
     """The log began below the record when it was read to its end without it; later all of it was deleted by age."""
     rows = [
@@ -91,7 +88,6 @@ def test_what_was_missing_when_its_log_was_read_stays_lost_when_the_rest_is_dele
     assert bad(judged(rows, BY_AGE)) >= {"lost-write"}
 
 
-@pytest.mark.xfail(strict=True, reason="a compacting policy for a while stands for all of the run")
 def test_brokers_delete_by_age_before_and_after_a_compacting_policy() -> None:
     """Under cleanup.policy=delete again, what is over its age may be gone: nobody looked at the log's start."""
     name = "config-change:compact"
@@ -113,7 +109,6 @@ def test_what_was_read_before_a_record_was_sent_does_not_tell_that_it_is_lost() 
     assert bad(judged(sorted(rows, key=lambda row: row[0]), PLAIN)) == {"inconsistent-offsets"}
 
 
-@pytest.mark.xfail(strict=True, reason="a read of a log that was cut off since counts as beyond")
 def test_what_was_read_of_a_log_that_was_cut_off_tells_nothing_of_what_came_later() -> None:
     """Offset 4 was read, the log was cut off, and offset 2 was given to a later record that nobody looked for."""
     rows = [*sent(0, 1, (0, 1), (4, 5)), *read(20, 2, [0, 1], [4, 5]), *sent(40, 4, (2, 7))]
