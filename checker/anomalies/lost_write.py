@@ -234,7 +234,8 @@ def _offsets_tell(bucket: Bucket) -> bool:
 def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
     """Per unread pair: an `ok` op read beyond its place, or another record there, after it had been sent.
 
-    Who read there before may have read what was cut off again since.
+    Who read there before may have read what was cut off again since, and gone on from there: of records that were
+    given one offset, only those are lost in whose place another was read.
     """
     data, orders, polls = bucket.data, bucket.versions, bucket.polls
     last, bound = orders.last, _bound(bucket)[data.pair_key]
@@ -257,7 +258,8 @@ def _passed_over(bucket: Bucket, unread: Bools) -> Bools:
         since = top - bucket.sends.invoke_ns[data.writer_row[mine]]
         later = np.searchsorted(top - polls.complete_ns[rows[begin:end]], since, side="right")
         result[mine] = (later > 0) & (highest[np.maximum(begin + later - 1, 0)] > last[mine])
-    result[pairs] |= bucket.once(replaced)[pairs]
+    shared = (orders.slot_values > 1)[last[pairs]]
+    result[pairs] = np.where(shared, bucket.once(replaced)[pairs], result[pairs])
     return result
 
 
