@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from checker.checks.table import CHECKS
-from checker.tables import ingest, join_segments, parquet_folder
-from checker.tables.source import Source, in_memory, on_disk
+from checker.tables import join_segments, make_tables, parquet_folder
+from checker.tables.buckets_of_a_history import Source, in_memory, on_disk
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput, HarnessError
 from harness.model.result import Result, from_data, to_data, worst
@@ -60,9 +60,9 @@ def _run_folder(path: Path) -> Path | None:
 def _judge_run(run: Path, options: CheckOptions, progress: Callable[[str], None], spark: Any) -> Result:
     """A run folder, from the tables that it has, or else from such as are made now."""
     folder = run / "tables"
-    meta = ingest.ready(run, folder, options.buckets)
+    meta = make_tables.ready(run, folder, options.buckets)
     if meta is not None:
-        with suppress(ingest.DamagedTables):
+        with suppress(make_tables.DamagedTables):
             return judge(on_disk(run, folder, meta, spark), options)
         progress("the tables are damaged: they are made again from the history")
     meta = join_segments.make(run, folder, options.buckets, progress, spark)
@@ -73,7 +73,7 @@ def _judge_tables(folder: Path, options: CheckOptions, spark: Any) -> Result:
     """A Parquet folder, of which nothing can be made again."""
     try:
         return judge(parquet_folder.source(folder, spark), options)
-    except ingest.DamagedTables as error:
+    except make_tables.DamagedTables as error:
         message = str(error).removesuffix("; remove the folder and check again")
         raise BadHistory(f"{message}; {parquet_folder.AGAIN}") from None
 
@@ -91,7 +91,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
     if run is not None:
         return _judge_run(run, options, progress, spark)
     with tempfile.TemporaryDirectory(prefix="harness-tables-") as folder:
-        meta = ingest.make(Path(path), Path(folder) / "tables", options.buckets, progress)
+        meta = make_tables.make(Path(path), Path(folder) / "tables", options.buckets, progress)
         return judge(on_disk(None, Path(folder) / "tables", meta, spark), options)
 
 
@@ -101,7 +101,7 @@ def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], Non
         return _judge_tables(Path(path), options, None)
     run = _run_folder(Path(path))
     if run is None:
-        return judge(in_memory(ingest.collect(Path(path))), options)
+        return judge(in_memory(make_tables.collect(Path(path))), options)
     return _judge_run(run, options, progress, None)
 
 
@@ -118,7 +118,7 @@ def _judge_small(job: Job) -> list[tuple[str, dict[str, Any]]]:
     try:
         if parquet_folder.is_tables(Path(path)):
             return [(path, to_data(_judge_tables(Path(path), each, None))) for each in options]
-        source = in_memory(ingest.collect(Path(path)))
+        source = in_memory(make_tables.collect(Path(path)))
         noted = replace(source, noted=_run_folder(Path(path)))
         return [(path, to_data(judge(noted, each))) for each in options]
     except HarnessError as error:
@@ -155,7 +155,7 @@ def check_many(spark: Any, paths: Sequence[Path], options: CheckOptions | Sequen
 
 def is_small(path: Path) -> bool:
     """Whether one task may hold a history file in memory."""
-    return path.is_file() and ingest.buckets_for([path]) == 1
+    return path.is_file() and make_tables.buckets_for([path]) == 1
 
 
 def check_each(

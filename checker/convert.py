@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 import orjson
 
-from checker.tables import ingest, parquet_folder
+from checker.tables import make_tables, parquet_folder
 from checker.tables.progress import Counted, Progress
 from checker.tables.read_history import Notes, rarely_collecting, read, sources
 from harness.model import op_json
@@ -33,7 +33,7 @@ def to_log(path: Path, folder: Path, name: str, progress: Progress) -> tuple[int
     Raises BadHistory with the place of what cannot be read, Missing when the disk does not take it.
     """
     notes, counted = Notes(), Counted(progress)
-    with ingest.writing(folder), rarely_collecting():
+    with make_tables.writing(folder), rarely_collecting():
         folder.mkdir(parents=True, exist_ok=True)
         lines = counted(read(path, notes, exact=True))
         first = next(lines, None)  # from here on it is known whether ops are tagged
@@ -77,7 +77,7 @@ def _whole(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _stream(out: Path) -> Iterator[IO[bytes]]:
-    with ingest.writing(out), _whole(out) as part, part.open("wb") as raw:
+    with make_tables.writing(out), _whole(out) as part, part.open("wb") as raw:
         if out.suffix == ".gz":
             with gzip.GzipFile("", "wb", 6, raw, 0) as packed:
                 yield packed  # type: ignore[misc]
@@ -128,7 +128,7 @@ def _copied(file: Path, stream: IO[bytes]) -> int:
 
 def to_parquet(path: Path, out: Path, progress: Progress) -> int:
     """A folder of tables (`checker.tables.parquet_folder`); the number of lines. Raises BadHistory, Missing."""
-    with ingest.writing(out), _whole(out) as part:
+    with make_tables.writing(out), _whole(out) as part:
         return parquet_folder.write(path, part, progress)
 
 

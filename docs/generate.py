@@ -19,14 +19,14 @@ from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import MODES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
-from checker.cycles.edges import KINDS, RW
+from checker.cycles.dependency_edges import KINDS, RW
 from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 from harness.cli import fault_support
 from harness.clients import error_outcomes as client_errors
 from harness.cluster.distribution import versions as kafka
 from harness.cluster.distribution.java import MINIMUM as JAVA_MINIMUM
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.protocols import Fault
+from harness.model.fault_and_generator_protocols import Fault
 from harness.plan.test_plan import TestPlan
 from nemesis import table as nemeses
 from nemesis.schedule.timing import Timing

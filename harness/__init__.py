@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.stored.run import Run
+    from harness.stored.stored_run import Run
 
 
 def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
-    """A stored run, for Python: see `harness.stored.run`, which is imported only when this is called."""
-    from harness.stored import run
+    """A stored run, for Python: see `harness.stored.stored_run`, which is imported only when this is called."""
+    from harness.stored import stored_run
 
-    return run.load(name, runs)
+    return stored_run.load(name, runs)

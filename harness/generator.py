@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending
 from harness.model.op import EMPTY, INFO, INVOKE, NEMESIS, Op
-from harness.model.protocols import PENDING, Context, Generator, Pending
 
 Answer = tuple[Op | Pending, Generator] | None
 

@@ -4,7 +4,7 @@
               logs/<node>/  harness.log
     runs/latest -> <id>
 
-The log is written and never a table: `checker.tables.ingest` makes those. One line is one `write(2)`, an
+The log is written and never a table: `checker.tables.make_tables` makes those. One line is one `write(2)`, an
 invocation's before it is dispatched, so a killed harness loses nothing that it dispatched; a thread calls
 `fdatasync` once a second, so a machine that loses power loses about that much.
 """

@@ -5,7 +5,7 @@
 
     pytest --harness-cluster sim --harness-seed 7
 
-`harness_run(**options)` carries out a run and returns it (`harness.stored.run.Run`); the options are those of
+`harness_run(**options)` carries out a run and returns it (`harness.stored.stored_run.Run`); the options are those of
 `harness run` with `_` for `-`, and win over those of the command line. `kafka_cluster` is a cluster that
 stays for all the tests of a session: runs of a test that asks for it attach to it. With --harness-cluster
 local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and nothing
@@ -27,7 +27,7 @@ import pytest
 from harness.cluster.table import CLUSTERS
 
 if TYPE_CHECKING:
-    from harness.stored.run import Run
+    from harness.stored.stored_run import Run
 
 # Clusters on other hosts need a file that describes them.
 KINDS: Final = tuple(kind for kind in CLUSTERS if kind != "ssh")
@@ -139,7 +139,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
     def run(**options: Any) -> Run:
         from harness.model.errors_and_exit_codes import HarnessError
         from harness.run import test
-        from harness.stored import run as stored_run
+        from harness.stored import stored_run
 
         try:
             outcome = test.run(_plan({**chosen, **options}), runs, lambda text: None, quiet=True)

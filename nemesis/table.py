@@ -17,8 +17,8 @@ from harness.generator import ForNemesis, Once, Then, any_
 from harness.model.capabilities import Cluster, Links, Network, offers
 from harness.model.check_options import LARGER_IS_WEAKER, Settings
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
+from harness.model.fault_and_generator_protocols import Env, Fault, Generator
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.protocols import Env, Fault, Generator
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.rounds import Rhythm
 from nemesis.schedule.timing import Timing, in_turns, patience, patient

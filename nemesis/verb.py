@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.model.protocols import Fault
+from harness.model.fault_and_generator_protocols import Fault
 from nemesis.schedule.timing import Timing
 from nemesis.targets import CLIENT_TARGETS, NODE_TARGETS
 

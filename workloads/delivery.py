@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.generator import op
+from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending, Workload
 from harness.model.op import INVOKE, Op
-from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
 from workloads.final_polls import STABLE_S, FinalPolls
 
 PRIMER: Final = -1  # the value of the primer

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.generator import EachSlot, op
+from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending
 from harness.model.op import FAIL, INVOKE, OK, Op
-from harness.model.protocols import PENDING, Context, Generator, Pending
 
 Answer = tuple[Op | Pending, Generator] | None
 

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from harness.generator import NOTHING, Barrier, EachSlot, Fn, Limit, Rate, Then, TimeLimit, op
+from harness.model.fault_and_generator_protocols import PENDING, Context, Generator, Pending, Workload
 from harness.model.op import INVOKE, OK, Op
-from harness.model.protocols import PENDING, Context, Generator, Pending, Workload
 from harness.pipeline_app.partition_numbers import number_of, place_of
 from harness.pipeline_app.ports import Options as InstanceOptions
 

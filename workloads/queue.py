@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from harness.generator import Any_, Fn, Rate, op
+from harness.model.fault_and_generator_protocols import Context, Generator, Pending, Workload
 from harness.model.op import EMPTY, INVOKE, OK, Op, polls, sends
-from harness.model.protocols import Context, Generator, Pending, Workload
 from harness.model.randomness import Draw
 from workloads.final_polls import FinalPolls, keys_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from harness.generator import Then
-from harness.model.protocols import Workload
+from harness.model.fault_and_generator_protocols import Workload
 from workloads import delivery, pipeline, queue
 from workloads.recovery import workload as recovery
 from workloads.recovery.scenarios import SCENARIOS

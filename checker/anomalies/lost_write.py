@@ -50,8 +50,8 @@ from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
+from checker.kernels.final_rereads import missed, standing
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
-from checker.kernels.rereads import missed, standing
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints, Shorts, begins, order
 from checker.tables.schema import OK

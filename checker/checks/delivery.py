@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from checker.tables.buckets_of_a_history import Part, Source
 from checker.tables.columns import Data
 from checker.tables.packing import begins, order
 from checker.tables.schema import FAIL, OK
-from checker.tables.source import Part, Source
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checker.anomalies.log_divergence import ANOMALY
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checker.checks.pipeline import of_run
 from checker.pipeline import judge
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.result import Result
 

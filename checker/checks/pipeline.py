@@ -11,7 +11,7 @@ import orjson
 
 from checker.pipeline import judge, witnesses
 from checker.pipeline.context import Faults
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions, Settings

@@ -32,13 +32,13 @@ from checker.checks.queue_tasks import (
     visible_info,
     works_of,
 )
-from checker.cycles import edges, search
+from checker.cycles import dependency_edges, search
 from checker.kernels import statistics
 from checker.kernels.witness import decoded, plain, worst
+from checker.tables.buckets_of_a_history import Source
 from checker.tables.coding import decoder
 from checker.tables.packing import Ints, begins, empty, order
 from checker.tables.schema import MICRO
-from checker.tables.source import Source
 from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
@@ -53,7 +53,7 @@ def _cycles(
     """Witnesses of cycles by type, all of them, with original keys and values."""
     found = search.search(source, options, [answer.judged.edges for answer in answers])
     wanted = search.wanted(found)
-    details = edges.DETAILS.empty_table()
+    details = dependency_edges.DETAILS.empty_table()
     if len(wanted):
         task = partial(reasons_of_edges, options=options, committed=committed, ops=wanted)
         details = pa.concat_tables(source.map(task))

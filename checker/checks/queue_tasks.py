@@ -16,15 +16,15 @@ import pyarrow as pa
 from checker.anomalies import lost_write, torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
 from checker.checks.doubtful_deletions import Doubts, doubts_of
-from checker.cycles import edges, search
+from checker.cycles import dependency_edges, search
 from checker.cycles.windows import Stored, stored
 from checker.kernels import lag, series, statistics
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import plain, worst
 from checker.tables import read_tables
+from checker.tables.buckets_of_a_history import Part, Source
 from checker.tables.coding import decoder
 from checker.tables.packing import Ints, empty
-from checker.tables.source import Part, Source
 from checker.verdict import results
 from harness.model.check_options import CheckOptions
 
@@ -145,7 +145,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
     suspects, unsure = empty(), 0
     if not options.jepsen_compatible:
         suspects, unsure = torn_transaction.suspects(bucket), lost_write.perhaps_lost(bucket)
-    drawn = stored(edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
+    drawn = stored(dependency_edges.of_bucket(bucket, search.drawn(options)), scratch, part.number)
     doubts = Doubts() if options.jepsen_compatible else doubts_of(bucket)
     return Judged(found, suspects, unsure, drawn, doubts)
 

@@ -20,7 +20,7 @@ import orjson
 from checker.anomalies.recovery_divergence import ANOMALY
 from checker.checks import replicas
 from checker.kernels.missing_lines import lines_missing
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions

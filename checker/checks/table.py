@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.result import Result
 

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from checker.cycles.edges import PROCESS, REALTIME
-from checker.cycles.graph import Ops, components, process_edges, realtime_edges
+from checker.cycles.dependency_edges import PROCESS, REALTIME
+from checker.cycles.realtime_and_components import Ops, components, process_edges, realtime_edges
 from checker.cycles.shortest import Adjacent
 from checker.tables.packing import Ints
 

@@ -3,7 +3,7 @@
     ww   the op that sent a value -> the op that sent the next one in the key's version order
     wr   the op that sent a value -> each op that polled it, whatever the types of either
     rw   an `ok` op -> the op that sent the value after the highest one of the key that it polled
-    process, realtime   between ops alone: see checker.cycles.graph
+    process, realtime   between ops alone: see checker.cycles.realtime_and_components
 
 After Adya's dependencies (Weak Consistency, 1999), drawn as jepsen.tests.kafka draws them; it has no rw. An
 op is its id, the index of its completion, so an edge that points backwards goes from a higher id to a lower

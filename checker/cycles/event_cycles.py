@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 
 from checker.cycles.component import Component, Cycle, Tangle, adjacent, smallest
-from checker.cycles.edges import KINDS, REALTIME, WR
-from checker.cycles.graph import Ops, strong, time_edges
+from checker.cycles.dependency_edges import KINDS, REALTIME, WR
+from checker.cycles.realtime_and_components import Ops, strong, time_edges
 from checker.cycles.shortest import find
 from checker.cycles.types_and_levels import mask, name_of
 from checker.tables.packing import Bools, Ints

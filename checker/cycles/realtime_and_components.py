@@ -16,7 +16,7 @@ import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from checker.cycles.edges import PROCESS, REALTIME
+from checker.cycles.dependency_edges import PROCESS, REALTIME
 from checker.cycles.windows import Graph
 from checker.tables.packing import Bools, Ints, begins, empty, expand, member, order
 from checker.tables.schema import MICRO, is_one

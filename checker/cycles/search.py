@@ -1,7 +1,7 @@
 """Cycles in the dependency graph: which types there are, and a witness for each component and type.
 
-Stages, where edges point backwards at all: each bucket stores its edges (checker.cycles.edges, checker.cycles.windows);
-one task per group of windows finds the strongly connected components and classifies each by
+Stages, where edges point backwards at all: each bucket stores its edges (checker.cycles.dependency_edges,
+checker.cycles.windows); one task per group of windows finds the strongly connected components and classifies each by
 checker.cycles.types_and_levels; then the buckets say why the steps of the cycles that were found are there. No stage
 has a time budget. Which types a component holds is decided by components of subgraphs, in time proportional
 to the edges; only the cycle that shows a type is searched for, and in a component of more than
@@ -17,17 +17,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checker.cycles import edges, elle_search
+from checker.cycles import dependency_edges, elle_search
 from checker.cycles.component import Component, Cycle, Tangle, split
-from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW
+from checker.cycles.dependency_edges import KINDS, PROCESS, REALTIME, RW
 from checker.cycles.event_cycles import circles, impossible
-from checker.cycles.graph import components, ops_of, places
+from checker.cycles.realtime_and_components import components, ops_of, places
 from checker.cycles.shortest import STARTS_MAX, Adjacent, find, steps
 from checker.cycles.types_and_levels import EXISTS, IMPLIED, LEVELS, SPECS, WEAKER, Spec, kinds_of, name_of
 from checker.cycles.windows import Stored, Windows, windows, within
 from checker.kernels.bucket_of_keys import Bucket
+from checker.tables.buckets_of_a_history import Part, Source
 from checker.tables.packing import Ints, empty
-from checker.tables.source import Part, Source
 from harness.model.check_options import CheckOptions
 
 EXPLAINED_MAX: Final = 20_000
@@ -160,7 +160,7 @@ def search(source: Source, options: CheckOptions, found: Sequence[Stored | None]
 
 def explain(bucket: Bucket, options: CheckOptions, ops: Ints) -> pa.Table:
     """What one bucket knows of the edges between some ops."""
-    return edges.details(bucket, drawn(options), ops)
+    return dependency_edges.details(bucket, drawn(options), ops)
 
 
 def wanted(cycles: Sequence[Cycle]) -> Ints:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from checker.cycles.edges import KINDS, RW
+from checker.cycles.dependency_edges import KINDS, RW
 from checker.cycles.types_and_levels import RwMode
 
 # target -> kinds, as bits, per source

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from checker.cycles.edges import KINDS, PROCESS, REALTIME, RW, WR, WW
+from checker.cycles.dependency_edges import KINDS, PROCESS, REALTIME, RW, WR, WW
 
 # How many rw edges a cycle has: none; just one; several of which none follow each other; several.
 RwMode = Literal["none", "single", "nonadjacent", "several"]

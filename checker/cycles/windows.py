@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from checker.cycles.edges import Edges
-from checker.tables.ingest import reading, writing
+from checker.cycles.dependency_edges import Edges
+from checker.tables.make_tables import reading, writing
 from checker.tables.packing import Ints, begins, empty, order, pack
 
 # More than this many edges go to a file.

@@ -14,7 +14,7 @@ from checker.anomalies.guarantees import every
 from checker.anomalies.pipeline_modes import of_pipeline
 from checker.anomalies.pipeline_outputs import OF_WRITERS
 from checker.pipeline.tables import Setting
-from checker.tables import ingest
+from checker.tables import make_tables
 from checker.verdict import results
 from checker.version import VERSION
 from harness.model.check_options import Settings
@@ -60,7 +60,7 @@ def store(run: Path, rows: Any, found: Collection[str], names: Iterable[str]) ->
     """
     from pyspark.sql import functions as F
 
-    with ingest.writing(run / "results"):
+    with make_tables.writing(run / "results"):
         for name in names:
             (run / "results" / "witnesses" / f"{name}.parquet").unlink(missing_ok=True)
     for name in found:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.spark.map_tasks import Item, T, spread
-from checker.tables import ingest, read_tables
+from checker.tables import make_tables, read_tables
 from checker.tables.columns import Data, Small, visible_info
 from checker.tables.packing import Ints, empty
 from checker.tables.schema import BUCKETED, INFO, OK
@@ -32,13 +32,13 @@ class Part:
     number: int
     folder: str
     meta: Mapping[str, Any]
-    tables: ingest.Tables | None = None
+    tables: make_tables.Tables | None = None
 
     def load(self) -> tuple[Data, Small]:
         """The rows of this bucket and the small tables. Raises BadHistory."""
         if self.tables is not None:
             tables = self.tables
-            return Data.of(tables.sends, tables.polls), ingest.small_of(tables.small, tables.meta)
+            return Data.of(tables.sends, tables.polls), make_tables.small_of(tables.small, tables.meta)
         return read_tables.load(Path(self.folder), self.number, self.meta)
 
     def ops(self, *names: str) -> Iterator[pa.Table]:
@@ -134,7 +134,7 @@ class Source:
         return list(first.tables.texts) if first.tables is not None else read_tables.texts(Path(first.folder))
 
 
-def in_memory(tables: ingest.Tables) -> Source:
+def in_memory(tables: make_tables.Tables) -> Source:
     """A history held in memory, to be judged in this process."""
     return Source(None, (Part(0, "", tables.meta, tables),), tables.meta)
 

@@ -1,8 +1,8 @@
 """Tables of a run's log from several segments at once, and from single segments while the run goes on.
 
-The tables are those that `ingest.make` makes in one process, row for row; where a segment cannot be used by itself
-(see checker.tables.segment_tables), `ingest.make` does it all, and says what is wrong. `roll` converts a segment that
-a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that gave
+The tables are those that `make_tables.make` makes in one process, row for row; where a segment cannot be used by itself
+(see checker.tables.segment_tables), `make_tables.make` does it all, and says what is wrong. `roll` converts a segment
+that a run has finished. Keys and values that are not plain integers have the codes of one dictionary: pieces that gave
 other codes are converted once more, with the whole of it.
 
     python -m checker.tables.join_segments SEGMENT TABLES      roll one segment, in a process of its own
@@ -23,7 +23,7 @@ import orjson
 import pyarrow.parquet as pq
 
 from checker.spark.map_tasks import spread
-from checker.tables import ingest, schema
+from checker.tables import make_tables, schema
 from checker.tables.read_history import sources
 from checker.tables.segment_tables import FOLDER, RECORD, Piece, State, convert, scan
 from harness.model.errors_and_exit_codes import BadHistory, HarnessError
@@ -53,7 +53,7 @@ def roll(segment: Path, tables: Path) -> None:
     record = convert(Piece((str(segment),), False, before, texts), tables, ROLL_BUCKETS)
     after = before.then(found)
     with_after = {**record, "after": [dict(after.open), after.last_index, after.last_ns]}
-    with ingest.writing(tables):
+    with make_tables.writing(tables):
         (tables / FOLDER / segment.stem / RECORD).write_bytes(orjson.dumps(with_after))
 
 
@@ -69,7 +69,7 @@ def by_size(files: Sequence[Path], identities: Sequence[Sequence[Any]]) -> bool:
 def _rolled(
     files: Sequence[Path],
     tables: Path,
-    same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = ingest.same_content,
+    same: Callable[[Sequence[Path], Sequence[Sequence[Any]]], bool] = make_tables.same_content,
 ) -> list[dict[str, Any]]:
     """Records of the first segments, as far as their parts of the tables are whole, and the segments the `same`."""
     found: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def make(
     progress: Callable[[str], None],
     spark: Any = None,
 ) -> dict[str, Any]:
-    """As `ingest.make`, from segments in parallel and from what was converted while the run went on."""
+    """As `make_tables.make`, from segments in parallel and from what was converted while the run went on."""
     files = sources(path)
     logs = len(files) > 1 and all(file.suffix == ".jsonl" for file in files)
     rolled = _rolled(files[:-1], folder) if logs and buckets in (None, ROLL_BUCKETS) else []
@@ -104,7 +104,7 @@ def make(
             meta = in_pieces(files, folder, buckets, rolled, progress, spark)
             if meta is not None:
                 return meta
-    return ingest.make(path, folder, buckets, progress)
+    return make_tables.make(path, folder, buckets, progress)
 
 
 def _groups(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
@@ -144,9 +144,9 @@ def in_pieces(
     progress: Callable[[str], None],
     spark: Any,
 ) -> dict[str, Any] | None:
-    """As `ingest.make`; None where the segments cannot be used one by one. Raises BadHistory, Missing."""
-    count = ROLL_BUCKETS if rolled else buckets or ingest.buckets_for([*files])
-    with ingest.writing(folder):
+    """As `make_tables.make`; None where the segments cannot be used one by one. Raises BadHistory, Missing."""
+    count = ROLL_BUCKETS if rolled else buckets or make_tables.buckets_for([*files])
+    with make_tables.writing(folder):
         _clear(folder, rolled)
     pieces = _pieces(files, rolled, spark)
     if pieces is None:
@@ -166,16 +166,16 @@ def in_pieces(
     for record in spread(spark, partial(convert, folder=folder, buckets=count), again):
         place = next(n for n, old in enumerate(records) if old["sources"][0][0] == record["sources"][0][0])
         records[place] = record
-    with ingest.writing(folder):
+    with make_tables.writing(folder):
         return _join(folder, files, count, records, texts)
 
 
 def _clear(folder: Path, rolled: Sequence[Mapping[str, Any]]) -> None:
     """Leave of a folder only what was converted while the run went on."""
     if not rolled:
-        ingest.clear(folder)
+        make_tables.clear(folder)
         return
-    (folder / ingest.META).unlink(missing_ok=True)
+    (folder / make_tables.META).unlink(missing_ok=True)
     kept = {folder / name for record in rolled for name in record["files"]}
     names = {Path(record["sources"][0][0]).stem for record in rolled}
     for file in folder.rglob("*.parquet"):
@@ -187,7 +187,7 @@ def _join(
     folder: Path, files: Sequence[Path], buckets: int, records: Sequence[Mapping[str, Any]], texts: list[str]
 ) -> dict[str, Any]:
     """The small tables and what ingestion counts, over all pieces."""
-    writer = ingest.Writer(folder, buckets)
+    writer = make_tables.Writer(folder, buckets)
     for record in records:
         own = folder / FOLDER / Path(record["sources"][0][0]).stem
         for kind, form in schema.SMALL.items():

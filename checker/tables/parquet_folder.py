@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import orjson
 
-from checker.tables import ingest
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import Source, on_disk
 from checker.tables.read_history import checksum
-from checker.tables.source import Source, on_disk
 from harness.model.errors_and_exit_codes import BadHistory
 
 CHECKSUMS: Final = "_checksums.json"
@@ -32,20 +32,20 @@ def is_tables(path: Path) -> bool:
     """Whether a folder is, or was to become, tables without a run around them."""
     if not path.is_dir() or (path / "history").is_dir():
         return False
-    return (path / ingest.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
+    return (path / make_tables.META).exists() or (path / "ops").is_dir() or any(path.glob("*.parquet"))
 
 
 def source(folder: Path, spark: Any = None) -> Source:
     """The tables as a history. Raises BadHistory that says which file is not as it was written."""
-    if not (folder / ingest.META).is_file():
+    if not (folder / make_tables.META).is_file():
         raise BadHistory(
-            f"{folder}: no {ingest.META}, which is written last: the tables are half written, or are others "
+            f"{folder}: no {make_tables.META}, which is written last: the tables are half written, or are others "
             f"than this checker's; {AGAIN}"
         )
     _verify(folder)
-    meta = ingest.read_meta(folder)
+    meta = make_tables.read_meta(folder)
     if meta is None:
-        raise BadHistory(f"{folder / ingest.META}: {_wrong(folder)}; {AGAIN}")
+        raise BadHistory(f"{folder / make_tables.META}: {_wrong(folder)}; {AGAIN}")
     _sound(folder, meta)
     found = on_disk(None, folder, meta, spark)
     noted = folder if (folder / "events").is_dir() else folder.parent
@@ -55,7 +55,7 @@ def source(folder: Path, spark: Any = None) -> Source:
 def _wrong(folder: Path) -> str:
     """What is wrong with a description that `read_meta` does not take."""
     try:
-        meta = orjson.loads((folder / ingest.META).read_bytes())
+        meta = orjson.loads((folder / make_tables.META).read_bytes())
         for name, size in meta["files"].items():
             if not (folder / name).is_file():
                 return f"{name[:SHOWN]!r} is missing"
@@ -87,7 +87,7 @@ def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
         and isinstance(meta["run"], texts)
     )
     if not sound:
-        raise BadHistory(f"{folder / ingest.META}: damaged; {AGAIN}")
+        raise BadHistory(f"{folder / make_tables.META}: damaged; {AGAIN}")
 
 
 def _verify(folder: Path) -> None:
@@ -111,12 +111,12 @@ def _verify(folder: Path) -> None:
 
 def write(path: Path, folder: Path, progress: Callable[[str], None] = lambda text: None) -> int:
     """Make such a folder of a history; the number of its lines. Raises BadHistory, Missing."""
-    meta = ingest.make(path, folder, None, progress)
-    with ingest.writing(folder):
+    meta = make_tables.make(path, folder, None, progress)
+    with make_tables.writing(folder):
         if path.is_dir():
             for name in BESIDE:
                 _copy(path / name, folder / name)
-        names = [*meta["files"], ingest.META]
+        names = [*meta["files"], make_tables.META]
         (folder / CHECKSUMS).write_bytes(orjson.dumps({name: checksum(folder / name)[1] for name in names}))
     return int(meta["lines"])
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from checker.tables import schema
 from checker.tables.columns import Data, Small
-from checker.tables.ingest import DICTIONARY, META, reading, small_of
+from checker.tables.make_tables import DICTIONARY, META, reading, small_of
 
 
 def _table(file: Path) -> pa.Table:

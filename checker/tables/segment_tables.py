@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 import pyarrow.parquet as pq
 
-from checker.tables import ingest, schema
+from checker.tables import make_tables, schema
 from checker.tables.coding import Coder
 from checker.tables.read_history import Notes, identity, rarely_collecting, read_files
 from checker.tables.table_builder import LIMIT, Builder
@@ -85,14 +85,14 @@ def scan(files: Sequence[str]) -> State | None:
 def convert(piece: Piece, folder: Path, buckets: int) -> dict[str, Any]:
     """Write a piece's part of the tables below `folder`; its record. Raises BadHistory, Missing."""
     own = folder / FOLDER / piece.name
-    with ingest.writing(folder), rarely_collecting():
+    with make_tables.writing(folder), rarely_collecting():
         own.mkdir(parents=True, exist_ok=True)
         builder, notes = _builder(piece), Notes()
         identities = [identity(Path(file)) for file in piece.files]
-        writer = ingest.Writer(folder, buckets, f"{piece.name}-")
+        writer = make_tables.Writer(folder, buckets, f"{piece.name}-")
         for line in read_files([Path(file) for file in piece.files], piece.last, notes):
             builder.add(line)
-            if builder.rows >= ingest.CHUNK_ROWS:
+            if builder.rows >= make_tables.CHUNK_ROWS:
                 writer.write(builder.tables())
         if piece.last:
             builder.finish()

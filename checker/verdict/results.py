@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checker.kernels.witness import OP_FIELDS
-from checker.tables import ingest, read_tables
-from checker.tables.source import Part, Source
+from checker.tables import make_tables, read_tables
+from checker.tables.buckets_of_a_history import Part, Source
 
 FORM: Final = pa.schema([("op", pa.int64()), ("witness", pa.string())])
 
@@ -51,7 +51,7 @@ def write_part(run: Path, name: str, bucket: int, rows: Sequence[Mapping[str, An
     table = pa.table(
         [pa.array([_first_op(row) for row in rows], pa.int64()), pa.array(texts, pa.string())], schema=FORM
     )
-    with ingest.writing(folder):
+    with make_tables.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, folder / f"{bucket:05d}.parquet")
 
@@ -60,7 +60,7 @@ def finish(run: Path) -> None:
     """Join the parts of each anomaly into its file."""
     parts = run / "results" / ".parts"
     target = run / "results" / "witnesses"
-    with ingest.writing(target):
+    with make_tables.writing(target):
         target.mkdir(parents=True, exist_ok=True)
         for folder in sorted(parts.iterdir()) if parts.is_dir() else ():
             with pq.ParquetWriter(target / f"{folder.name}.parquet", FORM) as writer:
@@ -99,7 +99,7 @@ def series(
         folder = source.run / "results"
         unseens = pa.concat_tables([table for table in unseen if table is not None])
         named = _named(unseens, original).select(["time_ns", "key", "unseen"]).sort_by("time_ns")
-        with ingest.writing(folder):
+        with make_tables.writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(named, folder / "unseen.parquet")
             pq.write_table(_named(lags, original).sort_by("time_ns"), folder / "realtime_lag.parquet")

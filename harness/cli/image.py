@@ -39,8 +39,8 @@ def build(
 
       harness image build --jars ~/kafka/core/build/dependant-libs-2.13.16 --tag kafka:mine
     """
-    from harness.cluster.docker import container_image
+    from harness.cluster.docker import build_own_image
 
-    made = container_image.build(kafka_version, jars, tag, lambda text: print(text, flush=True))
+    made = build_own_image.build(kafka_version, jars, tag, lambda text: print(text, flush=True))
     print(f"{made.tag}: {made.size_bytes >> 20} MiB, {made.id[:19]}")
     return EXIT_VALID

@@ -35,10 +35,10 @@ def inspect(
     """
     from harness.history_writer import is_run
     from harness.report.text import disk_text
-    from harness.stored import disk_inspection, listing
+    from harness.stored import disk_inspection, find_runs
 
     given = Path(place)
     elsewhere = given.is_dir() and not is_run(given) and not is_run(runs / place)
-    found = disk_inspection.inspect(given if elsewhere else listing.resolve(runs, place), topic)
+    found = disk_inspection.inspect(given if elsewhere else find_runs.resolve(runs, place), topic)
     print(json.dumps(disk_text.data(found)) if as_json else disk_text.text(found, detailed=bool(topic)))
     return EXIT_VALID if found.well else EXIT_INVALID

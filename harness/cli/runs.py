@@ -26,9 +26,9 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most this many, the newest first.")] = 30,
 ) -> int:
     """List the runs, the newest first, with their verdicts."""
-    from harness.stored import listing
+    from harness.stored import find_runs
 
-    say(listing.table(listing.rows(runs), limit))
+    say(find_runs.table(find_runs.rows(runs), limit))
     return EXIT_VALID
 
 
@@ -40,10 +40,10 @@ def show(
 ) -> int:
     """Show what a run found: the verdict, its reasons, and a few witnesses of each anomaly in prose."""
     from harness.report.text import summary
-    from harness.stored import damaged, listing
+    from harness.stored import damaged, find_runs
 
-    folder = listing.resolve(runs, name)
-    result = listing.require_result(folder)
+    folder = find_runs.resolve(runs, name)
+    result = find_runs.require_result(folder)
     with damaged.telling(folder):
         output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
     print(output)
@@ -67,10 +67,10 @@ def explain(
       harness explain latest G1a#3
     """
     from harness.report.text import explanation, explanation_text, witness_lookup
-    from harness.stored import damaged, listing
+    from harness.stored import damaged, find_runs
 
-    folder = listing.judged(runs, name)
-    result = listing.require_result(folder)
+    folder = find_runs.judged(runs, name)
+    result = find_runs.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
             output = _json(to_data(result)) if as_json else explanation_text.overview(folder, result)
@@ -99,11 +99,11 @@ def around(
       harness around latest --key 7 --value 45 -n 5
     """
     from harness.report.text import nearby_ops
-    from harness.stored import listing
+    from harness.stored import find_runs
 
     if (offset is None) == (value is None):
         raise BadInput("give either --offset or --value, the place to look around")
-    history = listing.history(runs, name)
+    history = find_runs.history(runs, name)
     place = nearby_ops.Place(nearby_ops.given(key), offset, None if value is None else nearby_ops.given(value), n)
     seen = nearby_ops.Seen()
     for op in nearby_ops.find(history, place, seen, lambda text: print(text, file=sys.stderr)):
@@ -121,9 +121,9 @@ def compare(
 ) -> int:
     """Show two runs side by side: settings that differ, verdicts, anomalies, rates and latencies."""
     from harness.report.text import compare as comparing
-    from harness.stored import damaged, listing
+    from harness.stored import damaged, find_runs
 
-    folders = listing.judged(runs, a), listing.judged(runs, b)
+    folders = find_runs.judged(runs, a), find_runs.judged(runs, b)
     with damaged.telling(*folders):
         comparison = comparing.compare(*folders)
         output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
@@ -137,9 +137,9 @@ def page(
 ) -> int:
     """Write the page of a run again, as each check does: runs/ID/report.html, one file that opens offline."""
     from harness.report.page import run_page
-    from harness.stored import listing
+    from harness.stored import find_runs
 
-    print(f"open: {run_page.draw(listing.resolve(runs, name))}")
+    print(f"open: {run_page.draw(find_runs.resolve(runs, name))}")
     return EXIT_VALID
 
 
@@ -150,10 +150,10 @@ def open_(
     """Open the page of a run in the browser, or its folder where it has no page; print where it is."""
     import webbrowser
 
-    from harness.stored import listing
+    from harness.stored import find_runs
 
-    folder = listing.resolve(runs, name).resolve()
-    page = folder / listing.PAGE
+    folder = find_runs.resolve(runs, name).resolve()
+    page = folder / find_runs.PAGE
     target = page if page.is_file() else folder
     print(target, flush=True)
     try:

@@ -48,10 +48,10 @@ def shrink(
 
       harness shrink latest --schedule --runs 3 --budget 30m
     """
-    from harness.stored import listing
+    from harness.stored import find_runs
 
-    folder = listing.judged(runs, name)
-    result = listing.require_result(folder)
+    folder = find_runs.judged(runs, name)
+    result = find_runs.require_result(folder)
     if schedule:
         from harness.shrinking import shrink_schedule
 
@@ -86,10 +86,10 @@ def replay(
     import sys
 
     from harness.shrinking import replay as again
-    from harness.stored import listing
+    from harness.stored import find_runs
 
-    folder = listing.judged(runs, name)
-    before = again.bad_of(listing.require_result(folder))
+    folder = find_runs.judged(runs, name)
+    before = again.bad_of(find_runs.require_result(folder))
     plan = again.plan_of(folder)
 
     def say(text: str) -> None:

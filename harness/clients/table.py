@@ -34,22 +34,22 @@ class Library:
 
 CLIENTS: Final[dict[str, Library]] = {
     "confluent": Library(
-        queue="harness.clients.confluent.library:open_client",
-        admin="harness.clients.confluent.library:open_admin",
-        problem="harness.clients.confluent.library:problem",
+        queue="harness.clients.confluent.adapter:open_client",
+        admin="harness.clients.confluent.adapter:open_admin",
+        problem="harness.clients.confluent.adapter:problem",
         pipeline="harness.clients.confluent.pipeline:open_client",
         package="confluent-kafka",
     ),
     "java": Library(
-        queue="harness.clients.java.library:open_client",
-        admin="harness.clients.confluent.library:open_admin",
-        problem="harness.clients.java.library:problem",
+        queue="harness.clients.java.adapter:open_client",
+        admin="harness.clients.confluent.adapter:open_admin",
+        problem="harness.clients.java.adapter:problem",
         pipeline="harness.clients.java.pipeline:open_client",
     ),
     "aiokafka": Library(
-        queue="harness.clients.aiokafka.library:open_client",
-        admin="harness.clients.confluent.library:open_admin",
-        problem="harness.clients.aiokafka.library:problem",
+        queue="harness.clients.aiokafka.adapter:open_client",
+        admin="harness.clients.confluent.adapter:open_admin",
+        problem="harness.clients.aiokafka.adapter:problem",
         package="aiokafka",
     ),
     "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),

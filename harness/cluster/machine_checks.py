@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.distribution import download_cache, jars, java
-from harness.cluster.docker import engine
+from harness.cluster.docker import engine_and_images
 from harness.cluster.local import capacity, clock_library, disks, link_faults, namespaces
 from harness.model.errors_and_exit_codes import HarnessError
 
@@ -123,8 +123,8 @@ def fault(name: str, refused: str, found: str) -> Check:
 def docker_cluster(version: str) -> Check:
     """An engine for --cluster docker that answers and has an image of the version."""
     try:
-        client = engine.connect(_ENGINE_TIMEOUT_S)
-        image = engine.image(client, "", version)
+        client = engine_and_images.connect(_ENGINE_TIMEOUT_S)
+        image = engine_and_images.image(client, "", version)
     except HarnessError as error:
         why, _, fix = str(error).partition(": ")
         return Check("docker cluster", False, why, fix, required=False)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
 from harness.model.result import Result, from_data
 from harness.plan.test_plan import TestPlan
-from harness.stored.listing import plan_of
+from harness.stored.find_runs import plan_of
 from workloads.recovery.scenarios import SCENARIOS
 from workloads.recovery.steps import Scenario
 

@@ -174,7 +174,7 @@ def _detach(device: str) -> None:
 
 def _docker() -> list[Leftover]:
     from harness.cluster.docker import cleanup
-    from harness.cluster.docker.engine import connect
+    from harness.cluster.docker.engine_and_images import connect
 
     engine = connect()
     return [

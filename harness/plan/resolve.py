@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.model.check_options import CheckOptions
-from harness.model.protocols import Fault, Workload
+from harness.model.fault_and_generator_protocols import Fault, Workload
 from harness.plan import derived, pipeline, schedule_rules, settings_in_force
 from harness.plan.schedule import entries
 from harness.plan.test_plan import TestPlan

@@ -12,7 +12,7 @@ from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import Result, to_data
 from harness.run import test
-from harness.stored import listing
+from harness.stored import find_runs
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
@@ -20,24 +20,24 @@ PARTS: Final = ("history", "pipeline", "events")  # of a run, in which checks fi
 
 
 def find(runs: Path, name: str) -> Path:
-    """A history file or Parquet folder by its path, or a run as `listing.resolve` has it. Raises BadInput."""
+    """A history file or Parquet folder by its path, or a run as `find_runs.resolve` has it. Raises BadInput."""
     from checker.tables import parquet_folder
 
     path = Path(name)
     if name.strip() and (path.is_file() or parquet_folder.is_tables(path)):
         return path
-    return history_writer.require_run(listing.resolve(runs, name))
+    return history_writer.require_run(find_runs.resolve(runs, name))
 
 
 def bytes_of(path: Path) -> int:
     """About how much text a check of it reads; of tables, how large they are."""
-    from checker.tables import ingest, parquet_folder
+    from checker.tables import make_tables, parquet_folder
 
     if path.is_file():
-        return ingest.size_of([path])
+        return make_tables.size_of([path])
     if parquet_folder.is_tables(path):
-        return ingest.size_of(path.rglob("*.parquet"))
-    return ingest.size_of(one for part in PARTS for one in (path / part).glob("*.jsonl*"))
+        return make_tables.size_of(path.rglob("*.parquet"))
+    return make_tables.size_of(one for part in PARTS for one in (path / part).glob("*.jsonl*"))
 
 
 def title(path: Path) -> str:

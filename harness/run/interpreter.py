@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.model import op_json
+from harness.model.fault_and_generator_protocols import Context, Generator, Pending
 from harness.model.op import INFO, NEMESIS, Op, Process
-from harness.model.protocols import Context, Generator, Pending
 from harness.run.worker_pool import Crew, Member
 
 POLL_S: Final = 0.001  # how soon a waiting generator is asked again

@@ -18,8 +18,8 @@ from harness import history_writer
 from harness.generator import Barrier, Clients, Rate, Then, TimeLimit, any_
 from harness.model.capabilities import Cluster
 from harness.model.errors_and_exit_codes import HarnessError
+from harness.model.fault_and_generator_protocols import Env, Generator
 from harness.model.op import NEMESIS, Op
-from harness.model.protocols import Env, Generator
 from harness.model.randomness import Draw
 from harness.plan.resolve import ResolvedPlan
 from harness.run import cluster_settings, log_model, pipeline_files, start_workers

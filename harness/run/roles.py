@@ -34,7 +34,7 @@ class Coordinated(Protocol):
 
 
 class AdminRoles:
-    """`harness.model.protocols.Roles` over admin calls, where brokers cannot be asked one by one.
+    """`harness.model.fault_and_generator_protocols.Roles` over admin calls, where brokers cannot be asked one by one.
 
     nodes  by broker id
     """
@@ -61,7 +61,7 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """`harness.model.protocols.Roles` from every broker's own view, the newest of which counts.
+    """`harness.model.fault_and_generator_protocols.Roles` from every broker's own view, the newest of which counts.
 
     Ids count through the nodes, then through controllers of their own.
     """

@@ -15,7 +15,7 @@ from harness.clients.settings import settings as client_settings
 from harness.clients.table import library_of
 from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.protocols import Roles
+from harness.model.fault_and_generator_protocols import Roles
 from harness.plan import derived
 from harness.plan.resolve import ResolvedPlan
 from harness.plan.test_plan import TestPlan

@@ -21,7 +21,13 @@ from harness.model.result import Result, to_data
 from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
-from harness.run import attached_cluster, client_versions, cluster_settings, make_cluster, record
+from harness.run import (
+    attached_cluster,
+    client_versions,
+    cluster_settings,
+    load_heal_final_polls,
+    make_cluster,
+)
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
 from harness.stored import broker_data
@@ -107,7 +113,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
             say(f"your own tools reach the brokers at {reached}")
-        interrupted = record.record(folder, resolved, cluster, spark, stack, say, quiet)
+        interrupted = load_heal_final_polls.record(folder, resolved, cluster, spark, stack, say, quiet)
         if plan.keep_data:  # before the verdict: a check may look at it
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
@@ -167,10 +173,10 @@ def draw(folder: Path, say: Say) -> list[Path]:
     from harness.report.order import order_pages
     from harness.report.page import run_page
     from harness.report.plots import all_plots
-    from harness.stored import listing
+    from harness.stored import find_runs
 
     drawn = all_plots.draw(folder)
-    result = listing.result_of(folder)
+    result = find_runs.result_of(folder)
     pages = order_pages.draw(folder, result) if result is not None else []
     if pages:
         say(f"who wrote and who polled, key by key: {pages[0]}")

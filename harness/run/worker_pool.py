@@ -181,7 +181,7 @@ class Crew:
             self._forget(member)
         self._members, self._left = [], []
 
-    # --- the nemesis's side (`harness.model.protocols.Workers`) ---
+    # --- the nemesis's side (`harness.model.fault_and_generator_protocols.Workers`) ---
 
     def names(self) -> tuple[str, ...]:
         return tuple(member.name for member in self._members)

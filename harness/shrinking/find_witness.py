@@ -19,9 +19,9 @@ from checker.anomalies.counts_against_verdict import never
 from checker.anomalies.cycles import CYCLES
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import plain
-from checker.tables import ingest
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from checker.tables.coding import decoder, text_of
-from checker.tables.source import in_memory
 from harness.model.check_options import CheckOptions
 from harness.model.op import Op
 from harness.shrinking.sub_history import Name, name
@@ -93,7 +93,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
     counts  of the whole history: where that holds operations of which nobody knows what they did, a part of
             it must not be judged as if it did not
     """
-    tables = ingest.of_ops(ops, part=True)
+    tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
     original = decoder(tables.texts)
     found: dict[str, Sequence[Witness]] = {}
@@ -113,11 +113,11 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
     """Keys whose logs some ops read to their ends. Raises BadHistory."""
-    tables = ingest.of_ops(ops, part=True)
+    tables = make_tables.of_ops(ops, part=True)
     return _complete(_bucket(tables, options), decoder(tables.texts))
 
 
-def _bucket(tables: ingest.Tables, options: CheckOptions) -> Bucket:
+def _bucket(tables: make_tables.Tables, options: CheckOptions) -> Bucket:
     data, small = in_memory(tables).parts[0].load()
     return Bucket(data, small, data.visible_info(), options)
 
@@ -129,7 +129,7 @@ def _complete(bucket: Bucket, original: Mapping[int, Any]) -> frozenset[Name]:
 
 def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Witness]]:
     """The cycles. Raises BadHistory."""
-    result = check.judge(in_memory(ingest.of_ops(ops, part=True)), replace(options, checks=("queue",)))
+    result = check.judge(in_memory(make_tables.of_ops(ops, part=True)), replace(options, checks=("queue",)))
     return {found.name: found.witnesses for found in result.anomalies if is_cycle(found.name)}
 
 

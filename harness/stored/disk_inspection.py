@@ -18,7 +18,7 @@ from checker.disk import contents, data_folder, missing_record_causes, truncatio
 from checker.disk.comparison import Comparison, compare
 from checker.disk.missing_record_causes import Finding, Log, Read, Sent
 from checker.disk.truncations import Truncation
-from checker.tables import ingest, join_segments, read_tables
+from checker.tables import join_segments, make_tables, read_tables
 from checker.tables.coding import BASE
 from checker.tables.schema import OK
 from harness.clients import payload
@@ -116,7 +116,7 @@ class _History:
 
     def __init__(self, run: Path, plan: TestPlan) -> None:
         self._plan, self._folder = plan, run / "tables"
-        meta = ingest.ready(run, self._folder, None)
+        meta = make_tables.ready(run, self._folder, None)
         meta = meta or join_segments.make(run, self._folder, None, lambda text: None, None)
         self._bucket: dict[int, int] = {}
         self.keys: list[int] = []

@@ -23,12 +23,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker.tables import ingest, join_segments, schema
+from checker.tables import join_segments, make_tables, schema
 from checker.tables.coding import BASE
 from harness.history_writer import require_run
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.model.result import Result
-from harness.stored import listing
+from harness.stored import find_runs
 
 TABLES: Final[Mapping[str, pa.Schema]] = {"ops": schema.OPS, **schema.SPREAD, **schema.SMALL}
 CODED: Final = ("key", "value")  # of every table; the value of `nemesis` is JSON text as it stands
@@ -43,12 +43,12 @@ class Run:
     @cached_property
     def results(self) -> Result:
         """The verdict. Raises BadInput when the run was not judged yet."""
-        return listing.require_result(self.path)
+        return find_runs.require_result(self.path)
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
         """Every option of the run by its name in plan.yaml; empty for an imported history."""
-        return listing.plan_of(self.path)
+        return find_runs.plan_of(self.path)
 
     @property
     def ops(self) -> pa.Table:
@@ -89,7 +89,7 @@ class Run:
     def _tables(self) -> Path:
         """Where the tables are: those of the run, made now where they are missing or of another history."""
         folder = require_run(self.path) / "tables"
-        if ingest.ready(self.path, folder, None) is None:
+        if make_tables.ready(self.path, folder, None) is None:
             join_segments.make(self.path, folder, None, lambda text: None, None)
         return folder
 
@@ -100,7 +100,7 @@ class Run:
 
     @cached_property
     def _texts(self) -> list[str]:
-        found: list[str] = orjson.loads((self._tables / ingest.DICTIONARY).read_bytes())
+        found: list[str] = orjson.loads((self._tables / make_tables.DICTIONARY).read_bytes())
         return found
 
     def _decoded(self, name: str, table: pa.Table) -> pa.Table:
@@ -127,4 +127,4 @@ def load(name: str | Path = "latest", runs: str | Path = "runs") -> Run:
 
     Raises BadInput.
     """
-    return Run(require_run(listing.resolve(Path(runs), str(name))))
+    return Run(require_run(find_runs.resolve(Path(runs), str(name))))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from harness.model.errors_and_exit_codes import BadInput
 from harness.report.page import settings
 from harness.report.text import compare, summary
-from harness.stored import damaged, listing
+from harness.stored import damaged, find_runs
 from harness.web import drawings, past_results, paths, rendering, run_files, run_query
 from harness.web.past_results import Done, Past
 from harness.web.read_live_history import Reading, Watches
@@ -73,7 +73,7 @@ class Views:
     def run(self, folder: Path, rows: Sequence[Row], still: bool = False) -> bytes:
         """One run: what came of it, and where everything is. still: do not load it again by itself."""
         row = self.catalogue.row(folder)
-        plan = listing.plan_of(folder)
+        plan = find_runs.plan_of(folder)
         previous = run_query.before(rows, row)
         reading = self.watches.look(folder) if row.going else None
         going = row.verdict == GOING and not self.static
@@ -97,7 +97,7 @@ class Views:
     def _summary(self, folder: Path) -> list[str]:
         """The summary, line by line."""
         try:
-            result = listing.result_of(folder)
+            result = find_runs.result_of(folder)
             if result is None:
                 return []
             return summary.summary(folder, result).splitlines()
@@ -164,7 +164,7 @@ class Views:
     def folder(self, name: str) -> Path:
         """The folder of a run. Raises BadInput."""
         found = paths.folder_of(self.runs, name)
-        if found is None or not listing.is_run(found):
+        if found is None or not find_runs.is_run(found):
             raise BadInput(f"there is no run {name[:300]} here")
         if out := paths.leaving(found):
             raise BadInput(f"{found}: not shown, because {out} is a link that leads out of the folder")

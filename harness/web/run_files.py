@@ -16,12 +16,12 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.report import order_paths
 from harness.report.order import key_page
 from harness.report.page import document, run_page
-from harness.stored import damaged, listing
+from harness.stored import damaged, find_runs
 from harness.web import paths
 
 LISTED_MAX: Final = 5_000
 PLOTS_MAX: Final = 30
-REPORT: Final = (listing.PAGE,)
+REPORT: Final = (find_runs.PAGE,)
 TEMPLATE: Final = "report.html.j2"
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"

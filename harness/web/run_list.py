@@ -14,7 +14,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.model.values_as_text import plain
 from harness.report.page import settings
 from harness.report.text import client_names
-from harness.stored import listing
+from harness.stored import find_runs
 from harness.web import paths
 from harness.web.cache import Cache, stamp
 
@@ -61,8 +61,8 @@ class Row:
 def _read(folder: Path) -> Row:
     if paths.leaving(folder):
         return Row(folder.name, folder, "", "unreadable", "", (), (), "", None, (), False)
-    plan = listing.plan_of(folder)
-    known = listing.row(folder, plan)
+    plan = find_runs.plan_of(folder)
+    known = find_runs.row(folder, plan)
     return Row(
         known.id,
         folder,
@@ -74,7 +74,7 @@ def _read(folder: Path) -> Row:
         _versions(plan),
         _length_s(folder) or known.seconds,
         known.anomalies,
-        known.verdict == "not judged" and (folder / listing.OWNER).exists(),
+        known.verdict == "not judged" and (folder / find_runs.OWNER).exists(),
     )
 
 
@@ -133,7 +133,7 @@ class Catalogue:
 
     def rows(self) -> list[Row]:
         """The newest first; none where there is no folder. Raises BadInput for a file."""
-        folders = listing.folders(self.runs)
+        folders = find_runs.folders(self.runs)
         self._cache.keep(folders)
         found = [self._row(folder) for folder in folders]
         return sorted(found, key=lambda row: (row.started or row.id, row.id), reverse=True)
@@ -143,7 +143,7 @@ class Catalogue:
         return self._row(folder)
 
     def _row(self, folder: Path) -> Row:
-        plan, results, owner = (folder / name for name in ("plan.yaml", "results.json", listing.OWNER))
+        plan, results, owner = (folder / name for name in ("plan.yaml", "results.json", find_runs.OWNER))
         files = [plan, results, owner]
         if not results.exists():
             files.append(last_segment(folder) or folder / "history")

@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 from urllib.parse import parse_qs
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.stored import listing
+from harness.stored import find_runs
 from harness.web import past_results, paths, rendering, run_files, run_query, zip_archive
-from harness.web.views import Views
+from harness.web.pages_of_runs import Views
 
 OWN: Final = "frame-ancestors 'none'"
 FIELDS_MAX: Final = 40
@@ -120,7 +120,7 @@ class Site:
         return self.missing("No such experiment was run here.")
 
     def _ids(self) -> frozenset[str]:
-        return frozenset(folder.name for folder in listing.folders(self.views.runs))
+        return frozenset(folder.name for folder in find_runs.folders(self.views.runs))
 
     def missing(self, text: str) -> Answer:
         """There is nothing."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from harness.model.errors_and_exit_codes import BadInput, Missing
 from harness.web import past_results, paths, run_files, run_query
+from harness.web.pages_of_runs import STATIC, UP, Views
 from harness.web.run_list import Row
-from harness.web.views import STATIC, UP, Views
 
 Say = Callable[[str], None]
 NAMES_MAX: Final = 255  # bytes of a name of a file

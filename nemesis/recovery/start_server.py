@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from harness.model.capabilities import LogFolders, Processes, ServerLogs
-from harness.model.protocols import Env
+from harness.model.fault_and_generator_protocols import Env
 from nemesis.recovery.log_lines import STARTED, read
 from nemesis.shared.effects import hit, wait_healthy
 

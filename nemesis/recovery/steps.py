@@ -22,8 +22,8 @@ from typing import Any, Final
 from harness.generator import NOTHING
 from harness.model.capabilities import Disks, Files, LogFolders, Network, Processes, ServerLogs
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.model.fault_and_generator_protocols import Env, Fault, Generator
 from harness.model.op import Op
-from harness.model.protocols import Env, Fault, Generator
 from nemesis.recovery.start_server import Done, Value, look, start, start_kill
 from nemesis.schedule.timing import fault_op
 from nemesis.shared.admin_fault import admin

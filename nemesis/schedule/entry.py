@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from harness.model.protocols import Fault
+from harness.model.fault_and_generator_protocols import Fault
 
 LOG: Final = "log"
 LEADER_CHANGE: Final = "leader-change"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from harness.model.fault_and_generator_protocols import PENDING, Context, Fault, Generator, Pending
 from harness.model.op import INFO, INVOKE, NEMESIS, Op, Process
-from harness.model.protocols import PENDING, Context, Fault, Generator, Pending
 from nemesis.schedule.entry import TXN_OPEN, Entry, Trigger
 from nemesis.schedule.timing import patient
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.generator import After, ForNemesis, Once, Repeat, Then
+from harness.model.fault_and_generator_protocols import Env, Fault, Generator, Rounds
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.protocols import Env, Fault, Generator, Rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 
 from harness.model.capabilities import Cluster, ServerLogs, offers
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
+from harness.model.fault_and_generator_protocols import Roles
 from harness.model.op import Op
-from harness.model.protocols import Roles
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry, Trigger
 from nemesis.schedule.rounds import notice
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.fault_and_generator_protocols import Fault
 from harness.model.op import Op
-from harness.model.protocols import Fault
 from nemesis.schedule.entry import LEADER_CHANGE, LOG, SEGMENT_ROLL, TXN_OPEN, Entry
 from nemesis.schedule.timing import Timing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import Op
-from harness.model.protocols import Env
 from nemesis.shared.effects import facts, wait_healthy
 from nemesis.targets import NODE_TARGETS, Facts
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from harness.model.errors_and_exit_codes import HarnessError
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import Op
-from harness.model.protocols import Env
 from nemesis.shared.effects import (
     effect_s,
     facts,

@@ -11,7 +11,7 @@ from typing import Final
 
 from harness.model.capabilities import Checkpoints, offers
 from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError
-from harness.model.protocols import Env
+from harness.model.fault_and_generator_protocols import Env
 from nemesis.shared.admin_fault import admin
 from nemesis.shared.placement import At, node_of, placed
 

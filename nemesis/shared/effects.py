@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from harness.model.capabilities import STOP_S, Processes, offers, servers
 from harness.model.errors_and_exit_codes import ClusterTrouble
-from harness.model.protocols import Env
+from harness.model.fault_and_generator_protocols import Env
 from nemesis.targets import ROLES, Facts, new_leaders
 
 EFFECT_TIMEOUT_S: Final = 20.0

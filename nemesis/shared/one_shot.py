@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import Op
-from harness.model.protocols import Env
 from nemesis.shared.break_and_mend import Act
 from nemesis.shared.effects import facts, hit
 from nemesis.targets import NODE_TARGETS, Facts

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from harness.model.protocols import Env
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.randomness import Draw
 from nemesis.shared.admin_fault import admin
 from nemesis.shared.effects import EFFECT_TIMEOUT_S, wait_for

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, repeated
 from nemesis.shared.admin_fault import Requested, admin
 from nemesis.shared.effects import effect_s, hit, wait_for

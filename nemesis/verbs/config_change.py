@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from harness.model.capabilities import Brokers
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared import cleaner
 from nemesis.shared.admin_fault import Changed, Kept, admin

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Brokers
+from harness.model.fault_and_generator_protocols import Env, Fault
 from harness.model.op import Op
-from harness.model.protocols import Env, Fault
 from harness.model.randomness import Draw
 from nemesis.schedule.timing import Timing, fault_op, repeated
 from nemesis.shared.effects import hit

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.capabilities import Disks, Processes
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import effect_s, hit, wait_for, wait_new_leaders

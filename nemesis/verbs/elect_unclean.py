@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from harness.model.capabilities import Brokers, Processes
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
 from nemesis.shared.effects import effect_s, hit, wait_for

@@ -10,7 +10,7 @@ from typing import Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Processes
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, repeated, start_stop
 from nemesis.shared.break_and_mend import BrokenClients, BrokenNodes
 from nemesis.targets import CLIENT_TARGETS

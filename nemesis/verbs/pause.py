@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.model.capabilities import Processes
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.break_and_mend import BrokenClients, BrokenNodes
 from nemesis.targets import CLIENT_TARGETS

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.capabilities import Disks, Processes
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.targets import nodes_at_once

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from harness.model.capabilities import Brokers, Files, Processes
 from harness.model.errors_and_exit_codes import ClusterTrouble
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.admin_fault import Changed, Kept, admin, aimed
 from nemesis.shared.effects import HEALTHY_TIMEOUT_S, health_s, hit, stop_s, wait_for

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.generator import NOTHING
 from harness.model.capabilities import Processes, servers
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis.schedule.timing import Timing, fault_op, finally_, repeated, start_stop
 from nemesis.shared.break_and_mend import BrokenNodes
 from nemesis.shared.effects import hit, stopped, wait_healthy

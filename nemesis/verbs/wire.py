@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from harness.model.capabilities import Wire
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from harness.model.wire_rules import (
     CUT,
     DELAY,

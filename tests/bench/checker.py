@@ -41,7 +41,7 @@ import pyarrow.parquet as pq
 
 from checker import check
 from checker.spark import session
-from checker.tables import ingest, join_segments
+from checker.tables import join_segments, make_tables
 from harness.model.check_options import CheckOptions
 from harness.run.spark import session_now
 from tests.bench import histories
@@ -201,7 +201,7 @@ def judge(spark: Any, run: Path) -> None:
 def measure(name: str, row: Row, spark: Any, work: Path, repeat: int) -> float:
     """Print the line of one size; the seconds of its check."""
     with made(row.shape, work) as run:
-        meta = ingest.read_meta(run / "tables")
+        meta = make_tables.read_meta(run / "tables")
         assert meta is not None
         session.warm_up(spark)
         with Peak() as peak:

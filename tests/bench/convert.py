@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from checker import convert
-from checker.tables import ingest
+from checker.tables import make_tables
 from tests.bench import histories
 from tests.bench.checker import edn_line
 from tests.bench.histories import Shape
@@ -47,8 +47,8 @@ def measure(shape: Shape, work: Path) -> None:
     kind = "transactions" if shape.txn else "ops"
     print(f"{shape.ops:,} {kind}, {edn.stat().st_size / 1e6:.0f} MB of EDN")
     rate("EDN -> run (import)", shape.ops, lambda: convert.to_log(edn, run / "history", "run", quietly))
-    rate("EDN -> tables", shape.ops, lambda: ingest.make(edn, work / "tables"))
-    rate("run -> tables", shape.ops, lambda: ingest.make(run, work / "tables"))
+    rate("EDN -> tables", shape.ops, lambda: make_tables.make(edn, work / "tables"))
+    rate("run -> tables", shape.ops, lambda: make_tables.make(run, work / "tables"))
     rate("run -> EDN (export)", shape.ops, lambda: convert.to_edn(run, work / "back.edn", quietly))
     rate("run -> EDN, gzipped", shape.ops, lambda: convert.to_edn(run, work / "back.edn.gz", quietly))
     rate("run -> log (export)", shape.ops, lambda: convert.to_jsonl(run, log, quietly))

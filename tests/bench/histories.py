@@ -26,7 +26,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from checker.tables import ingest, read_history, schema
+from checker.tables import make_tables, read_history, schema
 from checker.tables.coding import EMPTY
 from checker.tables.packing import Bools, Ints, begins, order
 from checker.tables.schema import ASSIGN, FAIL, INFO, OK
@@ -309,9 +309,9 @@ def write_tables(history: History, run: Path, buckets: int | None = None, chunk:
     log = run / "history" / "00000.jsonl"
     log.write_bytes(op_json.header("bench", 0, 0, 0))
     ops = len(history.f)
-    count = buckets or ingest.buckets_of(2 * ops * LINE_BYTES)
+    count = buckets or make_tables.buckets_of(2 * ops * LINE_BYTES)
     (run / "tables").mkdir()
-    writer = ingest.Writer(run / "tables", count)
+    writer = make_tables.Writer(run / "tables", count)
     for low in range(0, ops, chunk):
         writer.write(tables(history, low, min(ops, low + chunk)))
     writer.finish(meta_of(history, count, [read_history.identity(log)]), [])

@@ -22,8 +22,8 @@ from harness import history_writer
 from harness.cluster.local import namespaced_cluster
 from harness.cluster.spec import ClusterSpec
 from harness.generator import Clients, Fn, TimeLimit, op
+from harness.model.fault_and_generator_protocols import Context
 from harness.model.op import OK, Op
-from harness.model.protocols import Context
 from harness.run.interpreter import Interpreter, Limits
 from harness.run.topics import Topics
 from harness.run.worker_pool import AdminLink, Crew

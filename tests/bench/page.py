@@ -31,9 +31,9 @@ from harness.report.text import explanation, witness_lookup
 from harness.run.test import options_of
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
-from harness.stored import listing
+from harness.stored import find_runs
+from harness.web.pages_of_runs import Views
 from harness.web.run_query import Query
-from harness.web.views import Views
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.web import many
 
@@ -84,7 +84,7 @@ def of_one(work: Path, ops: int) -> None:
     verdict = "met" if size <= run_page.BYTES_MAX else "MISSED"
     print(f"{'size':24} {size / 1e6:7.2f} MB   bar {run_page.BYTES_MAX / 1e6:.0f} MB: {verdict}", flush=True)
     show("page", page_s, PAGE_BAR_S, floor_s)
-    result = listing.require_result(run)
+    result = find_runs.require_result(run)
     request = witness_lookup.named_witness("lost-write#2")
     show("explain", cpu_s(lambda: explanation.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
@@ -103,7 +103,7 @@ def of_many(runs: Path, count: int) -> None:
 
     floor_s = cpu_s(read)
     print(f"{count:,} runs", flush=True)
-    show("list", cpu_s(lambda: listing.rows(runs)), LIST_BAR_S, floor_s)
+    show("list", cpu_s(lambda: find_runs.rows(runs)), LIST_BAR_S, floor_s)
     views = Views(runs)
     show("serve, the first time", cpu_s(lambda: views.index(Query())), SERVE_BAR_S, floor_s)
     show("serve, again", cpu_s(lambda: views.index(Query())), AGAIN_BAR_S, floor_s)

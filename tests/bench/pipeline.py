@@ -23,8 +23,8 @@ import confluent_kafka as ck
 import orjson
 
 from harness.clients.confluent.pipeline import ConfluentPipeline
+from harness.clients.confluent.pipeline_sink import LINGER_MS
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
-from harness.clients.confluent.sink import LINGER_MS
 from harness.clients.pipeline.config import Made, made
 from harness.clients.pipeline.events import EventLog
 from harness.cluster.local import namespaced_cluster

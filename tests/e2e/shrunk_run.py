@@ -10,7 +10,7 @@ from harness.model import op_json
 from harness.model.op import NEMESIS
 from harness.run.test import options_of
 from harness.shrinking import shrink_run as shrinking
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.e2e.harness_command import harness
 from tests.unit.shrinking.reading import read_plainly
 
@@ -31,7 +31,7 @@ def shown_by_few(run: Path, anomaly: str, most: int) -> None:
 def quickly_shown_by_few(run: Path, anomaly: str, most: int) -> None:
     """The same in this process, without Spark."""
     options = options_of(run)
-    small = shrinking.of_run(run, listing.require_result(run), anomaly, options)
+    small = shrinking.of_run(run, find_runs.require_result(run), anomaly, options)
     assert small.shrunk.minimal and small.shrunk.units <= most < small.whole
     shrinking.confirm(small, check_plain(small.folder, options))
     read_plainly(anomaly, small.chosen.witness, small.shrunk.ops)

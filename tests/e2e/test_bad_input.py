@@ -29,7 +29,7 @@ from harness.cluster.distribution import download_cache, java
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import HarnessError, Missing
 from harness.sim.queue.run import simulate
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.conftest import absent
 from tests.e2e.harness_command import harness
 from tests.unit.report.folders import recorded
@@ -142,8 +142,8 @@ def test_no_network_for_the_first_jars(
     assert answer.code == 254
     assert "could not be fetched from Maven Central" in answer.message
     assert "connect to the network" in answer.message and "proxy" in answer.message
-    assert [row.id for row in listing.rows(tmp_path / "runs")] == [earlier.name]
-    assert listing.resolve(tmp_path / "runs", "latest") == earlier
+    assert [row.id for row in find_runs.rows(tmp_path / "runs")] == [earlier.name]
+    assert find_runs.resolve(tmp_path / "runs", "latest") == earlier
 
 
 @pytest.mark.parametrize("place", ["cache", "cache/kafka", "cache/kafka/4.1.1.lock/x"])
@@ -156,7 +156,7 @@ def test_a_file_where_the_cache_should_be(
     answer = ask("run", "--network", "loopback", "--nodes", "1")
     assert answer.code == 254
     assert str(tmp_path / "cache") in answer.message and "set HARNESS_CACHE" in answer.message
-    assert listing.rows(tmp_path / "runs") == []
+    assert find_runs.rows(tmp_path / "runs") == []
 
 
 def test_a_cache_that_may_not_be_written(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_no_port_to_listen_on(ask: Callable[..., Answer], tmp_path: Path, monkey
     answer = ask("run", "--network", "loopback")
     assert answer.code == 254
     assert "all ports of 127.0.0.1 from 20000 to 32000 are in use: end" in answer.message
-    assert listing.rows(tmp_path / "runs") == []
+    assert find_runs.rows(tmp_path / "runs") == []
 
 
 def test_a_setting_that_the_client_library_does_not_know(tmp_path: Path) -> None:
@@ -198,14 +198,14 @@ def test_a_setting_that_the_client_library_does_not_know(tmp_path: Path) -> None
     answer = Answer(done.returncode, done.stdout, done.stderr)
     assert answer.code == 254
     assert '"nonsense"; see --producer-config' in answer.message
-    assert listing.rows(tmp_path) == []
+    assert find_runs.rows(tmp_path) == []
 
 
 def test_a_full_disk_is_no_crash(ask: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(runs: Path) -> list[listing.RunRow]:
+    def full(runs: Path) -> list[find_runs.RunRow]:
         raise OSError(28, "No space left on device", "/somewhere/file")
 
-    monkeypatch.setattr(listing, "rows", full)
+    monkeypatch.setattr(find_runs, "rows", full)
     answer = ask("list")
     assert (answer.code, "/somewhere/file: No space left" in answer.message) == (254, True)
 
@@ -233,7 +233,7 @@ def test_a_damaged_plan(ask: Callable[..., Answer], tmp_path: Path, content: str
     for answer in (ask("check", run), ask("run", "--plan", run / "plan.yaml")):
         assert answer.code == 254
         assert answer.message.startswith(f"harness: {run / 'plan.yaml'}")
-    assert [row.id for row in listing.rows(tmp_path / "runs")] == [run.name]
+    assert [row.id for row in find_runs.rows(tmp_path / "runs")] == [run.name]
 
 
 ANOMALY = '{"valid": false, "anomalies": [{"name": "a", "summary": "", "count": %s, "bad": true, %s}]}'

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from harness.clients.confluent.adapter import Confluent
 from harness.clients.confluent.before_list_offsets import OldAdmin
-from harness.clients.confluent.library import Confluent
 from harness.clients.confluent.settings_and_errors import common
 from harness.clients.queue import open_client
 from harness.clients.settings import settings

@@ -23,7 +23,7 @@ from harness.cluster.spec import ClusterSpec
 from harness.generator import op
 from harness.model.capabilities import Clocks, Disks
 from harness.model.errors_and_exit_codes import ClusterTrouble
-from harness.model.protocols import Env
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.randomness import Draw
 from harness.protocol.error_codes import ClientError
 from harness.run.roles import ViewRoles

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.plan import plan_file
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.e2e.harness_command import PLAIN, harness, run
 
 # One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.
@@ -30,7 +30,7 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     assert came["lost-write"] == (2, 2, True)
     folders = {Path(one["folder"]).resolve() for one in replayed["runs"]}
     assert len(folders - {ran.folder}) == 2
-    assert all(listing.plan_of(folder)["seed"] == 7 for folder in folders)
+    assert all(find_runs.plan_of(folder)["seed"] == 7 for folder in folders)
     assert "run 2 of 2: invalid: " in again.stderr and "lost-write" in again.stderr
 
     small = harness(
@@ -46,8 +46,8 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     assert (plan.cluster, plan.sim_bugs, plan.seed) == ("sim", whole.sim_bugs, 7)
     # A run of just that plan is among those that were made, and shows it.
     size = _size(yaml.safe_load(target.read_text()))
-    same = [row.path for row in listing.rows(tmp_path) if _size(listing.plan_of(row.path)) == size]
-    results = [listing.result_of(folder) for folder in same]
+    same = [row.path for row in find_runs.rows(tmp_path) if _size(find_runs.plan_of(row.path)) == size]
+    results = [find_runs.result_of(folder) for folder in same]
     assert any(result is not None and "lost-write" in [one.name for one in result.anomalies] for result in results)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from checker.anomalies.pipeline_modes import MODES
 from checker.pipeline.judge import AHEAD
 from checker.pipeline.offset_machine import Event
-from checker.tables import ingest
+from checker.tables import make_tables
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import to_data
 from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
@@ -73,17 +73,17 @@ def prepare() -> Material:
     for seed in range(RANDOM_LOGS):
         ops, ww_deps = nearly_right(seed), seed % 4 != 0
         graphs = Cycles(ops, ww_deps), Cycles(ops, ww_deps, ALL)
-        logs.append((ingest.of_ops(ops), Plain(ops).answer(), graphs, ww_deps))
+        logs.append((make_tables.of_ops(ops), Plain(ops).answer(), graphs, ww_deps))
     runs: list[tuple[Any, str | None, bool]] = []
     for seed in range(HONEST):
-        runs.append((ingest.of_ops(simulate(seed, ops=200, txn=seed % 2 == 0)), None, seed % 2 == 0))
+        runs.append((make_tables.of_ops(simulate(seed, ops=200, txn=seed % 2 == 0)), None, seed % 2 == 0))
     for bug in BUGS:
-        runs.append((ingest.of_ops(simulate(1, ops=400, bugs=frozenset({bug}))), bug, True))
+        runs.append((make_tables.of_ops(simulate(1, ops=400, bugs=frozenset({bug}))), bug, True))
     rows = []
     for _, group in groupby(jepsen.rows(), key=lambda row: row["history"]):
         some = list(group)
-        rows.append((ingest.collect(jepsen.history(some[0])), some))
-    return Material([(case, ingest.collect(case.path)) for case in cases()], logs, runs, rows, list(_pipelines()))
+        rows.append((make_tables.collect(jepsen.history(some[0])), some))
+    return Material([(case, make_tables.collect(case.path)) for case in cases()], logs, runs, rows, list(_pipelines()))
 
 
 def _pipelines() -> Iterator[Pipeline]:

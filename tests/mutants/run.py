@@ -98,7 +98,7 @@ def _verdict(material: Material, mutation: Mutation, text: str) -> str:
     of_pipeline = mutation.module.startswith(PIPELINES)
     try:
         from checker.check import judge
-        from checker.tables.source import in_memory
+        from checker.tables.buckets_of_a_history import in_memory
 
         queues = stages(material, lambda tables, options: judge(in_memory(tables), options))
         for name, ask in pipeline_stages(material) if of_pipeline else queues:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from checker import check
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import INVOKE, OK
 from harness.model.result import INVALID, UNKNOWN, VALID, Result
@@ -64,7 +64,7 @@ def judged(run: Run, lie: Lie | None) -> Result:
     if lie is not None:
         ops, options = lie.deceive(run.case, ops, options)
     try:
-        return check.judge(in_memory(ingest.of_ops(ops)), options)
+        return check.judge(in_memory(make_tables.of_ops(ops)), options)
     except HarnessError as error:
         return Result(UNKNOWN, reasons=(str(error),))
 

@@ -15,7 +15,17 @@ from typing import Any
 
 from harness.model.op import FAIL, INFO, OK, Op
 from tests.oracle.case import Case
-from tests.oracle.history import MAYBE, NO, UNKNOWABLE, YES, Asked, History, Reader, Record, case_deletes
+from tests.oracle.history import (
+    MAYBE,
+    NO,
+    UNKNOWABLE,
+    YES,
+    Asked,
+    History,
+    Reader,
+    Record,
+    case_deletes,
+)
 
 WITHOUT_SUCCESS = ("crash", "debug-topic-partitions")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from checker import check
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import NEMESIS, Op
 from harness.model.result import Result
@@ -31,7 +31,7 @@ def judged(rows: list[Row], settings: dict[str, Any]) -> Result:
         Op(index, row[0] * MS + index, row[1], row[2], row[3], row[4], None, row[5] if len(row) > 5 else {})
         for index, row in enumerate(rows)
     ]
-    return check.judge(in_memory(ingest.of_ops(ops)), CheckOptions(settings=Settings(**settings)))
+    return check.judge(in_memory(make_tables.of_ops(ops)), CheckOptions(settings=Settings(**settings)))
 
 
 def bad(result: Result) -> set[str]:

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checker.check import judge
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions
 from harness.model.op import Op
 from harness.sim.queue.bugs import BUGS
@@ -64,7 +64,7 @@ def _ops(steps: list[Any]) -> list[Op]:
 
 def _found(ops: Sequence[Op], ww_deps: bool = True, kinds: Sequence[str] = JEPSEN) -> Witnesses:
     options = CheckOptions(jepsen_compatible=True, ww_deps=ww_deps, edges=frozenset(kinds))
-    result = judge(in_memory(ingest.of_ops(ops)), options)
+    result = judge(in_memory(make_tables.of_ops(ops)), options)
     return {anomaly.name: anomaly.witnesses for anomaly in result.anomalies}
 
 
@@ -105,7 +105,7 @@ def test_simulated_runs(bug: str | None, repetition: int) -> None:
 def test_native_rules_answer_too(steps: list[Any]) -> None:
     """Natively no history is a crash, and nothing is found that Jepsen's rules do not know."""
     ops = _ops(steps)
-    native = judge(in_memory(ingest.of_ops(ops)), CheckOptions())
+    native = judge(in_memory(make_tables.of_ops(ops)), CheckOptions())
     plain = Plain(ops, min).answer()  # natively the smallest value of an offset has its index
     for anomaly in native.anomalies:
         known = anomaly.name in plain or is_cycle(anomaly.name)

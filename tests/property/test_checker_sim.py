@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from checker.check import judge
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result
 from harness.sim.queue.bugs import BUGS
@@ -31,7 +31,7 @@ def _judge(seed: int, txn: bool, final: bool = True, bugs: frozenset[str] = froz
     # A bug strikes at random moments: with it, the run is long enough for it to strike at all.
     ops = simulate(seed, ops=(400 if bugs else 150) + seed % 200, txn=txn, final=final, bugs=bugs)
     settings = TXN if txn else Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest")
-    return judge(in_memory(ingest.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
+    return judge(in_memory(make_tables.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
 
 
 @pytest.mark.repeat(4, 50)

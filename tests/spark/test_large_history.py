@@ -9,7 +9,7 @@ import pytest
 
 from checker.check import check
 from checker.checks import queue_tasks
-from checker.tables import ingest, join_segments
+from checker.tables import join_segments, make_tables
 from harness.model.check_options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
@@ -33,7 +33,7 @@ def test_tables_from_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.Mo
     histories.write_log(histories.make(Shape(2000, 5, txn=True)), tmp_path, segment_bytes=30_000)
     progress: list[str] = []
     meta = join_segments.make(tmp_path, tmp_path / "tables", 3, progress.append, spark)
-    alone = ingest.make(tmp_path, tmp_path / "alone", 3)
+    alone = make_tables.make(tmp_path, tmp_path / "alone", 3)
     assert "pieces" in progress[0]
     assert {**meta, "files": {}} == {**alone, "files": {}}
     assert check(spark, tmp_path, CheckOptions(), progress.append).valid == "valid"

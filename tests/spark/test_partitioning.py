@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checker.check import check, check_plain
-from checker.tables import ingest
+from checker.tables import make_tables
 from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.result import Result, to_data
@@ -103,7 +103,7 @@ def _shuffled(table: pa.Table, draw: random.Random) -> pa.Table:
 def _mix(tables: Path, seed: int) -> None:
     """Rewrite every file of the tables with its rows in another order; those of buckets in two files."""
     draw = random.Random(seed)
-    meta = orjson.loads((tables / ingest.META).read_bytes())
+    meta = orjson.loads((tables / make_tables.META).read_bytes())
     files = {}
     for file in sorted(tables.rglob("*.parquet")):
         table = _shuffled(pq.ParquetFile(file).read(), draw)
@@ -120,7 +120,7 @@ def _mix(tables: Path, seed: int) -> None:
         if len(parts) > 1:
             file.unlink()
     files |= {name: size for name, size in meta["files"].items() if not name.endswith(".parquet")}
-    (tables / ingest.META).write_bytes(orjson.dumps({**meta, "files": files}))
+    (tables / make_tables.META).write_bytes(orjson.dumps({**meta, "files": files}))
 
 
 @pytest.mark.parametrize("compatible", [False, True])
@@ -145,7 +145,7 @@ def test_two_workers_of_a_standalone_cluster(tmp_path: Path) -> None:
     cluster = tmp_path / "spark"
     cluster.mkdir()
     # Six buckets, so that there is something for both.
-    ingest.make(run, run / "tables", 6)
+    make_tables.make(run, run / "tables", 6)
     with standalone(cluster, workers=2) as url:
         checked = _harness("check", str(run), "--spark-master", url, "--json")
     assert checked.returncode == 1, checked.stderr

@@ -13,7 +13,7 @@ from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 from harness.report.page import run_page
 from harness.sim.queue.run import simulate
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.web.hostile import STRINGS
 from tests.web.opened import opened
@@ -76,7 +76,7 @@ def becomes(page: Any, condition: str) -> None:
 
 
 def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
-    result = listing.require_result(lost.parent)
+    result = find_runs.require_result(lost.parent)
     with opened(browser, lost) as one:
         page = one.page
         assert page.locator(".verdict").inner_text().casefold().endswith("invalid")

@@ -25,8 +25,8 @@ from harness.generator import (
     any_,
     op,
 )
+from harness.model.fault_and_generator_protocols import Generator, Workload
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.protocols import Generator, Workload
 from workloads.delivery import Options, Writers
 from workloads.final_polls import FinalPolls
 from workloads.recovery.scenarios import SCENARIOS

@@ -40,7 +40,7 @@ class Aiokafka:
         return AiokafkaConsumer(made)
 
     def admin(self, made: Settings) -> Any:
-        from harness.clients.confluent.library import Confluent
+        from harness.clients.confluent.adapter import Confluent
 
         return Confluent().admin(made)
 

@@ -1,4 +1,4 @@
-"""A consumer of aiokafka: see `harness.clients.aiokafka.library`."""
+"""A consumer of aiokafka: see `harness.clients.aiokafka.adapter`."""
 
 from __future__ import annotations
 

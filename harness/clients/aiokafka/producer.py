@@ -1,4 +1,4 @@
-"""A producer of aiokafka: see `harness.clients.aiokafka.library`."""
+"""A producer of aiokafka: see `harness.clients.aiokafka.adapter`."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ import confluent_kafka as ck
 
 from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
-from harness.clients.confluent.library import Confluent, destroy_beside
+from harness.clients.confluent.adapter import Confluent, destroy_beside
+from harness.clients.confluent.pipeline_sink import LINGER_MS, ConfluentSink
+from harness.clients.confluent.pipeline_source import ConfluentSource, found_marks, marked
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with, producer_config
-from harness.clients.confluent.sink import LINGER_MS, ConfluentSink
-from harness.clients.confluent.source import ConfluentSource, found_marks, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Row, Sent
 from harness.pipeline_app.ports import Mark, Sink, Source

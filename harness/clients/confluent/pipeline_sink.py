@@ -14,9 +14,9 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from harness.clients.call_timeout import bounded
-from harness.clients.confluent.library import GRACE_S, destroy_beside
+from harness.clients.confluent.adapter import GRACE_S, destroy_beside
+from harness.clients.confluent.pipeline_source import ConfluentSource, anonymous, marked
 from harness.clients.confluent.settings_and_errors import converted, made_with, producer_config
-from harness.clients.confluent.source import ConfluentSource, anonymous, marked
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import STEP_S, step

@@ -18,7 +18,7 @@ import confluent_kafka as ck
 import orjson
 
 from harness.clients.call_timeout import bounded
-from harness.clients.confluent.library import CLOSE_TIMEOUT_S, destroy_beside
+from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.group_member import COMMITTED_S, Member

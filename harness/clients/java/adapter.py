@@ -43,7 +43,7 @@ class Java:
         return JavaConsumer(self._running(), made)
 
     def admin(self, made: Settings) -> Any:
-        from harness.clients.confluent.library import Confluent
+        from harness.clients.confluent.adapter import Confluent
 
         return Confluent().admin(made)
 

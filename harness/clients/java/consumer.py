@@ -1,4 +1,4 @@
-"""A consumer of Kafka's Java client: see `harness.clients.java.library`."""
+"""A consumer of Kafka's Java client: see `harness.clients.java.adapter`."""
 
 from __future__ import annotations
 

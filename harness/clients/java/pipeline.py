@@ -12,8 +12,8 @@ from typing import Any
 from harness.clients.api import Admin
 from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
 from harness.clients.java.jvm import Machine
-from harness.clients.java.sink import JavaSink, opened, sent
-from harness.clients.java.source import JavaSource
+from harness.clients.java.pipeline_sink import JavaSink, opened, sent
+from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
 from harness.pipeline_app.ports import Failed, Mark, Sink, Source

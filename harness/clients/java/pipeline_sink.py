@@ -9,8 +9,8 @@ from typing import Final
 
 from harness.clients.api import Delivery
 from harness.clients.java.jvm import Machine
+from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.java.producer import JavaProducer
-from harness.clients.java.source import JavaSource
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.library import Sent
 from harness.clients.pipeline.output_records import Outgoing, output_rows

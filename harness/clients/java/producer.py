@@ -1,4 +1,4 @@
-"""A producer of Kafka's Java client: see `harness.clients.java.library`."""
+"""A producer of Kafka's Java client: see `harness.clients.java.adapter`."""
 
 from __future__ import annotations
 

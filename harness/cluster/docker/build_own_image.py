@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.distribution import jars, java, versions
-from harness.cluster.docker import engine
-from harness.cluster.docker.engine import VERSION_LABEL
+from harness.cluster.docker import engine_and_images
+from harness.cluster.docker.engine_and_images import VERSION_LABEL
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 ENTRY: Final = Path(__file__).with_name("image_entry.sh")
@@ -59,7 +59,7 @@ class Built:
     size_bytes: int
 
 
-def build(version: str, folder: Path | None, tag: str | None, say: engine.Say) -> Built:
+def build(version: str, folder: Path | None, tag: str | None, say: engine_and_images.Say) -> Built:
     """Make the image of a version, fetched if need be, or of the user's own jars in `folder`.
 
     tag  None: the one that `harness run --cluster docker` looks for
@@ -69,13 +69,13 @@ def build(version: str, folder: Path | None, tag: str | None, say: engine.Say) -
     if versions.KRAFT not in versions.modes(version):
         raise BadInput(f"--kafka-version {version}: containers run KRaft, which is ready from 3.3.1 on")
     files, what = own_jars(folder) if folder is not None else ((), f"Kafka {version}")
-    tag = tag or engine.local_tag(version if folder is None else "custom")
+    tag = tag or engine_and_images.local_tag(version if folder is None else "custom")
     repository, _, name = tag.rpartition(":")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*", repository) or not re.fullmatch(r"\w[\w.-]*", name):
-        example = engine.local_tag(version)
+        example = engine_and_images.local_tag(version)
         raise BadInput(f"--tag {tag}: give NAME:TAG, the name in small letters, such as {example}")
     found = java.find()
-    client = engine.connect(_IMPORT_TIMEOUT_S)
+    client = engine_and_images.connect(_IMPORT_TIMEOUT_S)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if free < _DISK_BYTES:
         raise Missing(
@@ -105,7 +105,7 @@ def own_jars(folder: Path) -> tuple[tuple[Path, ...], str]:
     return files, f"Kafka {broker[1]} from {folder}"
 
 
-def _cached(version: str, found: java.Java, say: engine.Say) -> tuple[Path, ...]:
+def _cached(version: str, found: java.Java, say: engine_and_images.Say) -> tuple[Path, ...]:
     fetched = jars.ensure(version, found, say)
     return tuple(fetched.folder / name for name in fetched.files)
 
@@ -218,7 +218,7 @@ def _import(client: Any, path: Path, repository: str, name: str, what: str) -> B
         "EXPOSE 9092",
         f'LABEL {VERSION_LABEL}="{what}"',
     ]
-    with engine.trouble(f"the engine did not take the image {repository}:{name}"):
+    with engine_and_images.trouble(f"the engine did not take the image {repository}:{name}"):
         answer = client.api.import_image_from_file(str(path), repository, name, changes)
         lines = [json.loads(line) for line in answer.splitlines() if line.strip()]
         wrong = next((line["error"] for line in lines if "error" in line), None)

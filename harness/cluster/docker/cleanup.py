@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cluster.docker import engine
+from harness.cluster.docker import engine_and_images
 from harness.cluster.local import namespaces
 from harness.model.errors_and_exit_codes import HarnessError
 
@@ -67,7 +67,7 @@ def in_use(owned_by: str) -> bool:
 
 def leftovers(client: Any = None) -> list[Leftover]:
     """Everything of runs whose harness is gone, in the order of removal. Raises Missing without an engine."""
-    client = client or engine.connect()
+    client = client or engine_and_images.connect()
     return [one for one, owned_by in everything(client) if not in_use(owned_by)]
 
 
@@ -75,13 +75,13 @@ def remove(leftover: Leftover, client: Any = None) -> None:
     """Take one away; nothing happens when it is gone, or going. Raises ClusterTrouble."""
     import docker
 
-    api = (client or engine.connect()).api
+    api = (client or engine_and_images.connect()).api
     act: Mapping[str, Callable[[str], None]] = {
         "container": lambda name: api.remove_container(name, v=True, force=True),
         "network": api.remove_network,
         "volume": api.remove_volume,
     }
-    with engine.trouble(f"removing the {leftover.kind} {leftover.name}"):
+    with engine_and_images.trouble(f"removing the {leftover.kind} {leftover.name}"):
         try:
             act[leftover.kind](leftover.name)
         except docker.errors.NotFound:
@@ -108,7 +108,7 @@ def everything(client: Any) -> list[tuple[Leftover, str]]:
         labels_found = marks or {}
         found.append((Leftover(kind, name, labels_found.get(RUN, ""), since), labels_found.get(OWNER, "")))
 
-    with engine.trouble("listing what runs have left with the Docker engine"):
+    with engine_and_images.trouble("listing what runs have left with the Docker engine"):
         for row in client.api.containers(all=True, filters=having):
             name = row["Names"][0].lstrip("/") if row.get("Names") else row["Id"]
             note("container", name, row.get("Labels"), _time(row.get("Created", 0)))
@@ -159,7 +159,7 @@ def main(argv: list[str]) -> int:
     code = 0
     for _ in range(_GUARD_TRIES):
         try:
-            if not remove_run(argv[0], engine.connect()):
+            if not remove_run(argv[0], engine_and_images.connect()):
                 return 0
             code = 0
         except HarnessError as error:

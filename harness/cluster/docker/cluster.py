@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from harness.cluster import checkpoint_files
 from harness.cluster.docker import cleanup
-from harness.cluster.docker.engine import connect, trouble
+from harness.cluster.docker.engine_and_images import connect, trouble
 from harness.cluster.docker.network_and_containers import Containers, make_container, make_network
 from harness.cluster.docker.packet_filters import Filters
 from harness.cluster.local import remote_process

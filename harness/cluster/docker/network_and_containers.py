@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.cluster.distribution import broker_config
 from harness.cluster.docker import cleanup, compose, redpanda
 from harness.cluster.docker.compose import Service
-from harness.cluster.docker.engine import trouble
+from harness.cluster.docker.engine_and_images import trouble
 from harness.cluster.local import storage_format
 from harness.cluster.local.ports import Ports
 from harness.cluster.spec import ClusterSpec

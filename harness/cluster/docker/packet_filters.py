@@ -18,7 +18,7 @@ from pyroute2.iproute.linux import IPRoute
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
-from harness.cluster.docker import engine
+from harness.cluster.docker import engine_and_images
 from harness.cluster.local import namespaces, netlink
 from harness.cluster.local.netlink import Host
 from harness.model.capabilities import Network
@@ -33,7 +33,7 @@ _ACCEPT: Final = 1
 
 def why_not() -> str:
     """Why containers' networks cannot be entered from here, with what to do; empty for no reason."""
-    if not engine.is_local():
+    if not engine_and_images.is_local():
         return "the Docker engine is on another machine, and packets are dropped from its own: run there"
     if os.geteuid() != 0:
         return "dropping packets in a container's network takes root: run as root"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.commands_on_hosts import Link
 from harness.cluster.ssh.hosts import Host
 from harness.cluster.ssh.preflight import ask
 from harness.model.errors_and_exit_codes import ClusterTrouble

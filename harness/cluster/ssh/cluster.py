@@ -29,7 +29,7 @@ from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.cluster.ssh import cleanup, install, logs, preflight
-from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.commands_on_hosts import Link
 from harness.cluster.ssh.hosts import Host, load
 from harness.cluster.ssh.package import Pack
 from harness.cluster.ssh.packet_filters import Filters

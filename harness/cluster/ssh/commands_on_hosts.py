@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import paramiko
 
-from harness.cluster.ssh.connect import connect
 from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.log_in import connect
 from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 

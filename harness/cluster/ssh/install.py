@@ -9,7 +9,7 @@ from typing import Final
 from harness.cluster.distribution import java
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.ssh import preflight
-from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.commands_on_hosts import Link
 from harness.cluster.ssh.package import Pack
 from harness.cluster.ssh.preflight import Ready
 from harness.model.errors_and_exit_codes import ClusterTrouble

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster.ssh import preflight
-from harness.cluster.ssh.connection import Link, Sink
+from harness.cluster.ssh.commands_on_hosts import Link, Sink
 from harness.model.errors_and_exit_codes import ClusterTrouble
 
 READ_BYTES: Final = 1 << 20

@@ -25,7 +25,7 @@ from harness.cluster.distribution.java import Java
 from harness.cluster.local import storage_format
 from harness.cluster.local.layout import Layout
 from harness.cluster.ssh import preflight
-from harness.cluster.ssh.connection import Sink
+from harness.cluster.ssh.commands_on_hosts import Sink
 from harness.model.errors_and_exit_codes import Missing
 
 _PIECE: Final = 1 << 18

@@ -17,9 +17,9 @@ from typing import Final
 
 from harness.cluster.distribution import java
 from harness.cluster.distribution.java import Java
-from harness.cluster.ssh.connect import resolve
-from harness.cluster.ssh.connection import Link
+from harness.cluster.ssh.commands_on_hosts import Link
 from harness.cluster.ssh.hosts import Host
+from harness.cluster.ssh.log_in import resolve
 from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError, Missing
 
 _SCRIPT: Final = Path(__file__).with_name("host_commands.sh")

@@ -18,7 +18,7 @@ from harness.report.order.marks import Mark, Suspect
 from harness.report.text import broker_logs
 from harness.report.text.involved_ops import key_of, named_ops
 from harness.report.text.witness_text import witness_text
-from harness.stored import listing
+from harness.stored import find_runs
 from harness.stored.operations_and_records import Lookup, OpFact, of_run
 
 KEYS_MAX: Final = 20
@@ -118,7 +118,7 @@ def _narrowed(witness: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
 
 def _about(run: Path, key: Any) -> str:
     """The partition that holds the key."""
-    plan = listing.plan_of(run)
+    plan = find_runs.plan_of(run)
     per_topic = plan.get("partitions_per_topic")
     name = broker_logs.partition(str(plan.get("run") or ""), key, per_topic) if type(per_topic) is int else None
     return f", partition {name}" if name else ""

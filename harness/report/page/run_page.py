@@ -19,7 +19,7 @@ from harness.report.page.witness_groups import Group
 from harness.report.plots import readings
 from harness.report.plots.readings import Readings
 from harness.report.text import summary
-from harness.stored import damaged, fault_spans, listing
+from harness.stored import damaged, fault_spans, find_runs
 from harness.stored.fault_spans import Span
 
 BYTES_MAX: Final = 3_000_000
@@ -33,14 +33,14 @@ OUTCOMES: Final = ("ok", "info", "fail")
 
 def path(run: Path) -> Path:
     """Where the page of a run stands."""
-    return run / listing.PAGE
+    return run / find_runs.PAGE
 
 
 def draw(run: Path) -> Path:
     """Write the page of a run folder anew. Raises Missing when it cannot be written."""
     text = page(run)
     target = path(run)
-    temporary = target.with_name(f"{listing.PAGE}.part")
+    temporary = target.with_name(f"{find_runs.PAGE}.part")
     try:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(target)
@@ -54,7 +54,7 @@ def draw(run: Path) -> Path:
 
 def page(run: Path) -> str:
     """The page of a run folder as text, with as many witnesses as there is room for."""
-    plan = listing.plan_of(run)
+    plan = find_runs.plan_of(run)
     result, notes = _result(run)
     data, faults = _readings(run, notes)
     groups = _groups(run, result, data, notes)
@@ -98,7 +98,7 @@ def _found(run: Path, groups: Sequence[Group], end_s: float) -> dict[str, Any]:
 def _result(run: Path) -> tuple[Result | None, list[str]]:
     """What was found, and what is to be said of it."""
     try:
-        result = listing.result_of(run)
+        result = find_runs.result_of(run)
     except BadInput as error:
         return None, [f"The results cannot be used: {plain(error)}"]
     if result is not None:
@@ -174,7 +174,7 @@ def _about(plan: Mapping[str, Any], result: Result | None, data: Readings) -> li
     ops = sum(reading.count for reading in data.by_f.values())
     rows = [
         ("workload", plan.get("workload")),
-        ("faults", ", ".join(listing.faults_of(plan)) or ("none" if plan else None)),
+        ("faults", ", ".join(find_runs.faults_of(plan)) or ("none" if plan else None)),
         ("started", plan.get("started")),
         ("length", f"{data.end_s:.1f} s, {ops:,} operations" if ops else None),
         ("versions", ", ".join(f"{name} {version}" for name, version in named)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.report.plots import lag, latency, rate, readings, unseen
-from harness.stored import fault_spans, listing
+from harness.stored import fault_spans, find_runs
 
 
 def draw(run: Path) -> list[Path]:
@@ -28,6 +28,6 @@ def draw(run: Path) -> list[Path]:
 
 
 def _subtitle(run: Path) -> str:
-    plan = listing.plan_of(run)
+    plan = find_runs.plan_of(run)
     acks = f"   acks={plan['acks']}" if plan.get("acks") is not None else ""
     return f"{plan.get('run') or run.resolve().name}{acks}"

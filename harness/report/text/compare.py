@@ -11,7 +11,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AS_JSON, Result
 from harness.model.values_as_text import plain
 from harness.plan.test_plan import TestPlan
-from harness.stored import listing
+from harness.stored import find_runs
 
 # What tells one run from another in any case.
 OWN: Final = frozenset({"run", "started", "schema"})
@@ -46,7 +46,7 @@ NOTHING: Final = Row("none", (), ())
 
 def compare(a: Path, b: Path) -> Compared:
     """Two run folders; one that was not judged has no verdict and no figures. Raises BadInput."""
-    one, two = (listing.result_of(folder) for folder in (a, b))
+    one, two = (find_runs.result_of(folder) for folder in (a, b))
     if one is None and two is None:
         raise BadInput(f"{a} and {b}: neither was judged yet; run: harness check {a} {b}")
     figures = tuple(_rows(dict(_figures(a, one)), dict(_figures(b, two))))
@@ -67,7 +67,7 @@ def _rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Row]:
 
 def _settings(folder: Path) -> dict[str, Any]:
     """The plan, flat; what it leaves out has its default."""
-    plan = listing.plan_of(folder)
+    plan = find_runs.plan_of(folder)
     if not plan:
         return {}
     defaults = {
@@ -98,7 +98,7 @@ def _figures(folder: Path, result: Result | None) -> Iterator[tuple[str, Any]]:
     statistics = result.statistics
     for name in ("ops", "sent", "acknowledged", "seen", "polled_records"):
         yield name, statistics.get(name)
-    seconds, acknowledged = listing.plan_of(folder).get("time_limit_s"), statistics.get("acknowledged")
+    seconds, acknowledged = find_runs.plan_of(folder).get("time_limit_s"), statistics.get("acknowledged")
     if isinstance(seconds, int | float) and seconds > 0 and isinstance(acknowledged, int):
         yield "acknowledged records/s", acknowledged / seconds
     for name, share in _mapping(statistics.get("rates")).items():

@@ -20,7 +20,7 @@ from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness
 from harness.report.text.phrases import Teller
 from harness.report.text.witness_text import witness_text
-from harness.stored import fault_spans, listing
+from harness.stored import fault_spans, find_runs
 from harness.stored.fault_spans import Span
 from harness.stored.op_log import OpLog
 from harness.stored.operations_and_records import Lookup, OpFact, of_run
@@ -141,7 +141,7 @@ def _partitions(run: Path, log: OpLog, name: str, witness: Mapping[str, Any], in
     """The partitions that it is about, by their names in the logs of brokers."""
     if pipeline_moments.is_one(name):
         return [named] if (named := pipeline_moments.partition_of(witness)) else []
-    per_topic = listing.plan_of(run).get("partitions_per_topic")
+    per_topic = find_runs.plan_of(run).get("partitions_per_topic")
     if log.header is None or type(per_topic) is not int:
         return []
     of_run = log.header.run

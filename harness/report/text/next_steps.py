@@ -6,14 +6,14 @@ from pathlib import Path
 
 from harness.model.result import Result
 from harness.report.text import pipeline_moments
-from harness.stored import listing
+from harness.stored import find_runs
 
 
 def steps(folder: Path, result: Result) -> list[tuple[str, str]]:
     """(command, what it is for), the most useful first."""
     bad = [found.name for found in result.anomalies if found.bad]
     again = f"harness run --plan {folder / 'plan.yaml'}"
-    if (folder / listing.PAGE).is_file():
+    if (folder / find_runs.PAGE).is_file():
         found = [(f"harness open {folder}", "the page: what happened, when, and under which fault")]
     else:
         found = [(f"harness show {folder}", "the summary again, with more witnesses")]

@@ -12,7 +12,7 @@ from harness.model.values_as_text import plain
 from harness.report import order_paths
 from harness.report.text import client_names, pipeline_text
 from harness.report.text.witness_text import witness_text
-from harness.stored import fault_spans, listing
+from harness.stored import fault_spans, find_runs
 from harness.stored.operations_and_records import Lookup, of_run
 
 WIDTH: Final = 100
@@ -29,7 +29,7 @@ def summary(run: Path, result: Result, witnesses: int = 1, brief: bool = False) 
     brief      so that it fits a screen: a few faults, and witnesses of a few anomalies
     """
     folder = run if (run / "history").is_dir() else None
-    plan = listing.plan_of(folder) if folder is not None else {}
+    plan = find_runs.plan_of(folder) if folder is not None else {}
     facts = of_run(folder) if folder is not None else None
     blocks = [
         [_wrap(verdict(result, plan), "", "  "), _about(run, plan)],
@@ -101,7 +101,7 @@ def verdict(result: Result, plan: Mapping[str, Any]) -> str:
 def _about(run: Path, plan: Mapping[str, Any]) -> str:
     if not plan:
         return f"history {run}"
-    nemesis = listing.faults_of(plan)
+    nemesis = find_runs.faults_of(plan)
     limit = plan.get("time_limit_s")
     versions = plan.get("versions")
     kafka = versions.get("kafka") if isinstance(versions, dict) else None
@@ -242,7 +242,7 @@ def _where(folder: Path | None, result: Result, brief: bool) -> list[str]:
         return []
     if brief:  # where to look on comes after it
         return [f"plots: {folder / 'plots'}   server logs: {folder / 'logs'}"]
-    lines = [f"open: {folder / listing.PAGE}"] if (folder / listing.PAGE).is_file() else []
+    lines = [f"open: {folder / find_runs.PAGE}"] if (folder / find_runs.PAGE).is_file() else []
     if any(found.count for found in result.anomalies):
         lines.append(f"each in full: harness explain {folder}")
     if order_paths.index(folder).is_file():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checker.check import check_plain
-from checker.tables import ingest, read_tables, schema
+from checker.tables import make_tables, read_tables, schema
 from harness.model.check_options import CheckOptions
 from tests.bench import histories
 from tests.bench.histories import Shape
@@ -42,8 +42,8 @@ def test_histories_are_valid(shape: Shape, tmp_path: Path) -> None:
     events.parent.mkdir()
     events.write_text('{"time_ns":1,"event":"phase","detail":"final polls complete"}\n')
     histories.write_log(columns, tmp_path / "log", segment_bytes=200_000)
-    ingest.make(tmp_path / "log", tmp_path / "log" / "tables", BUCKETS)
-    made, read = (ingest.read_meta(tmp_path / name / "tables") for name in ("made", "log"))
+    make_tables.make(tmp_path / "log", tmp_path / "log" / "tables", BUCKETS)
+    made, read = (make_tables.read_meta(tmp_path / name / "tables") for name in ("made", "log"))
     assert made is not None and read is not None
     assert {**made, "sources": [], "files": {}} == {**read, "sources": [], "files": {}}
     rows = _rows(tmp_path / "made" / "tables")

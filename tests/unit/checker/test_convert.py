@@ -11,7 +11,7 @@ import pytest
 
 from checker import convert
 from checker.check import check_plain
-from checker.tables import ingest, parquet_folder, progress
+from checker.tables import make_tables, parquet_folder, progress
 from checker.tables.read_history import Notes
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
@@ -91,8 +91,8 @@ def test_what_json_lacks_comes_back(tmp_path: Path) -> None:
     assert json.loads(lines[0])["record"] is True
     assert json.loads(lines[1])["value"] == [["send", {"edn": ":k"}, 1], ["poll"]]
     assert "edn" not in json.loads(lines[1])  # it is a record, as most are
-    tables = ingest.collect(run)
-    direct = ingest.collect(tmp_path / "odd.edn")
+    tables = make_tables.collect(run)
+    direct = make_tables.collect(tmp_path / "odd.edn")
     assert tables.texts == direct.texts
     for name in ("ops", "sends", "polls"):
         assert getattr(tables, name).equals(getattr(direct, name)), name

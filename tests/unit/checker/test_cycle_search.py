@@ -8,7 +8,7 @@ from itertools import pairwise
 import networkx as nx
 import pytest
 
-from checker.cycles.edges import RW, WR, WW
+from checker.cycles.dependency_edges import RW, WR, WW
 from checker.cycles.shortest import Adjacent, find, steps
 from checker.cycles.types_and_levels import mask, name_of
 

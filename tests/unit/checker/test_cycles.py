@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from checker.cycles import windows
-from checker.cycles.edges import PROCESS, REALTIME, RW, WR, WW, Edges
-from checker.cycles.graph import Ops, components, places, process_edges, realtime_edges
+from checker.cycles.dependency_edges import PROCESS, REALTIME, RW, WR, WW, Edges
+from checker.cycles.realtime_and_components import Ops, components, places, process_edges, realtime_edges
 from checker.cycles.shortest import find
 from checker.cycles.types_and_levels import IMPLIED, LEVELS, SPECS, WEAKER, mask, name_of
 from checker.cycles.windows import Graph, Stored

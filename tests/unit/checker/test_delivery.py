@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from checker.check import judge
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions
 from harness.model.op import FAIL, INFO, INVOKE, OK, Op
 
@@ -16,7 +16,7 @@ def history(*events: tuple[int, str, str, Any]) -> list[Op]:
 
 
 def counted(*events: tuple[int, str, str, Any]) -> dict[str, Any]:
-    tables = ingest.of_ops(history(*events))
+    tables = make_tables.of_ops(history(*events))
     result = judge(in_memory(tables), CheckOptions(checks=("delivery",)))
     found: dict[str, Any] = result.statistics["delivery"]
     return found

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checker.cycles import elle_search
-from checker.cycles.edges import REALTIME, WR, WW
+from checker.cycles.dependency_edges import REALTIME, WR, WW
 from checker.cycles.shortest import Adjacent
 from checker.cycles.types_and_levels import mask
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.check import check_plain
-from checker.tables import ingest, parquet_folder, read_history, schema
+from checker.tables import make_tables, parquet_folder, read_history, schema
 from checker.tables.coding import BASE, EMPTY, Coder, decoder
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
@@ -55,7 +55,7 @@ def run_folder(folder: Path, *segments: str) -> Path:
 
 
 def test_rows(tmp_path: Path) -> None:
-    tables = ingest.collect(written(tmp_path, text(HEADER, *SEND, *POLL)))
+    tables = make_tables.collect(written(tmp_path, text(HEADER, *SEND, *POLL)))
     assert tables.meta["run"] == "r1"
     assert tables.ops.column("index").to_pylist() == [1, 3]
     assert tables.ops.column("invoke_index").to_pylist() == [0, 2]
@@ -69,7 +69,7 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_an_invocation_without_completion_is_info(tmp_path: Path) -> None:
-    tables = ingest.collect(written(tmp_path, text(SEND[0], *POLL)))
+    tables = make_tables.collect(written(tmp_path, text(SEND[0], *POLL)))
     rows = {row["index"]: row for row in tables.ops.to_pylist()}
     assert rows[0]["type"] == "info"
     assert rows[0]["complete_ns"] is None
@@ -96,7 +96,7 @@ def test_values_of_any_type(tmp_path: Path) -> None:
 
 def test_polls_that_hold_nothing(tmp_path: Path) -> None:
     lines = [*SEND, op(2, 1, "invoke", "poll", [["poll"]]), op(3, 1, "ok", "poll", [["poll", [[1, []]]]])]
-    tables = ingest.collect(written(tmp_path, text(*lines)))
+    tables = make_tables.collect(written(tmp_path, text(*lines)))
     assert tables.polls.column("value").to_pylist() == [EMPTY]
 
 
@@ -116,7 +116,7 @@ def test_small_tables(tmp_path: Path) -> None:
         op(9, 2, "invoke", "debug-topic-partitions", [1]),
         op(10, 2, "ok", "debug-topic-partitions", [[1, {"start": 2, "end": 4, "cleaned": 3}]]),
     ]
-    tables = ingest.collect(written(tmp_path, text(*lines)))
+    tables = make_tables.collect(written(tmp_path, text(*lines)))
     assert tables.small["assigns"].to_pylist() == [
         {"op": 3, "process": 1, "type": 0, "how": schema.ASSIGN, "seek": True, "key": 1}
     ]
@@ -145,7 +145,7 @@ def test_how_far_the_cleaner_had_gone(tmp_path: Path) -> None:
         op(6, "nemesis", "info", "heal", {"cleaned": [[1, 4]]}),
         op(7, "nemesis", "info", "someone-elses", {"cleaned": [[1, 9]]}),
     ]
-    tables = ingest.collect(written(tmp_path, text(*SEND, *backs, *others)))
+    tables = make_tables.collect(written(tmp_path, text(*SEND, *backs, *others)))
     assert tables.small["cleaned"].to_pylist() == [
         {"op": 2, "key": 1, "before": 3},
         {"op": 2, "key": 2, "before": 0},
@@ -162,7 +162,7 @@ def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
         op(4, "nemesis", "info", "config-back", {"deleted": 5}, **fields),
         op(5, "nemesis", "info", "someone-elses", {"deleted": [[1, 9]]}),
     ]
-    tables = ingest.collect(written(tmp_path, text(*lines)))
+    tables = make_tables.collect(written(tmp_path, text(*lines)))
     assert tables.small["deletions"].to_pylist() == [{"op": 2, "type": 0, "key": 1, "before": 3, "complete_ns": 20}]
 
 
@@ -247,7 +247,7 @@ def test_tables_that_are_no_regular_files_are_not_read(tmp_path: Path) -> None:
     run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
     assert check_plain(run, CheckOptions()).valid == "valid"
     parquet_folder.write(run, tmp_path / "exported")
-    for folder, name in ((tmp_path / "exported", "ends.parquet"), (run / "tables", ingest.META)):
+    for folder, name in ((tmp_path / "exported", "ends.parquet"), (run / "tables", make_tables.META)):
         (folder / name).unlink()
         os.mkfifo(folder / name)
     with pytest.raises(BadHistory, match=r"'ends\.parquet' is missing"):
@@ -333,7 +333,7 @@ def test_edn(tmp_path: Path, name: str) -> None:
 {:time 3, :type :info, :process :nemesis, :f :kill, :value {:n1 #{1 2}}}
 """
     content = gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode()
-    tables = ingest.collect(written(tmp_path, content, name))
+    tables = make_tables.collect(written(tmp_path, content, name))
     assert tables.ops.column("index").to_pylist() == [1]
     original = decoder(tables.texts)
     assert [original[code] for code in tables.polls.column("key").to_pylist()] == ["k"]
@@ -426,7 +426,7 @@ def test_tables_of_a_newer_schema_are_refused(tmp_path: Path) -> None:
 
 
 def test_parts_and_buckets_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(make_tables, "CHUNK_ROWS", 1)
     run = run_folder(tmp_path, text(HEADER, *SEND, *POLL))
     for buckets in (1, 3):
         result = check_plain(run, CheckOptions(buckets=buckets))

@@ -7,8 +7,8 @@ from itertools import groupby
 import pytest
 
 from checker.check import judge
-from checker.tables import ingest
-from checker.tables.source import in_memory
+from checker.tables import make_tables
+from checker.tables.buckets_of_a_history import in_memory
 from harness.model.result import to_data
 from tests.unit.checker import jepsen
 
@@ -25,7 +25,7 @@ def test_every_history_is_there() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_same_answers(name: str) -> None:
     rows = ROWS[name]
-    source = in_memory(ingest.collect(jepsen.history(rows[0])))
+    source = in_memory(make_tables.collect(jepsen.history(rows[0])))
     for row in rows:
         result = judge(source, jepsen.options(row))
         assert jepsen.differences(row, to_data(result)) == [], (row["ww_deps"], row["sub_via"])
@@ -37,7 +37,7 @@ def test_worst_realtime_lag(name: str) -> None:
     row = ROWS[name][0]
     if "jepsen_crashes_with" in row:
         return
-    result = judge(in_memory(ingest.collect(jepsen.history(row))), jepsen.options(row))
+    result = judge(in_memory(make_tables.collect(jepsen.history(row))), jepsen.options(row))
     lag = result.statistics["worst_realtime_lag"] or {"lag_ns": 0, "time_ns": 0, "process": None}
     expected = row["worst_realtime_lag"]
     assert lag["lag_ns"] / 1e9 == pytest.approx(expected["lag"], abs=1e-9)
@@ -48,6 +48,6 @@ def test_worst_realtime_lag(name: str) -> None:
 def test_lag_of_sends_without_offset() -> None:
     """The one allowed difference: our lag counts the offset that Jepsen forgets."""
     row = ROWS["lag-nil-send-a"][0]
-    result = judge(in_memory(ingest.collect(jepsen.history(row))), jepsen.options(row))
+    result = judge(in_memory(make_tables.collect(jepsen.history(row))), jepsen.options(row))
     assert row["worst_realtime_lag"]["lag"] == 0
     assert result.statistics["worst_realtime_lag"]["lag_ns"] == 1_000

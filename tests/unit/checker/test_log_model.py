@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checker.checks import log_model
-from checker.tables.source import Source
+from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
 from harness.model.result import Result
 

@@ -10,7 +10,7 @@ import pytest
 
 from checker.check import check_plain
 from checker.kernels.missing_lines import gap, lines_missing, may_lie_between
-from checker.tables import ingest
+from checker.tables import make_tables
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadHistory
@@ -21,7 +21,7 @@ BEGUN: list[dict[str, Any]] = [*SEND, op(2, 3, "invoke", "send", [["send", 1, 8]
 
 def ops(folder: Path, *lines: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """The rows of OPS, by index."""
-    return {row["index"]: row for row in ingest.collect(written(folder, text(*lines))).ops.to_pylist()}
+    return {row["index"]: row for row in make_tables.collect(written(folder, text(*lines))).ops.to_pylist()}
 
 
 def test_who_goes_on_after_a_gap_completed_in_it(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_what_shrink_chose_of_a_history_is_vouched_for(tmp_path: Path) -> None:
     """Nothing is missing from it that it does not know; it is never valid all the same."""
     header = op_json.header("r", 0, 0, 0, shrunk_from="r").decode().strip()
     lines = [*SEND, *({**line, "index": line["index"] + 5} for line in POLL)]
-    found = ingest.collect(written(tmp_path, text(header, *lines))).meta
+    found = make_tables.collect(written(tmp_path, text(header, *lines))).meta
     assert found["missing"] is None and len(found["doubts"]) == 1 and not lines_missing(found)
     assert check_plain(tmp_path / "h.jsonl", CheckOptions()).valid == "unknown"
 
 
 def test_the_first_and_the_last_gap_are_noted(tmp_path: Path) -> None:
     lines = [*SEND, *({**line, "index": line["index"] + more} for line, more in zip(POLL, (3, 9), strict=True))]
-    assert ingest.collect(written(tmp_path, text(*lines))).meta["missing"] == (1, 12)
+    assert make_tables.collect(written(tmp_path, text(*lines))).meta["missing"] == (1, 12)

@@ -15,8 +15,8 @@ from checker.checks import doubtful_deletions, table
 from checker.checks.doubtful_deletions import Doubts
 from checker.kernels import retention
 from checker.tables import schema
-from checker.tables.ingest import of_ops
-from checker.tables.source import in_memory
+from checker.tables.buckets_of_a_history import in_memory
+from checker.tables.make_tables import of_ops
 from checker.verdict import unknown_reasons
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.errors_and_exit_codes import BadInput

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checker.check import check_plain
-from checker.tables import ingest, join_segments, read_tables, schema, segment_tables
+from checker.tables import join_segments, make_tables, read_tables, schema, segment_tables
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadHistory
@@ -73,7 +73,7 @@ def _rows(folder: Path) -> dict[str, Any]:
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    meta = ingest.read_meta(folder)
+    meta = make_tables.read_meta(folder)
     assert meta is not None
     return {name: value for name, value in meta.items() if name != "files"}
 
@@ -81,7 +81,7 @@ def _meta(folder: Path) -> dict[str, Any]:
 def _both(run: Path, rolled: int = 0) -> None:
     """Made in one process, and in pieces after some segments were rolled: the same."""
     files = sorted((run / "history").iterdir())
-    ingest.make(run, run / "one", BUCKETS)
+    make_tables.make(run, run / "one", BUCKETS)
     for file in files[:rolled]:
         join_segments.roll(file, run / "tables")
     found = join_segments._rolled(files[:-1], run / "tables")
@@ -139,7 +139,7 @@ def test_a_bad_line_is_told_as_ever(tmp_path: Path) -> None:
     lines[555]["type"] = "maybe"
     run = _log(tmp_path, lines)
     with pytest.raises(BadHistory) as alone:
-        ingest.make(run, run / "one", BUCKETS)
+        make_tables.make(run, run / "one", BUCKETS)
     join_segments.roll(run / "history" / "00000.jsonl", run / "tables")
     with pytest.raises(BadHistory) as found:
         join_segments.make(run, run / "tables", BUCKETS, lambda text: None)
@@ -183,7 +183,7 @@ def test_a_segment_that_changed_after_it_was_rolled(tmp_path: Path, segment: int
     os.utime(files[segment], ns=(state.st_atime_ns, state.st_mtime_ns))
     assert len(join_segments._rolled(files[:-1], run / "tables")) == segment
     found = check_plain(run, CheckOptions(buckets=BUCKETS))
-    ingest.make(run, run / "one", BUCKETS)
+    make_tables.make(run, run / "one", BUCKETS)
     assert _rows(run / "tables") == _rows(run / "one")
     assert found.valid != "valid"
 
@@ -197,7 +197,7 @@ def test_missing_lines(tmp_path: Path) -> None:
     for file in files[:-1]:
         join_segments.roll(file, run / "tables")
     assert check_plain(run, CheckOptions(buckets=BUCKETS)).valid == "unknown"
-    ingest.make(run, run / "one", BUCKETS)
+    make_tables.make(run, run / "one", BUCKETS)
     assert _meta(run / "one")["missing"] == [gone - 1, gone + 1]
     assert _meta(run / "tables") == _meta(run / "one")
     assert _rows(run / "tables") == _rows(run / "one")

@@ -11,7 +11,7 @@ import pytest
 
 from checker.kernels import lag, series, statistics
 from checker.kernels.bucket_of_keys import Bucket
-from checker.tables import ingest
+from checker.tables import make_tables
 from checker.tables.columns import Data
 from checker.tables.packing import empty
 from harness.model.check_options import CheckOptions
@@ -22,11 +22,11 @@ from tests.unit.partners import partners
 SEEDS = range(6)
 
 
-def bucket_of(ops: list[Op], compatible: bool = False) -> tuple[Bucket, ingest.Tables]:
-    tables = ingest.of_ops(ops)
+def bucket_of(ops: list[Op], compatible: bool = False) -> tuple[Bucket, make_tables.Tables]:
+    tables = make_tables.of_ops(ops)
     data = Data.of(tables.sends, tables.polls)
     options = CheckOptions(jepsen_compatible=compatible)
-    return Bucket(data, ingest.small_of(tables.small, tables.meta), empty(), options), tables
+    return Bucket(data, make_tables.small_of(tables.small, tables.meta), empty(), options), tables
 
 
 def oks(ops: list[Op]) -> list[Op]:
@@ -141,10 +141,10 @@ def test_consume_counts_and_intermediate_reads(seed: int) -> None:
 
 def test_statistics_of_a_whole_history() -> None:
     from checker.check import judge
-    from checker.tables.source import in_memory
+    from checker.tables.buckets_of_a_history import in_memory
 
     ops = simulate(3, ops=200)
-    figures = judge(in_memory(ingest.of_ops(ops)), CheckOptions()).statistics
+    figures = judge(in_memory(make_tables.of_ops(ops)), CheckOptions()).statistics
     acknowledged = {(key, value) for op in oks(ops) for key, _, value in sends(op)}
     seen = {(key, value) for op in oks(ops) for key, _, value in polls(op)}
     assert figures["acknowledged"] == len(acknowledged)

@@ -10,9 +10,9 @@ import pytest
 from aiokafka import TopicPartition, errors
 
 from harness.clients.aiokafka import group, settings_and_errors
+from harness.clients.aiokafka.adapter import Aiokafka, problem
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.group import Listener
-from harness.clients.aiokafka.library import Aiokafka, problem
 from harness.clients.aiokafka.loop import Loop
 from harness.clients.error_outcomes import outcome
 from harness.clients.settings import Settings, settings

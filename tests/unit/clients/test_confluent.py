@@ -11,8 +11,8 @@ import confluent_kafka as ck
 import pytest
 
 from harness.clients.api import Record
+from harness.clients.confluent.adapter import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.confluent.admin import ConfluentAdmin
-from harness.clients.confluent.library import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, producer_config
 from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput

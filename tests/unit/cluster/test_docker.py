@@ -18,11 +18,11 @@ import pytest
 from harness.cluster import table
 from harness.cluster.distribution import broker_config
 from harness.cluster.docker import (
+    build_own_image,
     cleanup,
     cluster,
     compose,
-    container_image,
-    engine,
+    engine_and_images,
     network_and_containers,
     packet_filters,
     redpanda,
@@ -143,7 +143,7 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.write_text('#!/bin/sh\necho "$@"\n')
     java.chmod(0o755)
-    script = container_image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
+    script = build_own_image.ENTRY.read_text().replace("/opt/java", str(tmp_path)).replace("/opt/kafka", str(tmp_path))
     settings = {"log.retention.ms": "5", "a_b.c-d": "x y=$z", "node.id": "1"}
     env = {network_and_containers.variable(key): value for key, value in settings.items()}
     env |= {
@@ -171,17 +171,17 @@ def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
 
 def test_jars_of_ones_own_need_a_broker(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no such folder"):
-        container_image.own_jars(tmp_path / "none")
+        build_own_image.own_jars(tmp_path / "none")
     (tmp_path / "kafka-clients-4.2.0.jar").touch()
     with pytest.raises(BadInput, match=r"no kafka_2\.13-VERSION\.jar among its 1 jars"):
-        container_image.own_jars(tmp_path)
+        build_own_image.own_jars(tmp_path)
     (tmp_path / "kafka_2.13-4.2.0-SNAPSHOT.jar").touch()
-    files, what = container_image.own_jars(tmp_path)
+    files, what = build_own_image.own_jars(tmp_path)
     assert len(files) == 2 and what == f"Kafka 4.2.0-SNAPSHOT from {tmp_path}"
 
 
 def test_the_libraries_of_a_program_are_found() -> None:
-    found = container_image.shared_libraries([Path(sys.executable).resolve()], Path("/nowhere"))
+    found = build_own_image.shared_libraries([Path(sys.executable).resolve()], Path("/nowhere"))
     assert any("libc." in path for path in found), found
     assert all(Path(path).exists() for path in found)
 
@@ -197,7 +197,7 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
     jar.write_text("jar")
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        container_image._fill(tar, home, [jar])
+        build_own_image._fill(tar, home, [jar])
     archive.seek(0)
     with tarfile.open(fileobj=archive) as tar:
         names = set(tar.getnames())
@@ -300,37 +300,37 @@ def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, star
 def test_something_else_at_the_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "nonsense://x")
     with pytest.raises(Missing, match="no Docker engine answers at nonsense://x"):
-        engine.connect()
+        engine_and_images.connect()
 
 
 def test_the_image_is_chosen_of_those_that_are_there() -> None:
     official, own = "apache/kafka:4.1.1", "kafka-log-harness:4.1.1"
-    assert engine.image(Engine(official, own), "", "4.1.1") == official
-    assert engine.image(Engine(own), "", "4.1.1") == own
-    assert engine.image(Engine(own, "mine:1"), "mine:1", "4.1.1") == "mine:1"
+    assert engine_and_images.image(Engine(official, own), "", "4.1.1") == official
+    assert engine_and_images.image(Engine(own), "", "4.1.1") == own
+    assert engine_and_images.image(Engine(own, "mine:1"), "mine:1", "4.1.1") == "mine:1"
     with pytest.raises(Missing, match=f"no image {official} or {own}: .*harness image build --kafka-version 4.1.1"):
-        engine.image(Engine(), "", "4.1.1")
+        engine_and_images.image(Engine(), "", "4.1.1")
     with pytest.raises(Missing, match=r"no image mine:1: .*--tag mine:1"):
-        engine.image(Engine(own), "mine:1", "4.1.1")
+        engine_and_images.image(Engine(own), "mine:1", "4.1.1")
     with pytest.raises(Missing, match="docker pull rp:1"):
-        engine.fetched(Engine(own), "rp:1")
+        engine_and_images.fetched(Engine(own), "rp:1")
 
 
 def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir="/nowhere"), 3)
+    engine_and_images.check_room(Engine(MemTotal=8 << 30, DockerRootDir="/nowhere"), 3)
     with pytest.raises(Missing, match="1024 MiB of memory, and 3 brokers take 1536 MiB"):
-        engine.check_room(Engine(MemTotal=1 << 30), 3)
+        engine_and_images.check_room(Engine(MemTotal=1 << 30), 3)
     full = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda path: full)
     with pytest.raises(Missing, match=f"only 0 MiB are free in {tmp_path}"):
-        engine.check_room(Engine(MemTotal=8 << 30, DockerRootDir=str(tmp_path)), 3)
+        engine_and_images.check_room(Engine(MemTotal=8 << 30, DockerRootDir=str(tmp_path)), 3)
 
 
 def test_the_librarys_errors_become_ours() -> None:
     with (
         pytest.raises(ClusterTrouble, match="starting n1: no such container"),
-        engine.trouble("starting n1"),
+        engine_and_images.trouble("starting n1"),
     ):
         raise docker.errors.APIError("500", explanation="no such container")
 

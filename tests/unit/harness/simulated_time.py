@@ -6,8 +6,8 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
+from harness.model.fault_and_generator_protocols import Context, Generator, Pending
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op, Process
-from harness.model.protocols import Context, Generator, Pending
 from harness.run.interpreter import fault_of
 
 STEP_NS = 1_000_000

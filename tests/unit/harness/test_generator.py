@@ -20,8 +20,8 @@ from harness.generator import (
     op,
     sequence,
 )
+from harness.model.fault_and_generator_protocols import Context
 from harness.model.op import INFO, INVOKE, NEMESIS, Op
-from harness.model.protocols import Context
 from tests.unit.harness.simulated_time import simulate
 
 SECOND = 1_000_000_000

@@ -10,8 +10,8 @@ import pytest
 from harness.generator import op
 from harness.model.check_options import Settings
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import Op
-from harness.model.protocols import Env
 from harness.model.randomness import Draw
 from nemesis import table
 from nemesis.schedule.timing import Timing

@@ -12,8 +12,8 @@ import pytest
 from harness.generator import Clients, Fn, TimeLimit, any_, op
 from harness.model.capabilities import CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import NEMESIS, Op
-from harness.model.protocols import Env
 from harness.model.randomness import Draw
 from nemesis import table, targets
 from nemesis.schedule import timing

@@ -15,7 +15,7 @@ from harness.cli import fault_support
 from harness.model.capabilities import Cluster
 from harness.model.check_options import Settings
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.protocols import Env, Fault
+from harness.model.fault_and_generator_protocols import Env, Fault
 from nemesis import table
 from nemesis.schedule.timing import Timing, fault_op, finally_, start_stop
 from nemesis.shared.break_and_mend import BrokenNodes, unseen

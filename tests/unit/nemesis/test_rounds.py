@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from harness.generator import Clients, Fn, TimeLimit, any_, op
+from harness.model.fault_and_generator_protocols import PENDING, Context, Fault, Generator
 from harness.model.op import INFO, INVOKE, NEMESIS, OK, Op
-from harness.model.protocols import PENDING, Context, Fault, Generator
 from nemesis import table
 from nemesis.schedule import rounds
 from nemesis.schedule.entry import LOG, TXN_OPEN, Entry, Trigger, problems

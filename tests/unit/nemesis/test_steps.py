@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.protocols import Env
 from harness.model.randomness import Draw
 from nemesis.recovery.steps import Steps, fault, roles
 from nemesis.targets import Facts

@@ -15,12 +15,12 @@ from harness.clients import table as clients
 from harness.clients.noop import NoopAdmin, NoopClient
 from harness.generator import Fn, Limit, op
 from harness.model.errors_and_exit_codes import BadInput
+from harness.model.fault_and_generator_protocols import Workload
 from harness.model.op import INVOKE, OK, Op
-from harness.model.protocols import Workload
 from harness.plan.from_options import plan_values
 from harness.plan.make_plan import make
 from harness.plan.resolve import judged_by, resolve
-from harness.run import client_versions, record, start_workers
+from harness.run import client_versions, load_heal_final_polls, start_workers
 from tests.unit.harness.simulated_time import simulate
 from workloads import table as workloads
 
@@ -83,7 +83,9 @@ def test_the_workload_runs_with_its_options_from_the_plan() -> None:
     resolved = resolve(plan, ["n1"])
     assert resolved.workload.name == "round-robin"
     assert judged_by(plan).checks == ("queue",)
-    invoked = [event.value[0] for event in simulate(record.load_phase(resolved), seed=1) if event.type == INVOKE]
+    invoked = [
+        event.value[0] for event in simulate(load_heal_final_polls.load_phase(resolved), seed=1) if event.type == INVOKE
+    ]
     assert invoked == [["send", n % 3, n] for n in range(SENDS)]
 
 

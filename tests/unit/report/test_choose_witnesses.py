@@ -8,7 +8,7 @@ from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import choose_witnesses, run_page
 from harness.report.page.choose_witnesses import Timed
 from harness.sim.queue.run import simulate
-from harness.stored import listing, operations_and_records
+from harness.stored import find_runs, operations_and_records
 from harness.stored.fault_spans import Span
 from tests.unit.report.folders import S, judged, recorded
 from tests.unit.report.test_run_page import embedded
@@ -46,7 +46,7 @@ def test_a_page_lists_what_it_does_not_show_and_times_unseen(tmp_path: Path) -> 
     ops = simulate(3, ops=1500, txn=False, bugs=frozenset({"lose-acked"}))
     folder = recorded(tmp_path, "20260102T030405-lost", ops, acks="1")
     judged(folder, CheckOptions(settings=Settings(acks="1")))
-    result = listing.require_result(folder)
+    result = find_runs.require_result(folder)
     counts = {anomaly.name: anomaly.count for anomaly in result.anomalies}
     data = embedded(run_page.page(folder))
     tracks = {one["name"]: one for one in data["anomalies"]}

@@ -20,7 +20,7 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.text import explanation, explanation_text, witness_lookup
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 from tests.unit.report.test_broker_logs import WALL_NS, line, logged
@@ -68,7 +68,7 @@ def lost(tmp_path: Path) -> Path:
 
 
 def full_text(run: Path, what: str) -> str:
-    result = listing.require_result(run)
+    result = find_runs.require_result(run)
     return explanation_text.text(explanation.explain(run, result, witness_lookup.named_witness(what)))
 
 
@@ -84,7 +84,7 @@ def test_a_witness_in_full(lost: Path) -> None:
 
 
 def test_everything_that_was_found(lost: Path) -> None:
-    text = explanation_text.overview(lost, listing.require_result(lost))
+    text = explanation_text.overview(lost, find_runs.require_result(lost))
     assert text.splitlines()[0] == "run 20260102T030405-kill: INVALID"
     for name in ("lost-write", "unseen"):
         assert f"{name}: 1" in text and f"in full: harness explain {lost} {name}" in text
@@ -172,7 +172,7 @@ def test_the_command(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
     folder = recorded(tmp_path, "20260102T030405-fine", [])
     write_json(folder / "results.json", to_data(Result("valid")))
-    assert "nothing to explain" in explanation_text.overview(folder, listing.require_result(folder))
+    assert "nothing to explain" in explanation_text.overview(folder, find_runs.require_result(folder))
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there are no runs in"):
-        listing.judged(tmp_path, "nothing")
+        find_runs.judged(tmp_path, "nothing")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from harness.report.text import (
     witness_lookup,
 )
 from harness.shrinking import shrink_run as shrinking
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.unit.report.piped_run import GAP, LOG, MISSING, NAME, RECORD
 from tests.unit.report.piped_run import piped as piped_run
 from tests.unit.report.test_summary import flat
@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def explained(run: Path, name: str) -> explanation.Explanation:
-    return explanation.explain(run, listing.require_result(run), witness_lookup.named_witness(name))
+    return explanation.explain(run, find_runs.require_result(run), witness_lookup.named_witness(name))
 
 
 def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_range_of_offsets_has_its_places(run: Path) -> None:
 
 
 def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
-    anomaly = listing.require_result(run).anomalies[0]
+    anomaly = find_runs.require_result(run).anomalies[0]
     later = 1_800_000_000_000_000_000  # a time of day is none of the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
     one = explanation.about(run, anomaly, 1, bare)
@@ -92,7 +92,7 @@ def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:
 
 
 def test_shrink_refuses_and_points_to_the_plan(run: Path) -> None:
-    result = listing.require_result(run)
+    result = find_runs.require_result(run)
     with pytest.raises(BadInput, match=r"is of a pipeline.*--anomaly missing-output --schedule"):
         shrinking.of_run(run, result, None, CheckOptions())
     assert not any(" shrink " in command for command, _ in next_steps.steps(run, result))

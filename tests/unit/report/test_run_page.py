@@ -21,7 +21,7 @@ from harness.model.result import AnomalyFound, Result, to_data
 from harness.report.page import chart_series, document, lanes, run_page, settings
 from harness.run import test
 from harness.sim.queue.run import simulate
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +57,7 @@ def digest(text: str) -> str:
 def test_it_says_what_was_found_and_lets_nothing_else_run(run: Path) -> None:
     path = run_page.draw(run)
     text = path.read_text(encoding="utf-8")
-    result = listing.require_result(run)
+    result = find_runs.require_result(run)
     lost = next(found for found in result.anomalies if found.name == "lost-write")
     assert f"lost-write ({lost.count:,})" in text
     command = re.search(r'<code id="repeat">(.*?)</code>', text)

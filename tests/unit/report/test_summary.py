@@ -16,7 +16,7 @@ from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import Op
 from harness.model.result import AnomalyFound, Result
 from harness.report.text import next_steps, summary, witness_text
-from harness.stored import listing
+from harness.stored import find_runs
 from harness.stored.operations_and_records import of_run
 from tests.unit.checker.cases import HISTORIES, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -101,7 +101,7 @@ def test_what_to_do_next_goes_by_the_verdict(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
     text = next_steps.text(folder, result)
     assert text.startswith(f"next: harness show {folder} ")
-    (folder / listing.PAGE).write_text("")
+    (folder / find_runs.PAGE).write_text("")
     lines = next_steps.text(folder, result).splitlines()
     assert [line.split()[1 if n else 2] for n, line in enumerate(lines)] == [
         "open",

@@ -29,8 +29,8 @@ from harness.generator import (
 )
 from harness.model import op_json
 from harness.model.errors_and_exit_codes import ClusterTrouble
+from harness.model.fault_and_generator_protocols import Generator
 from harness.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
-from harness.model.protocols import Generator
 from harness.run.interpreter import Interpreter, Limits
 from harness.run.worker_pool import AdminLink, Crew
 from nemesis import table

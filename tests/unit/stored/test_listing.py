@@ -10,7 +10,7 @@ import pytest
 from harness.history_writer import write_json
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.result import AnomalyFound, Result, to_data
-from harness.stored import listing
+from harness.stored import find_runs
 from tests.unit.report.folders import recorded
 
 BAD = Result("invalid", True, (), (AnomalyFound("lost-write", "", 1234, True, True),), {"ops": 3})
@@ -31,12 +31,12 @@ def runs(tmp_path: Path) -> Path:
 
 def refused(runs: Path, name: str) -> str:
     with pytest.raises(BadInput) as caught:
-        listing.resolve(runs, name)
+        find_runs.resolve(runs, name)
     return str(caught.value)
 
 
 def test_the_newest_comes_first_and_latest_is_not_counted_twice(runs: Path) -> None:
-    found = listing.rows(runs)
+    found = find_runs.rows(runs)
     assert [row.id for row in found] == [
         "20260102T000001-pause",
         "20260102T000000-kill",
@@ -59,22 +59,22 @@ def test_a_folder_with_nothing_but_a_history_or_with_damaged_files_is_listed(run
     (broken / "results.json").write_text('{"valid": tr')
     (runs / "unrelated").mkdir()
     (runs / "file").write_text("")
-    by_id = {row.id: row for row in listing.rows(runs)}
+    by_id = {row.id: row for row in find_runs.rows(runs)}
     assert by_id["bare"].verdict == "not judged"
     assert by_id["broken"].verdict == "unreadable"
     assert by_id["bare"].seconds is None
     assert "unrelated" not in by_id and "file" not in by_id
-    assert re.search(r"^broken +unreadable +- +-", listing.table(listing.rows(runs)), re.MULTILINE)
+    assert re.search(r"^broken +unreadable +- +-", find_runs.table(find_runs.rows(runs)), re.MULTILINE)
 
 
 def test_no_runs_at_all(tmp_path: Path) -> None:
-    assert listing.rows(tmp_path / "nowhere") == []
-    assert "harness run" in listing.table([])
+    assert find_runs.rows(tmp_path / "nowhere") == []
+    assert "harness run" in find_runs.table([])
 
 
 def test_the_table_has_columns_and_a_limit(runs: Path) -> None:
-    lines = listing.table(listing.rows(runs), 2).splitlines()
-    assert lines[0].split() == list(listing.HEAD)
+    lines = find_runs.table(find_runs.rows(runs), 2).splitlines()
+    assert lines[0].split() == list(find_runs.HEAD)
     assert lines[2].split("  ")[-1].strip() == "lost-write 1,234"
     assert lines[3].startswith("... and 1 older")
     assert {line.index("queue") for line in lines[1:3]} == {lines[0].index("workload")}
@@ -82,19 +82,19 @@ def test_the_table_has_columns_and_a_limit(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["20260101T000000-kill", "20260101", "{runs}/20260101T000000-kill"])
 def test_an_id_a_prefix_and_a_path_name_a_run(runs: Path, name: str) -> None:
-    assert listing.resolve(runs, name.format(runs=runs)) == runs / "20260101T000000-kill"
+    assert find_runs.resolve(runs, name.format(runs=runs)) == runs / "20260101T000000-kill"
 
 
 def test_latest_is_named_by_its_id(runs: Path) -> None:
-    assert listing.resolve(runs, "latest") == runs / "20260102T000001-pause"
-    assert listing.resolve(runs, f"{runs}/latest").name == "20260102T000001-pause"
+    assert find_runs.resolve(runs, "latest") == runs / "20260102T000001-pause"
+    assert find_runs.resolve(runs, f"{runs}/latest").name == "20260102T000001-pause"
 
 
 def test_latest_without_its_link_is_the_newest(runs: Path) -> None:
     (runs / "latest").unlink()
-    assert listing.resolve(runs, "latest").name == "20260102T000001-pause"
+    assert find_runs.resolve(runs, "latest").name == "20260102T000001-pause"
     (runs / "latest").symlink_to("removed")
-    assert listing.resolve(runs, "latest").name == "20260102T000001-pause"
+    assert find_runs.resolve(runs, "latest").name == "20260102T000001-pause"
 
 
 def test_an_ambiguous_prefix_lists_the_candidates(runs: Path) -> None:
@@ -118,15 +118,15 @@ def test_what_is_no_run_is_refused_with_what_to_do(runs: Path, tmp_path: Path) -
 def test_a_run_that_goes_on_has_no_result_yet(runs: Path) -> None:
     folder = runs / "20260102T000001-pause"
     with pytest.raises(BadInput, match="not judged yet"):
-        listing.require_result(folder)
-    (folder / listing.OWNER).write_text("1 2")
+        find_runs.require_result(folder)
+    (folder / find_runs.OWNER).write_text("1 2")
     with pytest.raises(BadInput, match="the run goes on, or was cut off; to watch it: harness serve"):
-        listing.require_result(folder)
+        find_runs.require_result(folder)
 
 
 def test_a_result_is_read_back(runs: Path) -> None:
-    assert listing.result_of(runs / "20260102T000000-kill") == BAD
-    assert listing.result_of(runs / "20260102T000001-pause") is None
+    assert find_runs.result_of(runs / "20260102T000000-kill") == BAD
+    assert find_runs.result_of(runs / "20260102T000001-pause") is None
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_a_result_that_cannot_be_used_says_to_check_again(runs: Path, content: s
     folder = runs / "20260102T000001-pause"
     (folder / "results.json").write_text(content)
     with pytest.raises(BadInput, match=says) as caught:
-        listing.result_of(folder)
+        find_runs.result_of(folder)
     assert f"harness check {folder}" in str(caught.value)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from harness.generator import Clients, Limit, TimeLimit
+from harness.model.fault_and_generator_protocols import Context, Generator
 from harness.model.op import FAIL, INVOKE, OK, Op
-from harness.model.protocols import Context, Generator
 from tests.unit.harness.simulated_time import simulate
 from workloads.pipeline import Options, Writer, final, partition_of, workload
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from checker.checks.pipeline import faults_of, of_run
-from checker.tables.ingest import of_ops
-from checker.tables.source import Source, in_memory
+from checker.tables.buckets_of_a_history import Source, in_memory
+from checker.tables.make_tables import of_ops
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.op import INVOKE, OK, Op
 from harness.model.result import AnomalyFound, Result

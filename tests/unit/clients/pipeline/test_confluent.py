@@ -9,8 +9,8 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.confluent import source
-from harness.clients.confluent.source import ConfluentSource, anonymous
+from harness.clients.confluent import pipeline_source
+from harness.clients.confluent.pipeline_source import ConfluentSource, anonymous
 from harness.clients.pipeline.config import made
 from harness.pipeline_app.ports import Mark, Partition
 from harness.plan.make_plan import make
@@ -62,7 +62,7 @@ def rebalances(
 ) -> list[tuple[str, list[int]]]:
 
     library, on = Library(*script), Rebalanced()
-    monkeypatch.setattr(source, "made_with", lambda *_: library)
+    monkeypatch.setattr(pipeline_source, "made_with", lambda *_: library)
     plan = make({"workload": "pipeline", "assignor": assignor}).model_copy(update={"run": "r"})
     options = workload_of(plan).client_options
     config = {**client_config(plan, "h:1"), "process": 8, "logic_options": options, "folder": str(folder)}
