@@ -304,11 +304,17 @@ def segment(run: Path) -> Path:
     return run / "history" / "00000.jsonl"
 
 
+FINISHED = '{"time_ns": 1, "event": "phase", "detail": "final polls complete"}\n'
+
+
 def _prepare(folder: Path) -> None:
     """A run folder, or a history file, for each case; all of the same sound history."""
     ops = simulate(5, ops=60, processes=3, keys=3)
     names = "sound zero header torn garbage segmentless blocked half-tables bad-tables"
     runs = {name: recorded(folder, name, ops, nemesis=[], txn=True) for name in names.split()}
+    for run in runs.values():
+        (run / "events").mkdir()
+        (run / "events" / "harness.jsonl").write_text(FINISHED)
     whole = segment(runs["sound"]).read_bytes()
     lines = whole.splitlines(keepends=True)
     segment(runs["zero"]).write_bytes(b"")
@@ -363,7 +369,7 @@ def test_a_truncated_history_is_judged_up_to_its_last_whole_line(served: Command
     whole = served("check", "--json", "sound.jsonl")
     assert (whole.code, whole.results[0]["valid"]) == (0, True)
     answer = served("check", "torn.jsonl")
-    assert (answer.code, answer.err) == (0, "")
+    assert (answer.code, answer.err) == (2, "")
     assert "the history was cut short: torn.jsonl: cut off in its last line" in " ".join(answer.out.split())
     run = served("check", "--json", "torn")
     (result,) = run.results
