@@ -270,7 +270,7 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
     node.mkdir(parents=True)
     lines = [f"[1970-01-01 00:00:00,{100 + n:03}] ERROR Truncating to {one!r}\n" for n, one in enumerate(STRINGS)]
     (node / "server.log").write_text("".join(lines), encoding="utf-8", errors="replace")
-    result = judged(folder)
+    result = judged(folder, CheckOptions(settings=Settings(auto_offset_reset="earliest")))
     assert any(anomaly.name == "lost-write" for anomaly in result.anomalies)
     data = orjson.loads((folder / "results.json").read_bytes())
     data["reasons"] = list(STRINGS)
