@@ -5,6 +5,8 @@ whose *last* index is at or below the bound; lost = those that no `ok` op polled
 committed: it is `ok`, or `info` with any of its writes read by an `ok` op.
 
 Native rules add and take away:
+- Who read beyond a place must have done so after the record was sent: a log that was cut off gives places away
+  again. Of records that were given one offset, only those are lost in whose place another was read later.
 - A record of an `info` transaction that was read proves that the others were committed only to readers of
   what is committed. Without transactions, and to readers of what is not committed, each record stands for
   itself: it must be there if it was acknowledged or read. Where the settings do not say which of the two it is,

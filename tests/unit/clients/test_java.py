@@ -17,6 +17,7 @@ from harness.clients.java.records import parsed
 from harness.clients.settings import settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
+from tests.conftest import absent
 
 BASE = {"bootstrap": "b:1", "run": "r", "process": 3}
 HEAD = (
@@ -163,9 +164,10 @@ def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> No
     assert raised.value.kind == "fatal"
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="no Java")
 @pytest.mark.parametrize("how", ["allocate", "allocateDirect"])  # the heap's, and one that Java's own code throws
 def test_a_jvm_out_of_memory_is_ended(how: str) -> None:
+    if shutil.which("java") is None:
+        absent("there is no java on the path")
     machine = Machine({"path": "java", "classpath": ""})
     try:
         with pytest.raises(Py4JError) as raised:
