@@ -19,8 +19,8 @@ from checker.checks.table import CHECKS
 from checker.tables import join_segments, make_tables, parquet_folder
 from checker.tables.buckets_of_a_history import Source, in_memory, on_disk
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, from_data, to_data, worst
 from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput, HarnessError
-from harness.model.result import Result, from_data, to_data, worst
 
 MANY_PER_TASK = 16
 

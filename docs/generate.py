@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
 from checker.anomalies.guarantees import Condition, Guarantee
-from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import MODES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS

@@ -30,8 +30,8 @@ from checker.anomalies import (
     torn_transaction,
     unseen,
 )
-from checker.anomalies.cycles import CYCLES
-from checker.anomalies.model import Anomaly
+from checker.anomalies.anomaly_row import Anomaly
+from checker.anomalies.cycle_anomalies import CYCLES
 from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import (
     forbidden,
     jepsen_allows_with_ww,
@@ -16,7 +17,6 @@ from checker.anomalies.counts_against_verdict import (
 )
 from checker.anomalies.cycle_prose import prose
 from checker.anomalies.guarantees import DOCUMENTED, LOG, Guarantee, read_committed, transaction_log_kept
-from checker.anomalies.model import Anomaly
 from checker.cycles.types_and_levels import EXISTS, LEVELS, SPECS
 
 SOURCE: Final = "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020)"

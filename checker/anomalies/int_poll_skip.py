@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import READ_WHOLLY
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_inside
 from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.deltas import within_op
-from checker.kernels.polls import inside_op
+from checker.kernels.steps_between_values import within_op
+from checker.kernels.unexcused_poll_steps import inside_op
 
 
 def find(bucket: Bucket) -> pa.Table:

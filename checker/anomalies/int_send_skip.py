@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import jepsen_always_allows, never
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_inside
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.deltas import inside_sends, within_op
+from checker.kernels.steps_between_values import inside_sends, within_op
 
 
 def find(bucket: Bucket) -> pa.Table:

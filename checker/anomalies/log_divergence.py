@@ -5,8 +5,8 @@ Witness {over, seen, step, actions, program, said}: checker.checks.log_model.
 
 from __future__ import annotations
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from harness.model.values_as_text import joined, many
 

@@ -45,8 +45,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import KEPT
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import jepsen_allows_with_subscribe
 from checker.anomalies.guarantees import READ_IN_ORDER
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_between
 from checker.anomalies.what_stands import nothing_between
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.deltas import across_ops
-from checker.kernels.polls import between_ops
+from checker.kernels.steps_between_values import across_ops
+from checker.kernels.unexcused_poll_steps import between_ops
 
 
 def find(bucket: Bucket) -> pa.Table:

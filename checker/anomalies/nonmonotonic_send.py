@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import SENT_IN_ORDER
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import step_between
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.deltas import across_ops, between, kept
+from checker.kernels.steps_between_values import across_ops, between, kept
 from checker.kernels.subscriptions import subscriptions
 from checker.tables.schema import FAIL
 

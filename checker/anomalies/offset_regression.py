@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee, group_log_kept, one_reader
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import nullable, pairs_of, table

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, Guarantee, damage_noticed
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import nullable, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from checker.anomalies.model import Anomaly
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.pipeline_modes import (
     BY_HAND,
     CARRIED,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import WRITTEN
-from checker.anomalies.model import Anomaly
 from checker.anomalies.pipeline_modes import (
     CARRIED,
     KIP_98,

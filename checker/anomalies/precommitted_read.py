@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import Rows, unless_uncommitted
 from checker.anomalies.guarantees import (
     DOCUMENTED,
@@ -19,7 +20,6 @@ from checker.anomalies.guarantees import (
     transaction_log_kept,
     transactions,
 )
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import SET_ORDER_BITS, set_order

@@ -5,8 +5,8 @@ Witness {act, node, log, expected, seen}: checker.checks.recovery.
 
 from __future__ import annotations
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import Guarantee
-from checker.anomalies.model import Anomaly
 
 SOURCE = "KAFKA-615; Kafka's LogLoader; KIP-98"
 

@@ -6,8 +6,8 @@ other_has}: checker.checks.replicas.
 
 from __future__ import annotations
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, STAYS
-from checker.anomalies.model import Anomaly
 
 ANOMALY = Anomaly(
     name="replica-difference",

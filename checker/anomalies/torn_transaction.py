@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import Rows, uncommitted_is_read
 from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee, read_committed, transaction_log_kept
 from checker.anomalies.lost_write import lost_pairs
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table

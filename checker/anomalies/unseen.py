@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.counts_against_verdict import Rows
 from checker.anomalies.guarantees import KEPT
 from checker.anomalies.lost_write import excuses
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.anomalies.what_stands import nothing
 from checker.kernels.bucket_of_keys import Bucket

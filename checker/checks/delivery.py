@@ -28,7 +28,7 @@ from checker.tables.schema import FAIL, OK
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 OUTCOMES: Final = ("acknowledged", "failed", "unknown")
 COPIES_MAX: Final = 100

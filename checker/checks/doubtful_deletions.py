@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from checker.anomalies import lost_write
-from checker.kernels import polls, retention
+from checker.kernels import retention, unexcused_poll_steps
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.log_starts_and_ends import moved_starts
 from harness.model.check_options import Settings
@@ -46,7 +46,7 @@ class Doubts:
 
 def doubts_of(bucket: Bucket) -> Doubts:
     """What is in doubt in one bucket."""
-    skipped = sorted(set(bucket.data.keys[polls.unsure_skips(bucket)].tolist()))
+    skipped = sorted(set(bucket.data.keys[unexcused_poll_steps.unsure_skips(bucket)].tolist()))
     return Doubts(tuple(retention.explained(bucket)), tuple(lost_write.unsure(bucket)), tuple(skipped))
 
 

@@ -15,7 +15,7 @@ from checker.tables.buckets_of_a_history import Source
 from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
-from harness.model.result import AnomalyFound, Result, Verdict
+from harness.model.check_result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 20
 _NEEDED: Final = ("log-append", "log-read")

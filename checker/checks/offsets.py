@@ -6,7 +6,7 @@ from checker.checks.pipeline import of_run
 from checker.pipeline import judge
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 
 def check(source: Source, options: CheckOptions) -> Result:

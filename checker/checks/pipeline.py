@@ -15,7 +15,7 @@ from checker.tables.buckets_of_a_history import Source
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import AnomalyFound, Result, Verdict
+from harness.model.check_result import AnomalyFound, Result, Verdict
 
 EVERY: Final = 1 << 31
 SKIPPED: Final = frozenset({"missing-output", "offset-gap"})

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checker.anomalies import torn_transaction
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import Rows, forbidden
-from checker.anomalies.cycles import CYCLES
-from checker.anomalies.model import Anomaly
+from checker.anomalies.cycle_anomalies import CYCLES
 from checker.checks import doubtful_deletions
 from checker.checks.queue_tasks import (
     SHOWN,
@@ -42,7 +42,7 @@ from checker.tables.schema import MICRO
 from checker.verdict import results, unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
-from harness.model.result import AnomalyFound, Result, Verdict
+from harness.model.check_result import AnomalyFound, Result, Verdict
 
 LISTED_UNSEEN: Final = 32
 

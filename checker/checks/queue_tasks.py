@@ -18,7 +18,7 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.checks.doubtful_deletions import Doubts, doubts_of
 from checker.cycles import dependency_edges, search
 from checker.cycles.windows import Stored, stored
-from checker.kernels import lag, series, statistics
+from checker.kernels import lag, statistics, unseen_over_time
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import plain, worst
 from checker.tables import read_tables
@@ -118,7 +118,7 @@ def _figures(part: Part, bucket: Bucket, buckets: int) -> Figures:
     return Figures(
         statistics.of_bucket(bucket),
         statistics.latencies(part.ops(*LATENCY_COLUMNS)) if part.number == 0 else {},
-        series.unseen(bucket, series.UNSEEN_POINTS // buckets),
+        unseen_over_time.unseen(bucket, unseen_over_time.UNSEEN_POINTS // buckets),
         lag.realtime_lag(bucket, reads(part), lag.LAG_POINTS // buckets),
     )
 

@@ -24,8 +24,8 @@ from checker.tables.buckets_of_a_history import Source
 from checker.verdict import unknown_reasons
 from checker.version import VERSION
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import AnomalyFound, Result, Verdict
 from harness.model.errors_and_exit_codes import BadHistory
-from harness.model.result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 8
 SHOWN_ERROR: Final = 80  # characters

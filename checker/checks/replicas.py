@@ -14,7 +14,7 @@ from checker.anomalies.replica_difference import ANOMALY
 from checker.disk import data_folder
 from checker.disk.comparison import Comparison, compare
 from harness.model.check_options import Settings
-from harness.model.result import AnomalyFound
+from harness.model.check_result import AnomalyFound
 
 SHOWN: Final = 8
 

@@ -8,7 +8,7 @@ from typing import Final
 from checker.checks import delivery, log_model, offsets, pipeline, queue, recovery
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 CHECKS: Final[dict[str, Callable[[Source, CheckOptions], Result]]] = {
     "queue": queue.check,

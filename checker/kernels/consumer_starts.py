@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from checker.kernels.bucket_of_keys import Bucket
-from checker.kernels.deltas import Steps
+from checker.kernels.steps_between_values import Steps
 from checker.kernels.subscriptions import Subscriptions
 from checker.tables.columns import Columns
 from checker.tables.packing import Bools, Ints, begins, order

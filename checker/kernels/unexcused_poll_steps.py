@@ -20,9 +20,9 @@ import numpy as np
 from checker.kernels import consumer_starts
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.compaction import cleaned
-from checker.kernels.deltas import Steps, between, inside, joined, kept
 from checker.kernels.final_rereads import standing
 from checker.kernels.retention import unseen_deletions
+from checker.kernels.steps_between_values import Steps, between, inside, joined, kept
 from checker.kernels.subscriptions import subscriptions
 from checker.tables.packing import Bools, Ints
 

@@ -23,7 +23,7 @@ from checker.pipeline.context import Faults
 from checker.pipeline.foreign_logs import LogPattern
 from checker.pipeline.tables import COMMITTED, Setting, Table
 from harness.model.check_options import Settings
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 # What cannot be said where lines are not there of the reading (of which copies of an input record are a part), of
 # the committed offsets, of what the writers sent, and of the instances' events.

@@ -18,7 +18,7 @@ from checker.tables import make_tables
 from checker.verdict import results
 from checker.version import VERSION
 from harness.model.check_options import Settings
-from harness.model.result import AnomalyFound, Result, Verdict
+from harness.model.check_result import AnomalyFound, Result, Verdict
 
 SHOWN: Final = 32
 

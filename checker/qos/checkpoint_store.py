@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from checker.qos import window_state
-from checker.qos.settings import Settings, difference
+from checker.qos.comparison_settings import Settings, difference
 from checker.qos.window_state import Book
 from harness.model.errors_and_exit_codes import BadInput
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Observation
 
 from checker.qos import losses, source, spark_batch
 from checker.qos.checkpoint_store import Store
-from checker.qos.settings import Settings
+from checker.qos.comparison_settings import Settings
 from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checker.qos.settings import Settings
+from checker.qos.comparison_settings import Settings
 from harness.model.errors_and_exit_codes import BadInput
 
 

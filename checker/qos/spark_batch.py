@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
-from checker.qos.settings import PARTS_MAX, Settings
+from checker.qos.comparison_settings import PARTS_MAX, Settings
 from checker.qos.window_state import Book, Seen, Window
 
 IDS: Final = "id string, part int, is_in boolean, window bigint, n bigint, ripe bigint, place string, offset bigint"

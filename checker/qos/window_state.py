@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
-from checker.qos.settings import Settings
+from checker.qos.comparison_settings import Settings
 
 SHOWN: Final = 500
 GAP_MS: Final = 20_000

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checker.kernels.witness import OP_FIELDS
-from harness.model.result import AS_JSON, AnomalyFound, Result
+from harness.model.check_result import AS_JSON, AnomalyFound, Result
 
 _OPS: Final = OP_FIELDS | {"cycle"}
 _OF_CYCLE: Final = frozenset({"type", "cycle", "steps"})

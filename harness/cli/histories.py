@@ -12,8 +12,8 @@ import typer
 
 from harness.cli.output import VERDICT_EXIT, say
 from harness.cli.parameters import RunsDir, SparkMaster, given
+from harness.model.check_result import Verdict, worst
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
-from harness.model.result import Verdict, worst
 
 
 def _some_of(option: str, text: str, known: Sequence[str]) -> frozenset[str]:

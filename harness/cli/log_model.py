@@ -12,7 +12,7 @@ import typer
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_VALID
 
 if TYPE_CHECKING:
-    from harness.sim.log_model.actions import Action
+    from harness.sim.log_model.action_types import Action
     from harness.sim.log_model.records import LogSettings
     from workloads.log_model.session import Divergence
 
@@ -56,7 +56,7 @@ def run(
 
       harness model run --bug retention-not-idempotent --out blocked.log
     """
-    from workloads.log_model.actions import parse_weights
+    from workloads.log_model.draw_actions import parse_weights
     from workloads.log_model.search import search, text
     from workloads.log_model.session import simulated
 
@@ -98,7 +98,7 @@ def replay(
       harness model replay runs/latest/programs/1.log --cluster local
     """
     from harness.model.errors_and_exit_codes import BadInput
-    from harness.sim.log_model.programs import parse
+    from harness.sim.log_model.actions_as_text import parse
     from workloads.log_model.session import run as run_program
     from workloads.log_model.session import simulated
 

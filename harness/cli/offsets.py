@@ -36,8 +36,8 @@ def offsets(
       harness offsets --pattern ours.yaml --markers 1 service.log.gz
     """
     from checker.pipeline import judge
+    from harness.model.check_result import to_data
     from harness.model.errors_and_exit_codes import BadInput
-    from harness.model.result import to_data
     from harness.report.text import pipeline_text
     from harness.run import spark
     from harness.stored import log_pattern

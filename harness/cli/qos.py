@@ -19,8 +19,8 @@ from harness.cli.parameters import SparkMaster
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 
 if TYPE_CHECKING:
+    from checker.qos.comparison_settings import Settings
     from checker.qos.query import Live, Until
-    from checker.qos.settings import Settings
 
 WHERE, WHAT, WHEN = "Where", "What is compared", "When it ends"
 
@@ -128,7 +128,7 @@ def qos(
       harness qos --input a --output b --bootstrap localhost:9092 --input-key "get_json_object(cast(value as
       string), '$.id')" --until-idle 60s
     """
-    from checker.qos.settings import Settings, defaults, duration_ms, topics
+    from checker.qos.comparison_settings import Settings, defaults, duration_ms, topics
 
     ours = defaults(pipeline, in_files="/" in output)
     settings = Settings(
@@ -164,14 +164,14 @@ def _folder(text: str) -> Path:
 
 
 def _properties(path: Path | None) -> dict[str, str]:
-    from harness.clients.java import properties
+    from harness.clients.java import connection_file
 
-    return properties.load(path) if path else {}
+    return connection_file.load(path) if path else {}
 
 
 def _until(idle: str | None, limit: str | None, patience: str, every: str) -> Until:
+    from checker.qos.comparison_settings import duration_ms
     from checker.qos.query import Until
-    from checker.qos.settings import duration_ms
 
     return Until(
         idle_s=duration_ms("--until-idle", idle) / 1000 if idle else None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checker.qos import window_state
+from checker.qos.comparison_settings import clock
 from checker.qos.query import JudgedWindow, Live
-from checker.qos.settings import clock
 from checker.qos.window_state import Totals, Window
 from harness.web.qos_page import Shown
 

@@ -11,8 +11,8 @@ import typer
 
 from harness.cli.output import say
 from harness.cli.parameters import RunsDir
+from harness.model.check_result import to_data
 from harness.model.errors_and_exit_codes import EXIT_VALID, BadInput
-from harness.model.result import to_data
 
 RUN = "Run folder, id, unambiguous prefix, or latest."
 
@@ -66,17 +66,17 @@ def explain(
 
       harness explain latest G1a#3
     """
-    from harness.report.text import explanation, explanation_text, witness_lookup
+    from harness.report.text import gather_explanation, print_explanation, witness_lookup
     from harness.stored import damaged, find_runs
 
     folder = find_runs.judged(runs, name)
     result = find_runs.require_result(folder)
     with damaged.telling(folder):
         if anomaly is None:
-            output = _json(to_data(result)) if as_json else explanation_text.overview(folder, result)
+            output = _json(to_data(result)) if as_json else print_explanation.overview(folder, result)
         else:
-            explained = explanation.explain(folder, result, witness_lookup.named_witness(anomaly))
-            output = _json(explanation.data(explained)) if as_json else explanation_text.text(explained)
+            explained = gather_explanation.explain(folder, result, witness_lookup.named_witness(anomaly))
+            output = _json(gather_explanation.data(explained)) if as_json else print_explanation.text(explained)
     print(output)
     return EXIT_VALID
 

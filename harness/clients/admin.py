@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.clients.api import Admin, Library
+from harness.clients.client_protocols import Admin, Library
 from harness.clients.extra_group_member import Storm
-from harness.clients.log_model.sequences import Sequences
+from harness.clients.log_model.send_old_sequences import Sequences
 from harness.clients.settings import Settings
 from harness.clients.table import problem_of
 from harness.protocol.error_codes import ClientError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.clients.api import Library
+from harness.clients.client_protocols import Library
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError, TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from harness.clients.api import Admin
+from harness.clients.client_protocols import Admin
 from harness.clients.reader import Reader
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.clients import payload
-from harness.clients.api import Admin, Delivery, Library, Transactions
+from harness.clients.client_protocols import Admin, Delivery, Library, Transactions
 from harness.clients.error_outcomes import Situation, describe, outcome
 from harness.clients.log_ends import final_ends, key_facts
 from harness.clients.reader import Reader

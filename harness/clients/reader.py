@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.clients import payload
-from harness.clients.api import BEGINNING, END, STORED, Batch, Consumer, Library
+from harness.clients.client_protocols import BEGINNING, END, STORED, Batch, Consumer, Library
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError, TopicPartition
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import Result
 
 ANY: Final = "invalid"
 Z: Final = 1.959964  # 95%

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.model.check_result import Result, from_data
 from harness.model.errors_and_exit_codes import BadInput, HarnessError
-from harness.model.result import Result, from_data
 from harness.plan.test_plan import TestPlan
 from harness.stored.find_runs import plan_of
 from workloads.recovery.scenarios import SCENARIOS
-from workloads.recovery.steps import Scenario
+from workloads.recovery.step_types import Scenario
 
 Say = Callable[[str], None]
 HEAD: Final = ("scenario", "Kafka", "verdict", "as expected", "recovered", "load", "lost", "run")

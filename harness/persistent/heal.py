@@ -19,7 +19,7 @@ from harness.model.capabilities import (
     servers,
 )
 from harness.model.errors_and_exit_codes import ClusterTrouble, HarnessError
-from harness.protocol.metadata import newest
+from harness.protocol.brokers_metadata_views import newest
 from harness.run.roles import Viewed
 
 HEALTHY_S: Final = 90.0

@@ -54,7 +54,7 @@ from harness.model.capabilities import (
 )
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
 from harness.persistent import heal
-from harness.protocol.metadata import newest
+from harness.protocol.brokers_metadata_views import newest
 from harness.run.roles import Coordinated, Viewed
 
 CAPABILITIES: Final = (*capabilities.ALL, Viewed, Coordinated)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from harness.plan import pipeline
-from workloads.log_model import broker_actions
+from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
 Values = Mapping[str, Any]
@@ -30,9 +30,9 @@ def log_model(values: Values) -> Values:
     given = values.get("broker_config") or {}
     if not isinstance(given, dict):
         return values  # told of by the field
-    broker = {**broker_actions.BROKER, **given}
+    broker = {**draw_broker_actions.BROKER, **given}
     wanted = {"time_limit_s": LOG_MODEL_S, "concurrency": 1}
-    if broker_actions.wants_controller(dict(values)):
+    if draw_broker_actions.wants_controller(dict(values)):
         wanted["controllers"] = 1
     return {**wanted, **values, "broker_config": broker}
 

@@ -13,7 +13,7 @@ from harness.plan.schedule import entries
 from harness.plan.test_plan import TestPlan
 from harness.yaml_data import Where
 from nemesis import table as nemeses
-from nemesis.recovery import steps
+from nemesis.recovery import run_steps
 from nemesis.schedule.entry import Entry
 from nemesis.schedule.timing import Timing
 from workloads.table import WORKLOADS
@@ -58,7 +58,7 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
     faults = nemeses.faults((*names, *derived.scheduled(plan)), timing)
     if row.acts_on is not None:
         acts_on = row.acts_on(options)
-        faults = (*faults, steps.fault("disks" in acts_on, "network" in acts_on))
+        faults = (*faults, run_steps.fault("disks" in acts_on, "network" in acts_on))
     return ResolvedPlan(
         plan=plan,
         timing=timing,

@@ -14,7 +14,7 @@ from harness.plan import derived, pipeline
 from harness.plan.setting_values import JAVA_ACKS, boolean, client_acks
 from harness.plan.test_plan import TestPlan, option_name
 from harness.sim.queue.bugs import BUGS
-from workloads.log_model.broker_actions import parse_weights
+from workloads.log_model.draw_broker_actions import parse_weights
 from workloads.recovery.scenarios import SCENARIOS
 
 NODES_MAX: Final = 15

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from harness.protocol import metadata
+from harness.protocol import brokers_metadata_views
 from harness.protocol.primitives import Reader, compact_text, text
 
 PRODUCE: Final = (0, 7)
@@ -136,7 +136,7 @@ class Placed(NamedTuple):
 
 
 def placed(answer: bytes) -> Placed:
-    cluster = metadata.read(Reader(answer))
+    cluster = brokers_metadata_views.read(Reader(answer))
     return Placed(cluster.brokers, {number: row for (_, number), row in cluster.partitions.items()})
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from harness import history_writer
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import Result, to_data
 from harness.run import test
 from harness.stored import find_runs
 

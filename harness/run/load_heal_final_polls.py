@@ -22,7 +22,7 @@ from harness.model.fault_and_generator_protocols import Env, Generator
 from harness.model.op import NEMESIS, Op
 from harness.model.randomness import Draw
 from harness.plan.resolve import ResolvedPlan
-from harness.run import cluster_settings, log_model, pipeline_files, start_workers
+from harness.run import log_model, pipeline_files, record_cluster_settings, start_workers
 from harness.run.interpreter import Interpreter, Limits, fault_of
 from harness.run.progress_display import Live
 from harness.run.spark import WarmSpark
@@ -142,7 +142,7 @@ def record(
             finally:
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
-            cluster_settings.note(plan.cluster, staff.admin.call, events)
+            record_cluster_settings.note(plan.cluster, staff.admin.call, events)
             if plan.workload == "pipeline":
                 pipeline_files.write_sent(folder, plan)
             return pressed()

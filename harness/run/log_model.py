@@ -32,13 +32,13 @@ from harness.run import start_workers
 from harness.run.log_model_brokers import BrokerLog
 from harness.run.progress_display import Live
 from harness.run.worker_pool import AdminLink
-from harness.sim.log_model.actions import Action
-from harness.sim.log_model.programs import program
+from harness.sim.log_model.action_types import Action
+from harness.sim.log_model.actions_as_text import program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model.actions import Topic
 from workloads.log_model.against_brokers import Beside
 from workloads.log_model.against_brokers import run as run_beside
-from workloads.log_model.broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
+from workloads.log_model.draw_actions import Topic
+from workloads.log_model.draw_broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
 from workloads.log_model.session import Divergence
 from workloads.log_model.shrink import shrink
 

@@ -1,6 +1,7 @@
 """A topic on real brokers as something that actions of the log model can be done to.
 
-Appends, reads and the like are requests of the log role (`harness.clients.log_model.role`), in a worker of its own.
+Appends, reads and the like are requests of the log role (`harness.clients.log_model.actions_to_requests`), in a
+worker of its own.
 What is about the topic or its brokers is done from here: settings, elections, restarts. Each returns when it
 has taken effect everywhere, as far as brokers say: a setting that a broker knows of it has also applied when
 it knows of a later one (`_set`).
@@ -20,7 +21,7 @@ from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.model.capabilities import Cluster, Disks, Network, Processes, offers
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.protocol.segment_file import extent
-from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.action_types import Action, Outcome
 from harness.sim.log_model.records import LogSettings
 from workloads.log_model.against_brokers import Remote, Seen
 from workloads.log_model.scripted_sequences import HOUR_MS

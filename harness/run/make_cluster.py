@@ -17,7 +17,7 @@ from harness.plan.resolve import ResolvedPlan, resolve
 from harness.plan.test_plan import TestPlan
 from harness.run import attached_cluster
 from harness.yaml_data import Where
-from workloads.log_model.broker_actions import wants_disks
+from workloads.log_model.draw_broker_actions import wants_disks
 
 Say = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from harness.model.capabilities import MetadataServers, offers
 from harness.model.errors_and_exit_codes import ClusterTrouble
-from harness.protocol.metadata import View, newest
+from harness.protocol.brokers_metadata_views import View, newest
 
 # The internal topics whose leaders are the coordinators (KIP-98; Kafka documentation, Design, 4.7).
 TXN_TOPIC: Final = "__transaction_state"

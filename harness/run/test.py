@@ -16,17 +16,17 @@ from harness.cluster.distribution import java
 from harness.cluster.local import process_owner
 from harness.model.capabilities import Cluster, Logs, offers
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.model.result import Result, to_data
 from harness.plan import plan_file
 from harness.plan.resolve import ResolvedPlan, judged_by
 from harness.plan.test_plan import TestPlan
 from harness.run import (
     attached_cluster,
     client_versions,
-    cluster_settings,
     load_heal_final_polls,
     make_cluster,
+    record_cluster_settings,
 )
 from harness.run.provenance import git_commit, versions
 from harness.run.spark import WarmSpark, require
@@ -118,7 +118,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
         session = None if plan.workload == LOG_MODEL else spark.get()  # the steps are judged already
-        result = check_run(folder, judged_by(plan, cluster_settings.noted(folder)), session, say)
+        result = check_run(folder, judged_by(plan, record_cluster_settings.noted(folder)), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # now that what the servers logged is in the folder
@@ -188,5 +188,7 @@ def draw(folder: Path, say: Say) -> list[Path]:
 def options_of(folder: Path, **changes: Any) -> CheckOptions:
     """The check options of a stored run, from its plan, with the user's changes."""
     path = folder / "plan.yaml"
-    options = judged_by(plan_file.load(path), cluster_settings.noted(folder)) if path.exists() else CheckOptions()
+    options = (
+        judged_by(plan_file.load(path), record_cluster_settings.noted(folder)) if path.exists() else CheckOptions()
+    )
     return replace(options, **changes)

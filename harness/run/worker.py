@@ -173,7 +173,7 @@ def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str,
 
 
 def serve_log(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
-    from harness.clients.log_model.role import LogRole
+    from harness.clients.log_model.actions_to_requests import LogRole
 
     _serve_calls(sock, inbox, LogRole(setup["client"]))
 

@@ -16,7 +16,7 @@ from checker import check
 from checker.anomalies import torn_transaction
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.counts_against_verdict import never
-from checker.anomalies.cycles import CYCLES
+from checker.anomalies.cycle_anomalies import CYCLES
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import plain
 from checker.tables import make_tables

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.experiments.expectations import wilson
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput, ClusterTrouble
-from harness.model.result import Result
 from harness.plan import plan_file
 from harness.plan.test_plan import TestPlan
 from harness.run import test

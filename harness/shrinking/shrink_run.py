@@ -20,9 +20,9 @@ import orjson
 
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadHistory, BadInput, Missing
 from harness.model.op import INVOKE, NEMESIS, Op
-from harness.model.result import Result
 from harness.model.values_as_text import plain, seconds
 from harness.report.text import op_text, pipeline_moments
 from harness.shrinking import find_witness, history_search, sub_history, target

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import EXIT_UNKNOWN, EXIT_VALID, BadInput, Missing
-from harness.model.result import Result
 from harness.plan import make_plan, plan_file, schedule
 from harness.plan.test_plan import TestPlan
 from harness.report.text import witness_lookup

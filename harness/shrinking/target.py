@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import AnomalyFound, Result
 from harness.report.text import involved_ops, witness_lookup
 from harness.shrinking import find_witness
 from harness.shrinking.find_witness import Target, Witness

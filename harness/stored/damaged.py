@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import NOT_OURS, BadInput
-from harness.model.result import Result
 
 # What files of another version, or edited ones, make of code that reads them.
 DAMAGED: Final = (

@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from harness.model.check_result import Result, from_data
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import Result, from_data
 from harness.stored import damaged
 
 LATEST: Final = "latest"

@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from checker.tables import join_segments, make_tables, schema
 from checker.tables.coding import BASE
 from harness.history_writer import require_run
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.model.result import Result
 from harness.stored import find_runs
 
 TABLES: Final[Mapping[str, pa.Schema]] = {"ops": schema.OPS, **schema.SPREAD, **schema.SMALL}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.report.page import settings
+from harness.report.page import settings_and_command
 from harness.report.text import compare, summary
 from harness.stored import damaged, find_runs
 from harness.web import drawings, past_results, paths, rendering, run_files, run_query
@@ -85,7 +85,7 @@ class Views:
             row=row,
             summary=self._summary(folder),
             settings=_settings(plan),
-            command=settings.command(plan, str(folder)),
+            command=settings_and_command.command(plan, str(folder)),
             plots=run_files.plots(folder),
             parts=self._parts(folder),
             previous=previous.id if previous else None,
@@ -220,7 +220,7 @@ class Views:
 
 def _settings(plan: Any) -> list[Any]:
     try:
-        return list(settings.changed(plan))
+        return list(settings_and_command.changed(plan))
     except damaged.DAMAGED:  # an edited plan
         return []
 

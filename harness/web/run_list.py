@@ -12,7 +12,7 @@ import orjson
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.values_as_text import plain
-from harness.report.page import settings
+from harness.report.page import settings_and_command as settings
 from harness.report.text import client_names
 from harness.stored import find_runs
 from harness.web import paths

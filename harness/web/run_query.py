@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from harness.model.result import SEVERITY
+from harness.model.check_result import SEVERITY
 from harness.web.run_list import Row
 
 PER_PAGE: Final = 200

@@ -3,7 +3,7 @@
 A step is an op of the nemesis, emitted by the workload, whose value says what to do:
 
     do      stop, kill, start, start-kill, damage, power-off, fill, free, cut-off, join, elect, settle,
-            append, again (an idempotent producer's appends: harness.clients.log_model.sequences)
+            append, again (an idempotent producer's appends: harness.clients.log_model.send_old_sequences)
     who     a role: leader, follower, other, two (leader and follower), followers, all
     kind    damage: what (harness.cluster.local.file_damage); start-kill: a regular expression, searched in the server's
             log: at the first line with it the server is killed

@@ -29,7 +29,7 @@ from harness.cluster.local.loopback_cluster import LoopbackCluster
 from harness.cluster.local.namespaced_cluster import LocalCluster
 from harness.cluster.local.servers import Servers
 from harness.cluster.spec import ClusterSpec
-from harness.protocol import metadata
+from harness.protocol import brokers_metadata_views
 
 SETTINGS = {"min.insync.replicas": "2"}
 UP_S = 180
@@ -97,7 +97,7 @@ class Bare:
     def _sees_all(self, address: str, port: int) -> bool:
         try:
             connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            return len(metadata.ask(connection, address, port, 1.0).brokers) == 3
+            return len(brokers_metadata_views.ask(connection, address, port, 1.0).brokers) == 3
         except (OSError, ValueError):
             return False
 

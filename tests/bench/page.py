@@ -27,7 +27,7 @@ import orjson
 
 from harness.model.check_options import CheckOptions, Settings
 from harness.report.page import run_page
-from harness.report.text import explanation, witness_lookup
+from harness.report.text import gather_explanation, witness_lookup
 from harness.run.test import options_of
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
@@ -86,7 +86,7 @@ def of_one(work: Path, ops: int) -> None:
     show("page", page_s, PAGE_BAR_S, floor_s)
     result = find_runs.require_result(run)
     request = witness_lookup.named_witness("lost-write#2")
-    show("explain", cpu_s(lambda: explanation.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
+    show("explain", cpu_s(lambda: gather_explanation.explain(run, result, request)), EXPLAIN_BAR_S, floor_s)
     options = options_of(run)
     small_s = cpu_s(lambda: shrink_run.of_run(run, result, "lost-write", options))
     show("shrink", small_s, SHRINK_BAR_S, floor_s)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sim.log_model.programs import parse
+from harness.sim.log_model.actions_as_text import parse
 from tests.e2e.harness_command import harness, run
 
 ABORTED = "records of aborted transactions are read under read_committed"

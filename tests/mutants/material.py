@@ -16,7 +16,7 @@ from checker.pipeline.judge import AHEAD
 from checker.pipeline.offset_machine import Event
 from checker.tables import make_tables
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import to_data
+from harness.model.check_result import to_data
 from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
 from harness.pipeline_app.ports import Options
 from harness.sim.pipeline import run as pipeline_run

@@ -9,9 +9,9 @@ from typing import Any
 from checker import check
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
+from harness.model.check_result import INVALID, UNKNOWN, VALID, Result
 from harness.model.errors_and_exit_codes import HarnessError
 from harness.model.op import INVOKE, OK
-from harness.model.result import INVALID, UNKNOWN, VALID, Result
 from harness.report.text.witness_text import witness_text
 from tests.oracle.case import Case, draw_case
 from tests.oracle.evidence import Known, known

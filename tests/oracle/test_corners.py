@@ -8,8 +8,8 @@ from checker import check
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_result import Result
 from harness.model.op import NEMESIS, Op
-from harness.model.result import Result
 
 MS = 1_000_000
 PLAIN: dict[str, Any] = {

@@ -8,7 +8,7 @@ from checker.check import judge
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
 

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
 
 from harness.cli.app import invoke
 from harness.model.randomness import Draw
+from harness.sim.log_model.actions_as_text import parse
 from harness.sim.log_model.bugs import LOG_BUGS
-from harness.sim.log_model.programs import parse
-from workloads.log_model.actions import (
+from workloads.log_model.draw_actions import (
     KINDS,
     RESTARTS_MAX,
     TOPIC_STEPS,

@@ -12,8 +12,8 @@ import pytest
 
 from checker.check import check, check_many, check_plain
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, to_data
 from harness.model.errors_and_exit_codes import BadHistory
-from harness.model.result import Result, to_data
 from tests.unit.checker import jepsen
 from tests.unit.checker.cases import Case, cases, differences
 

@@ -19,7 +19,7 @@ from checker.check import check, check_plain
 from checker.tables import make_tables
 from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import Result, to_data
+from harness.model.check_result import Result, to_data
 from harness.sim.queue.run import simulate
 from tests.spark.standalone_cluster import environment, standalone
 

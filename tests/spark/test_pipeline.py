@@ -17,8 +17,8 @@ from checker.check import check
 from checker.pipeline import judge
 from checker.pipeline.foreign_logs import EventPattern, LogPattern
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result
 from harness.model.op import INVOKE, OK, Op
-from harness.model.result import Result
 from harness.model.transforms import TRANSFORMS
 from harness.pipeline_app.mistakes import MISTAKES, NOT_FENCED, SHARED_ID
 from harness.pipeline_app.ports import Options

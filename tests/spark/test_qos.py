@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from checker.qos import source, spark_batch
-from checker.qos.settings import EXPECT, Settings
+from checker.qos.comparison_settings import EXPECT, Settings
 from checker.qos.window_state import Book, Window, heard, settled
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import expected_count

@@ -10,7 +10,7 @@ import pytest
 from checker.check import check_many
 from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.sim.queue.bugs import BUGS
 from harness.sim.queue.run import simulate
 

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from harness.sim.log_model.actions import Action, Outcome, resolve
+from harness.sim.log_model.action_types import Action, Outcome, resolve
 from harness.sim.log_model.model import NO_TXN, SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model import properties
-from workloads.log_model.broker_actions import BROKERS, Target
+from workloads.log_model import invariants
+from workloads.log_model.draw_broker_actions import BROKERS, Target
 from workloads.log_model.ledger import ABORTED, OPEN, Ledgers
 from workloads.log_model.session import Divergence
 
@@ -263,9 +263,9 @@ class Beside:
             text = f"{_outcome_text(outcome)}, the model: {_outcome_text(expected)}"
             yield f"outcome of {action.f}", f"{action.text()}: {text}"
         for at, (before, after, ledger) in enumerate(zip(self._before, views, self._ledgers.partitions, strict=True)):
-            step = properties.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
+            step = invariants.Step(action, outcome, before, after, at, ledger, self._ledgers, self._previous)
             for name in _FROM_REQUESTS:
-                if not (wrongly and action.f in _READS) and (why := properties.PROPERTIES[name](step)):
+                if not (wrongly and action.f in _READS) and (why := invariants.PROPERTIES[name](step)):
                     yield name, f"partition {at}: {why}"
         for at, (want, seen_partition) in enumerate(zip(wanted, seen, strict=True)):
             for what, text in self._differences(want, seen_partition):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.randomness import Draw
-from harness.sim.log_model.actions import ARGUMENTS, CHOICES, Action
+from harness.sim.log_model.action_types import ARGUMENTS, CHOICES, Action
 from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
 from workloads.log_model.scripted_sequences import TURNS
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.model.randomness import Draw
-from harness.sim.log_model.actions import CHOICES, Action
+from harness.sim.log_model.action_types import CHOICES, Action
 from harness.sim.log_model.records import AS_ALL, UNLIMITED, LogSettings
-from workloads.log_model import actions
-from workloads.log_model.actions import Topic, chosen, drawn_records, placed, position
+from workloads.log_model import draw_actions as actions
+from workloads.log_model.draw_actions import Topic, chosen, drawn_records, placed, position
 from workloads.log_model.scripted_sequences import BROKER_TURNS, HOUR_MS, TIERED_TURNS
 
 TOPIC_STEPS: Final = 30

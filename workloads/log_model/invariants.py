@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from harness.sim.log_model.actions import ARGUMENTS, Action, Outcome
+from harness.sim.log_model.action_types import ARGUMENTS, Action, Outcome
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
 from harness.sim.log_model.retention import local_limits

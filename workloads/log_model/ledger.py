@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.action_types import Action, Outcome
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import NO_TIMESTAMP, LogSettings
 

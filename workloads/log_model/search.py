@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.sim.log_model.actions import Action
-from harness.sim.log_model.programs import program
+from harness.sim.log_model.action_types import Action
+from harness.sim.log_model.actions_as_text import program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model.actions import WEIGHTS, topics
+from workloads.log_model.draw_actions import WEIGHTS, topics
 from workloads.log_model.session import Divergence, Open, run, simulated
 from workloads.log_model.shrink import Shrunk, shrink
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.sim.log_model.actions import Action, LogUnderTest, Outcome, resolve
+from harness.sim.log_model.action_types import Action, LogUnderTest, Outcome, resolve
 from harness.sim.log_model.model import SimulatedLog
 from harness.sim.log_model.partition import View
 from harness.sim.log_model.records import LogSettings
+from workloads.log_model.invariants import Step, broken
 from workloads.log_model.ledger import Ledgers
-from workloads.log_model.properties import Step, broken
 
 Open = Callable[[LogSettings], LogUnderTest]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from harness.sim.log_model.actions import ARGUMENTS, Action
+from harness.sim.log_model.action_types import ARGUMENTS, Action
 from harness.sim.log_model.records import LogSettings
 from workloads.log_model.session import Divergence
 

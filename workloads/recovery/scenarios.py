@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from workloads.recovery.steps import Act, Read, Recovers, Scenario, Send
+from workloads.recovery.step_types import Act, Read, Recovers, Scenario, Send
 
 RECORDS: Final = 200
 EVERY: Final = 1000  # nodes: as many as there are

@@ -36,7 +36,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something is done to servers: see `nemesis.recovery.steps` for `do`, `who` and `kind`."""
+    """Something is done to servers: see `nemesis.recovery.run_steps` for `do`, `who` and `kind`."""
 
     do: str
     who: str = "leader"

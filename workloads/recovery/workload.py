@@ -2,7 +2,7 @@
 
 Clients send records as in the delivery workload; what is done to servers between are ops of the nemesis, in
 the history like every other, with what is expected of them: `workloads.recovery.scenarios` has the scenarios,
-`nemesis.recovery.steps` carries the acts out, and `checker.checks.recovery` judges.
+`nemesis.recovery.run_steps` carries the acts out, and `checker.checks.recovery` judges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.model.op import INFO, NEMESIS, Op
 from workloads.delivery import Options, Writers
 from workloads.final_polls import FinalPolls
 from workloads.recovery.scenarios import SCENARIOS
-from workloads.recovery.steps import Act, Read, Scenario, Send
+from workloads.recovery.step_types import Act, Read, Scenario, Send
 
 FAULT: Final = "recovery"
 STEP: Final = "step"

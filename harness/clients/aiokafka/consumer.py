@@ -12,7 +12,7 @@ from harness.clients.aiokafka import settings_and_errors
 from harness.clients.aiokafka.calls import block_s, result_of, started, tried
 from harness.clients.aiokafka.group import Listener
 from harness.clients.aiokafka.loop import Loop
-from harness.clients.api import BEGINNING, END, Batch, Rebalanced, Record
+from harness.clients.client_protocols import BEGINNING, END, Batch, Rebalanced, Record
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError
 from harness.protocol.error_codes import TopicPartition as Partition

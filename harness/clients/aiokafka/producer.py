@@ -14,7 +14,7 @@ from harness.clients.aiokafka import settings_and_errors
 from harness.clients.aiokafka.calls import block_s, result_of, started, tried
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.loop import Loop
-from harness.clients.api import Consumer, Delivery
+from harness.clients.client_protocols import Consumer, Delivery
 from harness.clients.settings import Settings
 from harness.protocol.error_codes import ClientError
 from harness.protocol.error_codes import TopicPartition as Partition

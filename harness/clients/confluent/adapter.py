@@ -25,8 +25,8 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.call_timeout import bounded
+from harness.clients.client_protocols import Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.confluent.before_list_offsets import LISTS_OFFSETS, OldAdmin
 from harness.clients.confluent.settings_and_errors import common, consumer_config, converted, made_with, producer_config
 from harness.clients.settings import Settings, settings

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from harness.clients.api import Admin
 from harness.clients.call_timeout import bounded
+from harness.clients.client_protocols import Admin
 from harness.clients.confluent.adapter import Confluent, destroy_beside
 from harness.clients.confluent.pipeline_sink import LINGER_MS, ConfluentSink
 from harness.clients.confluent.pipeline_source import ConfluentSource, found_marks, marked

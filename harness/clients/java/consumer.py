@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from harness.clients.api import BEGINNING, END, Batch, Rebalanced, Record
 from harness.clients.call_timeout import bounded
+from harness.clients.client_protocols import BEGINNING, END, Batch, Rebalanced, Record
 from harness.clients.java import settings_and_errors
 from harness.clients.java.jvm import Machine
 from harness.clients.java.records import parsed

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.clients.api import Admin
+from harness.clients.client_protocols import Admin
 from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_sink import JavaSink, opened, sent

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.clients.api import Delivery
+from harness.clients.client_protocols import Delivery
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.java.producer import JavaProducer

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness.clients.api import Consumer, Delivery
 from harness.clients.call_timeout import bounded
+from harness.clients.client_protocols import Consumer, Delivery
 from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, GRACE_S, JavaConsumer
 from harness.clients.java.jvm import Machine

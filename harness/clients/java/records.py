@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from harness.clients.api import Record
+from harness.clients.client_protocols import Record
 
 _RECORD: Final = re.compile(
     r"ConsumerRecord\(topic = (\S+), partition = (\d+), leaderEpoch = [^,]*, offset = (\d+), \w+ = -?\d+, "

@@ -17,7 +17,7 @@ from harness.protocol.connections_and_retries import Link, Uncertain
 from harness.protocol.encode_batch import Triple, encode, encode_old
 from harness.protocol.error_codes import ClientError
 from harness.protocol.fetched_batches import visible, whole
-from harness.sim.log_model.actions import Action
+from harness.sim.log_model.action_types import Action
 from harness.sim.log_model.model import SENT_KEPT
 from harness.sim.log_model.records import NO_TIMESTAMP
 from harness.sim.log_model.senders import Producer, Sent

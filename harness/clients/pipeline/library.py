@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.clients.api import Admin
+from harness.clients.client_protocols import Admin
 from harness.clients.pipeline.config import Made
 from harness.pipeline_app.ports import Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition

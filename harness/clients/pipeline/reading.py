@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 
 import orjson
 
-from harness.clients.api import Admin
+from harness.clients.client_protocols import Admin
 from harness.clients.pipeline.config import Made
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of

@@ -27,8 +27,8 @@ from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
-from harness.protocol import metadata, quorum
-from harness.protocol.metadata import View
+from harness.protocol import brokers_metadata_views, quorum
+from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
 
 _UP_TIMEOUT_S: Final = 120.0
@@ -135,7 +135,7 @@ class DockerCluster:
     def seen_by(self, node: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
         try:
-            ids = metadata.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
+            ids = brokers_metadata_views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S).brokers
         except (OSError, ValueError):
             return frozenset()
         return frozenset(other for number, other in enumerate(self.nodes, start=1) if number in ids)
@@ -145,7 +145,7 @@ class DockerCluster:
         found = []
         for node in self.nodes:
             with suppress(OSError, ValueError):
-                found.append(metadata.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S))
+                found.append(brokers_metadata_views.ask(new_socket(), "127.0.0.1", self._port(node), _VIEW_TIMEOUT_S))
         return found
 
     def controller(self) -> int | None:

@@ -32,8 +32,8 @@ from harness.cluster.local.clocks import Clocks
 from harness.cluster.local.layout import Layout
 from harness.cluster.local.node_files import NodeFiles
 from harness.cluster.local.ports import Ports
+from harness.cluster.local.query_servers import Asking
 from harness.cluster.local.remote_process import RemoteChild
-from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.supervisor_client import Control, Refused
 from harness.cluster.local.wire_faults import WireProxy
@@ -42,7 +42,7 @@ from harness.model import capabilities
 from harness.model.capabilities import STOP_S, CommandResult
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol.metadata import View
+from harness.protocol.brokers_metadata_views import View
 
 Progress = Callable[[str], None]
 

@@ -12,8 +12,8 @@ from typing import Final
 from harness.cluster.distribution import zookeeper
 from harness.cluster.distribution.broker_config import Node
 from harness.cluster.local.layout import Layout, Place
-from harness.protocol import metadata, quorum
-from harness.protocol.metadata import View
+from harness.protocol import brokers_metadata_views, quorum
+from harness.protocol.brokers_metadata_views import View
 from harness.protocol.one_exchange import exchange
 
 _TIMEOUT_S: Final = 1.0
@@ -32,7 +32,7 @@ class Asking:
     def view(self, broker: Node) -> View | None:
         """What a broker believes; None when it does not answer."""
         with suppress(OSError, ValueError):
-            return metadata.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
+            return brokers_metadata_views.ask(self.connect(), broker.address, broker.port, _TIMEOUT_S)
         return None
 
     def views(self) -> list[View]:

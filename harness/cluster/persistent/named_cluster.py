@@ -19,7 +19,7 @@ from harness.cluster.persistent.client import KeptChild, State
 from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol.metadata import View
+from harness.protocol.brokers_metadata_views import View
 
 HOLD_TIMEOUT_S: Final = 200.0
 

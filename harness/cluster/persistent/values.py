@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol.metadata import PartitionView, View
+from harness.protocol.brokers_metadata_views import PartitionView, View
 
 _TYPE: Final = "is"
 _RECORDS: Final[Mapping[str, Any]] = {

@@ -24,8 +24,8 @@ from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, jars, java, versions
 from harness.cluster.local import remote_process, storage_format
 from harness.cluster.local.layout import Layout
+from harness.cluster.local.query_servers import Asking
 from harness.cluster.local.remote_process import RemoteChild
-from harness.cluster.local.server_queries import Asking
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
 from harness.cluster.ssh import cleanup, install, logs, preflight
@@ -36,7 +36,7 @@ from harness.cluster.ssh.packet_filters import Filters
 from harness.cluster.ssh.preflight import Ready, ask
 from harness.model.capabilities import STOP_S, CommandResult, Network
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, HarnessError
-from harness.protocol.metadata import View
+from harness.protocol.brokers_metadata_views import View
 
 Progress = Callable[[str], None]
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.op import sends
-from harness.model.result import AnomalyFound, Result
 from harness.report.text import witness_lookup
 from harness.report.text.involved_ops import key_of
 from harness.stored.op_log import OpLog

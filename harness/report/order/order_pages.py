@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.report import order_paths
 from harness.report.order import key_page, key_records, layout, marks
 from harness.report.order.key_records import Records

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from harness.report.plots import fault_bands, lag, latency, readings, style, unseen
-from harness.report.plots.readings import Floats, Reading, Readings
+from harness.report.plots import bin_operations as readings
+from harness.report.plots import fault_bands, lag, latency, style, unseen
+from harness.report.plots.bin_operations import Floats, Reading, Readings
 from harness.stored.fault_spans import Span
 
 KEYS_SHOWN: Final = 6

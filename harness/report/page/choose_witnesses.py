@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.result import AnomalyFound
+from harness.model.check_result import AnomalyFound
 from harness.model.values_as_text import plain
 from harness.report.text import pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import named_ops, pairs

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput, Missing
-from harness.model.result import Result
 from harness.model.values_as_text import plain
-from harness.report.page import chart_series, document, settings, witness_groups
+from harness.report.page import chart_series, document, settings_and_command, witness_groups
 from harness.report.page.witness_groups import Group
-from harness.report.plots import readings
-from harness.report.plots.readings import Readings
+from harness.report.plots import bin_operations
+from harness.report.plots.bin_operations import Readings
 from harness.report.text import summary
 from harness.stored import damaged, fault_spans, find_runs
 from harness.stored.fault_spans import Span
@@ -116,7 +116,7 @@ def _sentence(result: Result | None, plan: Mapping[str, Any]) -> str:
 def _readings(run: Path, notes: list[str]) -> tuple[Readings, list[Span]]:
     """What the charts need; nothing where tables are damaged or missing."""
     try:
-        data, faults = readings.read(run), fault_spans.of_run(run)
+        data, faults = bin_operations.read(run), fault_spans.of_run(run)
     except damaged.DAMAGED as error:
         notes.append(f"The tables cannot be read, so there are no charts: harness check {plain(run)} ({plain(error)})")
         return Readings(0.0, None, {}), []
@@ -154,8 +154,8 @@ def _values(
         "reasons": [plain(reason) for reason in result.reasons] if result is not None else [],
         "notes": notes,
         "about": _about(plan, result, data),
-        "settings": settings.changed(plan),
-        "command": settings.command(plan, str(run)),
+        "settings": settings_and_command.changed(plan),
+        "command": settings_and_command.command(plan, str(run)),
         "figures": [(name, value) for name in FIGURES if type(value := figures.get(name)) is int],
         "by_f": _by_f(data),
         "outcomes": OUTCOMES,

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from checker.anomalies import cycle_prose
-from harness.model.result import AnomalyFound, Result
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.values_as_text import plain
 from harness.report import order_paths
-from harness.report.page import choose_witnesses, lanes, strip
+from harness.report.page import choose_witnesses, offset_strip, operation_lanes
 from harness.report.page.choose_witnesses import Timed
-from harness.report.page.lanes import Around
-from harness.report.page.strip import Strips
+from harness.report.page.offset_strip import Strips
+from harness.report.page.operation_lanes import Around
 from harness.report.text import (
-    explanation,
-    explanation_text,
+    gather_explanation,
     op_text,
     pipeline_moments,
+    print_explanation,
     witness_lookup,
 )
-from harness.report.text.explanation import Explanation, InvolvedOp
+from harness.report.text.gather_explanation import Explanation, InvolvedOp
 from harness.stored.operations_and_records import Lookup, of_run
 
 SHOWN_MAX: Final = 30
@@ -122,16 +122,16 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
     faults = facts.spans if facts is not None else []
     explanations = {
         anomaly.name: [
-            explanation.about(run, anomaly, one.number, one.witness)
+            gather_explanation.about(run, anomaly, one.number, one.witness)
             for one in choose_witnesses.shown(known[anomaly.name], room, faults)
         ]
         for anomaly, room in _rooms(result)
     }
     every = [one for mine in explanations.values() for one in mine]
-    margin = lanes.margin_ns(ops, end_s)
+    margin = operation_lanes.margin_ns(ops, end_s)
     wanted = [_around(one, margin) for one in every]
-    lanes.read(run, wanted)
-    strips = strip.of_witnesses(facts, [one.involved for one in every])
+    operation_lanes.read(run, wanted)
+    strips = offset_strip.of_witnesses(facts, [one.involved for one in every])
     surroundings = {
         (one.anomaly.name, one.number): (around, offset_strips)
         for one, around, offset_strips in zip(every, wanted, strips, strict=True)
@@ -142,7 +142,7 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
             slugs[anomaly.name],
             anomaly,
             _sentence(anomaly.summary),
-            explanation_text.PROMISED[anomaly.promised],
+            print_explanation.PROMISED[anomaly.promised],
             tuple(
                 _shown(slugs[anomaly.name], one, *surroundings[anomaly.name, one.number])
                 for one in explanations[anomaly.name]
@@ -181,11 +181,11 @@ def _around(one: Explanation, margin: int) -> Around:
     """What is wanted around a witness: less of what is around operations that were quick."""
     longest = max((end - begin for begin, end in one.moments), default=0)
     if not pipeline_moments.is_one(one.anomaly.name):  # its moments have no length
-        margin = min(margin, max(DURATIONS * longest, lanes.MARGINS_NS[0]))
+        margin = min(margin, max(DURATIONS * longest, operation_lanes.MARGINS_NS[0]))
     return Around(
-        lanes.windows_of([*one.moments, *one.beside], margin),
+        operation_lanes.windows_of([*one.moments, *one.beside], margin),
         frozenset(one.involved.ops),
-        events=lanes.events_of(one.anomaly.name, one.witness),
+        events=operation_lanes.events_of(one.anomaly.name, one.witness),
     )
 
 
@@ -217,7 +217,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
     size = one.witness.get("scc-size")
     whole = size if type(size) is int and "cycle" not in one.witness else len(one.involved.ops)
     data = {
-        "lanes": lanes.data(around, strips.touched) if moments or one.beside else None,
+        "lanes": operation_lanes.data(around, strips.touched) if moments or one.beside else None,
         "names": {str(op.id): op.name for op in one.ops},
         "strips": list(strips.strips),
         "polls": not pipeline_moments.is_one(one.anomaly.name),  # whether the history says who polled
@@ -234,7 +234,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
         timed=bool(moments or one.beside),
-        nothing=explanation_text.nothing_on(one),
+        nothing=print_explanation.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,
         end_s=max(end for _, end in moments) / 1e9 if moments else None,
@@ -253,9 +253,9 @@ def _cut(text: str) -> str:
 
 
 def _op(op: InvolvedOp, one: Explanation) -> OpText:
-    lines = [*op_text.micro_ops(op.value, one.involved.focus), *explanation_text.extras(op.extra)]
+    lines = [*op_text.micro_ops(op.value, one.involved.focus), *print_explanation.extras(op.extra)]
     kind = op.fact.type if op.fact is not None else ""
-    return OpText(_cut(plain(explanation_text.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
+    return OpText(_cut(plain(print_explanation.op_line(op))), kind, tuple(_cut(plain(line)) for line in lines))
 
 
 def _fault(span: Any) -> str:

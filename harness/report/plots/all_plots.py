@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report.plots import lag, latency, rate, readings, unseen
+from harness.report.plots import bin_operations, lag, latency, rate, unseen
 from harness.stored import fault_spans, find_runs
 
 
@@ -15,7 +15,7 @@ def draw(run: Path) -> list[Path]:
     """Draw the plots of a run folder into its plots/; the files written, PNG and SVG of each."""
     folder = run / "plots"
     folder.mkdir(parents=True, exist_ok=True)
-    data = readings.read(run)
+    data = bin_operations.read(run)
     faults = fault_spans.of_run(run)
     subtitle = _subtitle(run)
     return [

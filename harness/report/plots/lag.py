@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FixedLocator, NullFormatter
 
 from harness.report.plots import fault_bands, latency, style
-from harness.report.plots.readings import Floats, Readings
+from harness.report.plots.bin_operations import Floats, Readings
 from harness.report.plots.unseen import table_of, times_of
 from harness.stored.fault_spans import Span
 

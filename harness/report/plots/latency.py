@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from harness.report.plots import readings, style
-from harness.report.plots.readings import Reading, Readings
+from harness.report.plots import bin_operations as readings
+from harness.report.plots import style
+from harness.report.plots.bin_operations import Reading, Readings
 from harness.stored.fault_spans import Span
 
 PANELS_MAX: Final = 3

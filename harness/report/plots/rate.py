@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.lines import Line2D
 
-from harness.report.plots import latency, readings, style
-from harness.report.plots.readings import Readings
+from harness.report.plots import bin_operations, latency, style
+from harness.report.plots.bin_operations import Readings
 from harness.stored.fault_spans import Span
 
 
@@ -20,8 +20,8 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
     if not fs:
         style.no_data(axes[0])
         return style.save(axes, folder, "rate")
-    width = data.end_s / readings.WINDOWS
-    edges = np.arange(readings.WINDOWS + 1) * width
+    width = data.end_s / bin_operations.WINDOWS
+    edges = np.arange(bin_operations.WINDOWS + 1) * width
     used: set[str] = set()
     for ax, f in zip(axes, fs, strict=True):
         for outcome, counts in data.by_f[f].rates.items():
@@ -39,7 +39,7 @@ def draw(data: Readings, spans: Sequence[Span], subtitle: str, folder: Path) -> 
         ax.set_ylim(0, 1.35 * max(highest, 1) / width)  # room for the name
     style.y_label(axes, "operations per second")
     latency.final_line(axes, data)
-    names = [outcome for outcome in readings.OUTCOMES if outcome in used]
+    names = [outcome for outcome in bin_operations.OUTCOMES if outcome in used]
     handles = [Line2D([], [], color=style.OUTCOMES[name], linewidth=2) for name in names]
     style.legend(axes[0], handles, [style.OUTCOME_NAMES[name] for name in names])
     return style.save(axes, folder, "rate")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from matplotlib.lines import Line2D
 
 from harness.report.plots import latency, style
-from harness.report.plots.readings import Floats, Readings
+from harness.report.plots.bin_operations import Floats, Readings
 from harness.stored.fault_spans import Span
 
 LINES_MAX: Final = 8

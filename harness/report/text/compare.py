@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.model.check_result import AS_JSON, Result
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import AS_JSON, Result
 from harness.model.values_as_text import plain
 from harness.plan.test_plan import TestPlan
 from harness.stored import find_runs

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checker.anomalies import cycle_prose
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.op import INVOKE
-from harness.model.result import AnomalyFound, Result
 from harness.model.values_as_text import plain
 from harness.report.text import broker_logs, pipeline_moments, witness_lookup
 from harness.report.text.involved_ops import Involved, of_witness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.report.text import pipeline_moments
 from harness.stored import find_runs
 

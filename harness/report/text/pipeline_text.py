@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checker.anomalies import pipeline_offsets
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.model.values_as_text import many
 from harness.report.text.phrases import Teller
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from checker.anomalies import cycle_prose
-from harness.model.result import AnomalyFound, Result
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.values_as_text import many, plain, seconds
 from harness.report import order_paths
 from harness.report.text import op_text, witness_lookup
-from harness.report.text.explanation import Explanation, InvolvedOp
+from harness.report.text.gather_explanation import Explanation, InvolvedOp
 from harness.report.text.witness_text import witness_text
 from harness.stored import fault_spans
 from harness.stored.operations_and_records import Lookup, of_run

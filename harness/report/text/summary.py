@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.result import AnomalyFound, Result
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.values_as_text import plain
 from harness.report import order_paths
 from harness.report.text import client_names, pipeline_text

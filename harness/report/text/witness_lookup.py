@@ -15,8 +15,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import AnomalyFound, Result
 
 BATCH: Final = 4096
 # Their witnesses in results.json join what the file has one by one (per key).

@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.sim.log_model.actions import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
+from harness.sim.log_model.action_types import ARGUMENTS, CHANGEABLE, CHOICES, RELATIVE, SHARE, Action, as_json
 from harness.sim.log_model.records import LogSettings
 
 POLICIES = ("delete", "compact", "compact,delete")

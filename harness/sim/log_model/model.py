@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.sim.log_model import append, compaction, fetch, restarts, retention, tiered
-from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model import append, compaction, fetch, restarts, retention, tiered_storage
+from harness.sim.log_model.action_types import Action, Outcome
 from harness.sim.log_model.partition import Partition, View, new_partition
 from harness.sim.log_model.producers import FENCED
 from harness.sim.log_model.records import NO_TIMESTAMP, LogSettings
@@ -278,9 +278,9 @@ _DO: Final[Mapping[str, Callable[[SimulatedLog, Action], Outcome]]] = {
     "delete-records": SimulatedLog.delete_records,
     "roll": _one(append.roll),
     "clean": _each(compaction.clean),
-    "upload": _one(tiered.upload),
-    "commit-tier": _one(tiered.commit),
-    "check-tier": _each(tiered.check),
+    "upload": _one(tiered_storage.upload),
+    "commit-tier": _one(tiered_storage.commit),
+    "check-tier": _each(tiered_storage.check),
     "checkpoint": _each(restarts.checkpoint),
     "flush": _one(restarts.flush),
     "restart": SimulatedLog.restart,

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from harness.sim.log_model.producers import Sequences
 from harness.sim.log_model.records import Batch, LogSettings
+from harness.sim.log_model.remote_segments import RemoteSegment
 from harness.sim.log_model.segments import Segment
-from harness.sim.log_model.tiers import RemoteSegment
 
 
 class Span(NamedTuple):

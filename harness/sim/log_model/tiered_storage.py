@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.sim.log_model.partition import Partition
+from harness.sim.log_model.remote_segments import RemoteSegment
 from harness.sim.log_model.retention import forget
-from harness.sim.log_model.tiers import RemoteSegment
 
 
 def upload(log: Partition) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.check_options import CheckOptions, InternalTopic, Settings
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 HISTORIES = Path(__file__).parents[2] / "histories"
 

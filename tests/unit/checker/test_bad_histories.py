@@ -13,9 +13,9 @@ from checker.check import check_each, check_many, check_plain
 from checker.tables import read_history
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result
 from harness.model.edn import fast_path
 from harness.model.errors_and_exit_codes import BadHistory
-from harness.model.result import Result
 from tests.unit.checker import jepsen
 from tests.unit.checker.test_ingest import POLL, SEND, op
 

@@ -6,7 +6,7 @@ import pytest
 
 from checker.anomalies.catalogue import CATALOGUE
 from checker.check import check_plain
-from checker.kernels import deltas
+from checker.kernels import steps_between_values
 from tests.unit.checker.cases import Case, cases, differences
 
 
@@ -26,7 +26,7 @@ def test_every_anomaly_has_a_positive_a_negative_and_a_variant(name: str) -> Non
 def test_lists_of_skipped_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they would fill the memory; the delta still says how many there are."""
     case = next(case for case in cases() if case.name == "poll-skip/positive")
-    monkeypatch.setattr(deltas, "SKIPPED_MAX", 1)
-    monkeypatch.setattr(deltas, "SKIPPED_CUT", 1)
+    monkeypatch.setattr(steps_between_values, "SKIPPED_MAX", 1)
+    monkeypatch.setattr(steps_between_values, "SKIPPED_CUT", 1)
     (found,) = check_plain(case.path, case.options).anomalies
     assert found.witnesses == ({"key": 1, "skipped": [2], "delta": 3, "ops": [11, 13]},)

@@ -15,10 +15,10 @@ from checker.tables import make_tables, parquet_folder, progress
 from checker.tables.read_history import Notes
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, to_data
 from harness.model.edn import ops as edn_ops
 from harness.model.edn import reader
 from harness.model.errors_and_exit_codes import BadHistory
-from harness.model.result import Result, to_data
 from harness.sim.queue.run import simulate
 from tests.unit.checker import jepsen
 

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.catalogue import CATALOGUE
 from checker.anomalies.guarantees import Guarantee, read_committed
-from checker.anomalies.model import Anomaly
 from checker.anomalies.prose import Phrases, Witness
 from checker.check import check_plain
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import table
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import Result
+from harness.model.check_result import Result
 from harness.report.text.summary import summary
 from tests.unit.checker.cases import cases
 

@@ -9,7 +9,7 @@ import pytest
 from checker.check import judge
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
-from harness.model.result import to_data
+from harness.model.check_result import to_data
 from tests.unit.checker import jepsen
 
 ROWS = {name: list(rows) for name, rows in groupby(jepsen.rows(), key=lambda row: row["history"])}

@@ -11,7 +11,7 @@ import pytest
 from checker.checks import log_model
 from checker.tables.buckets_of_a_history import Source
 from harness.model.check_options import CheckOptions
-from harness.model.result import Result
+from harness.model.check_result import Result
 
 DONE = {"event": "steps", "detail": "9 of 9, 0 of them left out", "done": 9, "asked": 9, "seconds": 2.0}
 PARTED = {

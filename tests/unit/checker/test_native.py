@@ -19,9 +19,9 @@ from checker.tables.buckets_of_a_history import in_memory
 from checker.tables.make_tables import of_ops
 from checker.verdict import unknown_reasons
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
-from harness.model.result import Result
 from tests.unit.checker.cases import cases
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.clients.api import BEGINNING, END, Batch, Delivery, Record
+from harness.clients.client_protocols import BEGINNING, END, Batch, Delivery, Record
 from harness.clients.queue import QueueClient
 from harness.clients.settings import Settings, settings
 from harness.model.op import Op, invoke

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.clients.admin import AdminRole
-from harness.clients.log_model.role import LogRole
+from harness.clients.log_model.actions_to_requests import LogRole
 
 ROOT = Path(__file__).parents[3]
 ROLES = {"_log": LogRole, "_ask": AdminRole}

@@ -10,7 +10,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from harness.clients.api import Record
+from harness.clients.client_protocols import Record
 from harness.clients.confluent.adapter import Confluent, ConfluentConsumer, ConfluentProducer, open_admin
 from harness.clients.confluent.admin import ConfluentAdmin
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, producer_config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from harness.clients.api import Batch, Record
+from harness.clients.client_protocols import Batch, Record
 from harness.clients.error_outcomes import outcome
 from harness.clients.java import settings_and_errors
 from harness.clients.java.consumer import JavaConsumer

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.java import properties
+from harness.clients.java import connection_file
 from harness.model.errors_and_exit_codes import BadInput
 
 
 def test_lines_comments_and_variables(tmp_path: Path) -> None:
     path = tmp_path / "c.properties"
     path.write_text('# how\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=P required password="${P}";\n')
-    assert properties.load(path, {"P": "hush"}) == {
+    assert connection_file.load(path, {"P": "hush"}) == {
         "security.protocol": "SASL_SSL",
         "sasl.jaas.config": 'P required password="hush";',
     }
@@ -31,6 +31,6 @@ def test_what_cannot_be_used(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "c.properties"
     path.write_text(text)
     with pytest.raises(BadInput, match=message):
-        properties.load(path, {})
+        connection_file.load(path, {})
     with pytest.raises(BadInput, match="cannot be read"):
-        properties.load(tmp_path / "none", {})
+        connection_file.load(tmp_path / "none", {})

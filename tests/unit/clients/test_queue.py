@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.clients.api import BEGINNING, END, Record
+from harness.clients.client_protocols import BEGINNING, END, Record
 from harness.clients.queue import ON_PURPOSE
 from harness.model.op import polls
 from harness.protocol.error_codes import ClientError

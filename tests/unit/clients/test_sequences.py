@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients.log_model import sequences
+from harness.clients.log_model import send_old_sequences
 from harness.protocol import requests as wire
 from harness.protocol.error_codes import ClientError
 
@@ -46,9 +46,9 @@ class Broker:
         return (0, self.end - 1)
 
 
-def _sequences(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> sequences.Sequences:
-    monkeypatch.setattr(sequences, "Link", lambda bootstrap: broker)
-    return sequences.Sequences("h:1", "r-1")
+def _sequences(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> send_old_sequences.Sequences:
+    monkeypatch.setattr(send_old_sequences, "Link", lambda bootstrap: broker)
+    return send_old_sequences.Sequences("h:1", "r-1")
 
 
 def test_a_broker_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:

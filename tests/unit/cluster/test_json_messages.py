@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from harness.cluster import json_messages
-from harness.protocol import metadata
+from harness.protocol import brokers_metadata_views
 
 
 def test_descriptors_travel_with_their_message() -> None:
@@ -57,12 +57,12 @@ ANSWER += struct.pack(">hii", -1, 1, 0)
 
 
 def test_registered_brokers_are_read_from_metadata() -> None:
-    assert metadata.parse(ANSWER).brokers == {1, 2, 3}
+    assert brokers_metadata_views.parse(ANSWER).brokers == {1, 2, 3}
 
 
 def test_metadata_that_is_cut_short_is_an_error() -> None:
     with pytest.raises(ValueError, match="cut short"):
-        metadata.parse(ANSWER[:30])
+        brokers_metadata_views.parse(ANSWER[:30])
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
@@ -72,7 +72,7 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     def serve() -> None:
         with server, server.accept()[0] as connection:
             request = connection.recv(4096)
-            assert struct.unpack(">ihh", request[:8]) == (len(metadata.REQUEST), 3, 7)
+            assert struct.unpack(">ihh", request[:8]) == (len(brokers_metadata_views.REQUEST), 3, 7)
             framed = struct.pack(">i", len(ANSWER)) + ANSWER
             for at in range(0, len(framed), pieces):
                 connection.sendall(framed[at : at + pieces])
@@ -80,10 +80,10 @@ def test_a_broker_is_asked_and_answers_in_pieces(pieces: int) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     address, port = server.getsockname()
-    assert metadata.ask(socket.socket(), address, port, 5.0).brokers == {1, 2, 3}
+    assert brokers_metadata_views.ask(socket.socket(), address, port, 5.0).brokers == {1, 2, 3}
     thread.join(5)
 
 
 def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(OSError):
-        metadata.ask(socket.socket(), *silent.getsockname(), 0.2)
+        brokers_metadata_views.ask(socket.socket(), *silent.getsockname(), 0.2)

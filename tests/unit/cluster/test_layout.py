@@ -12,7 +12,7 @@ from harness.cluster.distribution.jars import Jars
 from harness.cluster.distribution.java import Java
 from harness.cluster.local import layout
 from harness.cluster.local.layout import Layout
-from harness.cluster.local.server_queries import most_named
+from harness.cluster.local.query_servers import most_named
 from harness.cluster.local.servers import Servers
 from harness.cluster.local.storage_format import Template
 from harness.model.errors_and_exit_codes import BadInput

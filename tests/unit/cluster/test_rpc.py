@@ -20,7 +20,7 @@ from harness.cluster.persistent import rpc, values
 from harness.model.capabilities import CommandResult, LinkCounts, LinkQuality
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
-from harness.protocol.metadata import PartitionView, View
+from harness.protocol.brokers_metadata_views import PartitionView, View
 
 
 def answering(listener: socket.socket, answer: Callable[[Any, list[int]], Any]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.experiments.expectations import ANY, Expectation, figure, holds, over, wilson
+from harness.model.check_result import AnomalyFound, Result, Verdict
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import AnomalyFound, Result, Verdict
 
 
 def result(valid: Verdict, *bad: str, **figures: object) -> Result:

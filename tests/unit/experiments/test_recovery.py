@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.experiments import recovery
+from harness.model.check_result import AnomalyFound, Result, Verdict, to_data
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
-from harness.model.result import AnomalyFound, Result, Verdict, to_data
 from harness.plan.make_plan import make
 from harness.plan.plan_file import dump
 from harness.plan.test_plan import TestPlan

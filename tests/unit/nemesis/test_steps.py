@@ -12,7 +12,7 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.model.fault_and_generator_protocols import Env
 from harness.model.op import INFO, NEMESIS, Op
 from harness.model.randomness import Draw
-from nemesis.recovery.steps import Steps, fault, roles
+from nemesis.recovery.run_steps import Steps, fault, roles
 from nemesis.targets import Facts
 
 CAME_UP = (

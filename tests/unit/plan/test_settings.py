@@ -17,7 +17,7 @@ from harness.plan.make_plan import make
 from harness.plan.resolve import judged_by
 from harness.plan.setting_values import boolean, client_acks, client_boolean, weakest_acks
 from harness.plan.settings_in_force import settled
-from harness.run import cluster_settings
+from harness.run import record_cluster_settings
 
 
 def settings(**values: Any) -> Settings:
@@ -161,10 +161,10 @@ def test_faults_weaken_what_the_cluster_said() -> None:
 def test_the_answer_is_noted_in_the_events_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     events = history_writer.Events(tmp_path, 0)
-    assert cluster_settings.noted(tmp_path) is None
+    assert record_cluster_settings.noted(tmp_path) is None
     events.write("phase", "load")
-    cluster_settings.note("local", lambda name, within_s, **asked: ANSWER, events)
-    found = cluster_settings.noted(tmp_path)
+    record_cluster_settings.note("local", lambda name, within_s, **asked: ANSWER, events)
+    found = record_cluster_settings.noted(tmp_path)
     assert found is not None and found["features"] == ANSWER["features"]
     assert judged_by(PLAN, found).settings == replace(answered(), broker={})
 
@@ -175,6 +175,6 @@ def test_a_cluster_that_does_not_answer_leaves_no_note(tmp_path: Path) -> None:
     def silent(name: str, within_s: float, **asked: Any) -> Any:
         raise ClusterTrouble("nobody answers")
 
-    cluster_settings.note("ssh", silent, history_writer.Events(tmp_path, 0))
-    cluster_settings.note("mock", lambda name, within_s, **asked: ANSWER, history_writer.Events(tmp_path, 0))
-    assert cluster_settings.noted(tmp_path) is None
+    record_cluster_settings.note("ssh", silent, history_writer.Events(tmp_path, 0))
+    record_cluster_settings.note("mock", lambda name, within_s, **asked: ANSWER, history_writer.Events(tmp_path, 0))
+    assert record_cluster_settings.noted(tmp_path) is None

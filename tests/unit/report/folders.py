@@ -12,8 +12,8 @@ from checker.check import check_plain
 from harness.history_writer import write_json
 from harness.model import op_json
 from harness.model.check_options import CheckOptions
+from harness.model.check_result import Result, to_data
 from harness.model.op import INFO, NEMESIS, Op
-from harness.model.result import Result, to_data
 
 PLAN: Final = {
     "schema": 1,

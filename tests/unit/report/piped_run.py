@@ -9,8 +9,8 @@ import orjson
 
 from harness.history_writer import write_json
 from harness.model import op as ops_
+from harness.model.check_result import AnomalyFound, Result, to_data
 from harness.model.op import Op
-from harness.model.result import AnomalyFound, Result, to_data
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
 NAME: Final = "20260102T030405-pipeline"

@@ -14,7 +14,7 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.tables import schema
 from checker.verdict import results
 from harness.cli import app
-from harness.model import op_json, result
+from harness.model import check_result, op_json
 from nemesis import table as nemeses
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +48,7 @@ def test_tables_have_the_documented_columns(table: str) -> None:
 def test_documented_schemas_are_the_current_ones() -> None:
     assert f"## The history, schema {op_json.SCHEMA}\n" in HISTORY
     assert f"## The tables, schema {schema.SCHEMA}\n" in HISTORY
-    assert f"## Results, schema {result.SCHEMA}\n" in HISTORY
+    assert f"## Results, schema {check_result.SCHEMA}\n" in HISTORY
 
 
 @pytest.mark.parametrize("name", [name for name, anomaly in CATALOGUE.items() if anomaly.kind == "records"])

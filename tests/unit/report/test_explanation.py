@@ -16,10 +16,10 @@ from harness.cli import app
 from harness.history_writer import write_json
 from harness.model import op as ops_
 from harness.model import op_json
+from harness.model.check_result import AnomalyFound, Result, to_data
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import Op
-from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.text import explanation, explanation_text, witness_lookup
+from harness.report.text import gather_explanation, print_explanation, witness_lookup
 from harness.stored import find_runs
 from tests.unit.checker.cases import Case, cases
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -69,7 +69,7 @@ def lost(tmp_path: Path) -> Path:
 
 def full_text(run: Path, what: str) -> str:
     result = find_runs.require_result(run)
-    return explanation_text.text(explanation.explain(run, result, witness_lookup.named_witness(what)))
+    return print_explanation.text(gather_explanation.explain(run, result, witness_lookup.named_witness(what)))
 
 
 def test_a_witness_in_full(lost: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_witness_in_full(lost: Path) -> None:
 
 
 def test_everything_that_was_found(lost: Path) -> None:
-    text = explanation_text.overview(lost, find_runs.require_result(lost))
+    text = print_explanation.overview(lost, find_runs.require_result(lost))
     assert text.splitlines()[0] == "run 20260102T030405-kill: INVALID"
     for name in ("lost-write", "unseen"):
         assert f"{name}: 1" in text and f"in full: harness explain {lost} {name}" in text
@@ -105,15 +105,15 @@ def test_every_anomaly_is_explained_with_its_ops(tmp_path: Path, case: Case) -> 
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, case.options)
     for anomaly in result.anomalies:
-        what = explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly.name))
-        text = explanation_text.text(what)
+        what = gather_explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly.name))
+        text = print_explanation.text(what)
         assert what.ops and all(op.fact is not None and op.value is not None for op in what.ops)
         assert "not in the tables" not in text
         for op in what.ops:
             assert f"op {op.id}: process " in text
         if "cycle" in what.witness:
             assert text.count(" < ") == len(what.witness["steps"]) and "a contradiction!" in text
-        assert json.loads(orjson.dumps(explanation.data(what)))["anomaly"] == anomaly.name
+        assert json.loads(orjson.dumps(gather_explanation.data(what)))["anomaly"] == anomaly.name
 
 
 def stored_witnesses(run: Path, name: str, witnesses: list[dict[str, Any]]) -> None:
@@ -172,15 +172,15 @@ def test_the_command(lost: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_valid_run_has_nothing_to_explain(tmp_path: Path) -> None:
     folder = recorded(tmp_path, "20260102T030405-fine", [])
     write_json(folder / "results.json", to_data(Result("valid")))
-    assert "nothing to explain" in explanation_text.overview(folder, find_runs.require_result(folder))
+    assert "nothing to explain" in print_explanation.overview(folder, find_runs.require_result(folder))
 
 
 def test_what_does_not_print_is_escaped(lost: Path) -> None:
     anomaly = AnomalyFound("G1a", "Bad.", 1, True, True, ({"key": 1, "value": "\x1b[2J", "writer": 1, "reader": 3},))
     result = Result("invalid", True, (), (anomaly,))
     for text in (
-        explanation_text.overview(lost, result),
-        explanation_text.text(explanation.explain(lost, result, witness_lookup.named_witness("G1a"))),
+        print_explanation.overview(lost, result),
+        print_explanation.text(gather_explanation.explain(lost, result, witness_lookup.named_witness("G1a"))),
     ):
         assert "\x1b" not in text and "\\x1b[2J" in text
 
@@ -188,7 +188,7 @@ def test_what_does_not_print_is_escaped(lost: Path) -> None:
 def test_an_anomaly_without_witnesses_says_so(lost: Path) -> None:
     result = Result("unknown", None, (), (AnomalyFound("empty-transaction-graph", "Nothing.", 1, False, None),))
     with pytest.raises(BadInput, match="no witness"):
-        explanation.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
+        gather_explanation.explain(lost, result, witness_lookup.named_witness("empty-transaction-graph"))
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -213,10 +213,10 @@ def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["G1a", "G1c", "unseen", "torn-transaction", "poll-skip"])
 def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: str, witness: dict[str, Any]) -> None:
     result = Result("invalid", True, (), (AnomalyFound(name, "Bad.", 1, True, True, (witness,)),))
-    assert name in explanation_text.overview(lost, result)
-    full_text = explanation.explain(lost, result, witness_lookup.named_witness(name))
-    assert explanation_text.text(full_text).startswith(f"{name}#1")
-    assert json.dumps(explanation.data(full_text), default=str)
+    assert name in print_explanation.overview(lost, result)
+    full_text = gather_explanation.explain(lost, result, witness_lookup.named_witness(name))
+    assert print_explanation.text(full_text).startswith(f"{name}#1")
+    assert json.dumps(gather_explanation.data(full_text), default=str)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_what_is_told_of_a_record_that_was_not_acknowledged(tmp_path: Path, case
     (tmp_path / "history").mkdir()
     shutil.copy(judged_one.path, tmp_path / "history" / "00000.jsonl")
     result = judged(tmp_path, judged_one.options)
-    told_of = explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly))
-    text = flat(explanation_text.text(told_of))
+    told_of = gather_explanation.explain(tmp_path, result, witness_lookup.named_witness(anomaly))
+    text = flat(print_explanation.text(told_of))
     assert told in text
     assert "An acknowledged record" not in text

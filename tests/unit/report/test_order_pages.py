@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.model import op as ops_
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.op import Op
-from harness.model.result import AnomalyFound, Result
 from harness.report import order_paths
 from harness.report.order import key_records, layout, marks, order_pages
 from harness.report.order.layout import Line

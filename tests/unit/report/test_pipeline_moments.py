@@ -13,11 +13,11 @@ from harness.model.check_options import CheckOptions
 from harness.model.errors_and_exit_codes import BadInput
 from harness.report.page import run_page
 from harness.report.text import (
-    explanation,
-    explanation_text,
+    gather_explanation,
     nearby_ops,
     next_steps,
     pipeline_moments,
+    print_explanation,
     witness_lookup,
 )
 from harness.shrinking import shrink_run as shrinking
@@ -32,8 +32,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return piped_run(tmp_path_factory.mktemp("runs"))
 
 
-def explained(run: Path, name: str) -> explanation.Explanation:
-    return explanation.explain(run, find_runs.require_result(run), witness_lookup.named_witness(name))
+def explained(run: Path, name: str) -> gather_explanation.Explanation:
+    return gather_explanation.explain(run, find_runs.require_result(run), witness_lookup.named_witness(name))
 
 
 def test_a_partition_of_a_topic_has_the_number_that_the_workload_gave_it(run: Path) -> None:
@@ -51,10 +51,10 @@ def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(r
     assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
     assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
     assert [span.label for span in one.spans] == ["kill:leader n2"]
-    text = flat(explanation_text.text(one))
+    text = flat(print_explanation.text(one))
     assert "sent 43 to key 5 at offset 1" in text
     assert "kill:leader n2, 5.000 s to 15.000 s: during it" in text
-    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", explanation_text.text(one))
+    command = re.search(r"harness around \S+ --key (\S+) --offset (\d+)", print_explanation.text(one))
     assert command and command.groups() == (str(LOG), "1")
     seen = nearby_ops.Seen()
     assert list(nearby_ops.find(run, nearby_ops.Place(LOG, 1, None, 1), seen)) and seen.key
@@ -70,9 +70,9 @@ def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
     anomaly = find_runs.require_result(run).anomalies[0]
     later = 1_800_000_000_000_000_000  # a time of day is none of the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
-    one = explanation.about(run, anomaly, 1, bare)
-    assert not one.moments and "not known: nothing says when this was" in explanation_text.text(one)
-    assert "none" not in explanation_text.text(one).partition("faults that were on")[2]
+    one = gather_explanation.about(run, anomaly, 1, bare)
+    assert not one.moments and "not known: nothing says when this was" in print_explanation.text(one)
+    assert "none" not in print_explanation.text(one).partition("faults that were on")[2]
 
 
 def test_the_page_has_lanes_strips_and_times_of_them(run: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 
 from checker.tables.schema import OPS
-from harness.report.plots import all_plots, fault_bands, lag, readings, unseen
+from harness.report.plots import all_plots, bin_operations, fault_bands, lag, unseen
 from harness.sim.queue.run import simulate
 from harness.stored import fault_spans
 from tests.unit.report.folders import S, judged, killed, recorded, woven
@@ -123,8 +123,8 @@ def test_quantiles_are_those_of_numpy_within_two_percent(tmp_path: Path) -> None
     random = np.random.default_rng(1)
     invoke, latency = random.uniform(0, 10, 50_000), random.lognormal(-6, 1.5, 50_000)
     ops_table(tmp_path, invoke, latency)
-    data = readings.read(tmp_path)
-    found = readings.quantiles(data.by_f["send"], (0.5, 0.95, 1.0), 20)
+    data = bin_operations.read(tmp_path)
+    found = bin_operations.quantiles(data.by_f["send"], (0.5, 0.95, 1.0), 20)
     window = np.clip(((invoke + latency) / data.end_s * 20).astype(int), 0, 19)
     for number in range(20):
         mine = latency[window == number]
@@ -136,16 +136,18 @@ def test_quantiles_are_those_of_numpy_within_two_percent(tmp_path: Path) -> None
 
 
 def test_points_are_thinned_out_but_for_the_extremes() -> None:
-    screen = np.zeros((readings.COLUMNS, readings.ROWS), np.bool_)
+    screen = np.zeros((bin_operations.COLUMNS, bin_operations.ROWS), np.bool_)
     screen[:, 20:120] = True
     screen[500, 200] = True
-    times, latencies = readings.points(screen, 10.0, 4000)
+    times, latencies = bin_operations.points(screen, 10.0, 4000)
     assert len(times) <= 4000
-    assert latencies.max() == pytest.approx(readings.LOW_S * 10 ** (200.5 / readings.ROWS * readings.DECADES))
-    whole = readings.points(screen, 10.0, 10**9)[0]
+    assert latencies.max() == pytest.approx(
+        bin_operations.LOW_S * 10 ** (200.5 / bin_operations.ROWS * bin_operations.DECADES)
+    )
+    whole = bin_operations.points(screen, 10.0, 10**9)[0]
     assert len(whole) == np.count_nonzero(screen)
-    lowest = readings.LOW_S * 10 ** (20.5 / readings.ROWS * readings.DECADES)
-    assert np.count_nonzero(np.isclose(latencies, lowest)) >= readings.COLUMNS // readings.GROUP
+    lowest = bin_operations.LOW_S * 10 ** (20.5 / bin_operations.ROWS * bin_operations.DECADES)
+    assert np.count_nonzero(np.isclose(latencies, lowest)) >= bin_operations.COLUMNS // bin_operations.GROUP
 
 
 def test_unseen_keeps_its_level_between_rows() -> None:

@@ -17,8 +17,14 @@ import pytest
 
 from harness.history_writer import write_json
 from harness.model.check_options import CheckOptions, Settings
-from harness.model.result import AnomalyFound, Result, to_data
-from harness.report.page import chart_series, document, lanes, run_page, settings
+from harness.model.check_result import AnomalyFound, Result, to_data
+from harness.report.page import (
+    chart_series,
+    document,
+    operation_lanes,
+    run_page,
+    settings_and_command,
+)
 from harness.run import test
 from harness.sim.queue.run import simulate
 from harness.stored import find_runs
@@ -201,11 +207,16 @@ def test_json_cannot_end_its_element() -> None:
 
 
 def test_windows_join_where_moments_are_close_and_when_there_are_too_many() -> None:
-    assert lanes.windows_of([(100, 110), (115, 120), (1000, 1010)], 10) == [(90, 130), (990, 1020)]
+    assert operation_lanes.windows_of([(100, 110), (115, 120), (1000, 1010)], 10) == [(90, 130), (990, 1020)]
     many = [(at * 1000, at * 1000 + 1) for at in (1, 2, 10, 20, 30, 33)]
-    assert len(lanes.windows_of(many, 10)) == 4
-    assert lanes.windows_of(many, 10)[0] == (990, 2011)
-    assert lanes.margin_ns(0, 0.0) == lanes.MARGINS_NS[0] < lanes.margin_ns(100, 60.0) == lanes.MARGINS_NS[1]
+    assert len(operation_lanes.windows_of(many, 10)) == 4
+    assert operation_lanes.windows_of(many, 10)[0] == (990, 2011)
+    assert (
+        operation_lanes.margin_ns(0, 0.0)
+        == operation_lanes.MARGINS_NS[0]
+        < operation_lanes.margin_ns(100, 60.0)
+        == operation_lanes.MARGINS_NS[1]
+    )
 
 
 def test_moments_are_counted_by_cells_of_time() -> None:
@@ -227,16 +238,16 @@ def test_the_command_repeats_what_is_not_the_default() -> None:
         "run": "r",
         "time_limit_s": 60.0,
     }
-    shown_command = settings.command(plan, "runs/r")
+    shown_command = settings_and_command.command(plan, "runs/r")
     assert shown_command.startswith("harness run ") and shown_command.endswith(" --seed 7")
     for part in ("--acks 1", "--rate 50", "--crash-clients", "--no-idempotence", "--broker-config 'a.b=c d'"):
         assert f" {part}" in shown_command
     assert "time-limit" not in shown_command and "--txn" not in shown_command
-    options = {one.option for one in settings.changed(plan)}
+    options = {one.option for one in settings_and_command.changed(plan)}
     assert {"--acks", "--seed", "--nemesis"} <= options and "--run" not in options
     scheduled = {**plan, "schedule": [{"fault": "kill:leader", "at": 3}]}
-    assert settings.command(scheduled, "runs/r") == "harness run --plan runs/r/plan.yaml"
-    assert settings.command({}, "runs/a b") == "harness check 'runs/a b'"
+    assert settings_and_command.command(scheduled, "runs/r") == "harness run --plan runs/r/plan.yaml"
+    assert settings_and_command.command({}, "runs/a b") == "harness check 'runs/a b'"
 
 
 def test_what_is_vendored_is_what_is_noted_and_all_of_it_is_packaged() -> None:

@@ -13,8 +13,8 @@ import pytest
 from checker.anomalies.catalogue import CATALOGUE
 from harness.model import op as ops_
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.op import Op
-from harness.model.result import AnomalyFound, Result
 from harness.report.text import next_steps, summary, witness_text
 from harness.stored import find_runs
 from harness.stored.operations_and_records import of_run

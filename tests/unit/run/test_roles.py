@@ -10,7 +10,7 @@ import pytest
 from harness.generator import op
 from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.protocol import quorum
-from harness.protocol.metadata import PartitionView, View, newest, parse
+from harness.protocol.brokers_metadata_views import PartitionView, View, newest, parse
 from harness.run.roles import GROUP_TOPIC, TXN_TOPIC, ViewRoles, coordinating
 from harness.run.topics import AHEAD, Topics
 

@@ -10,9 +10,9 @@ import pytest
 from checker.check import check_plain
 from harness.model import op_json
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_result import Result
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.op import NEMESIS, Op, polls, sends
-from harness.model.result import Result
 from harness.shrinking import shrink_run
 from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, killed, recorded, woven

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.action_types import Action, Outcome
+from harness.sim.log_model.actions_as_text import parse, program
 from harness.sim.log_model.model import SimulatedLog
-from harness.sim.log_model.programs import parse, program
 from harness.sim.log_model.records import LogSettings
 
 NOW = 1_000_000

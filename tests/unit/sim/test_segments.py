@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.sim.log_model.actions import Action
+from harness.sim.log_model.action_types import Action
+from harness.sim.log_model.actions_as_text import parse
 from harness.sim.log_model.model import SimulatedLog
-from harness.sim.log_model.programs import parse
 from workloads.log_model.session import Session
 
 

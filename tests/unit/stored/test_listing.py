@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.history_writer import write_json
+from harness.model.check_result import AnomalyFound, Result, to_data
 from harness.model.errors_and_exit_codes import BadInput
-from harness.model.result import AnomalyFound, Result, to_data
 from harness.stored import find_runs
 from tests.unit.report.folders import recorded
 

@@ -13,8 +13,8 @@ import yaml
 
 from harness.history_writer import OWNER, write_json
 from harness.model import op_json
+from harness.model.check_result import AnomalyFound, Result, to_data
 from harness.model.op import INVOKE, OK, Op
-from harness.model.result import AnomalyFound, Result, to_data
 from tests.unit.report.folders import PLAN, killed, recorded, woven
 
 FAULTS: Final = ("kill:leader", "pause:leader", "isolate:leader", "power-loss:all", "kill:client")

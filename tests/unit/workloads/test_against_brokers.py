@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from harness.model.errors_and_exit_codes import BadInput
-from harness.sim.log_model.actions import Action, Outcome
+from harness.sim.log_model.action_types import Action, Outcome
+from harness.sim.log_model.actions_as_text import parse, program
 from harness.sim.log_model.model import SimulatedLog
 from harness.sim.log_model.partition import View
-from harness.sim.log_model.programs import parse, program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model import broker_actions
+from workloads.log_model import draw_broker_actions
 from workloads.log_model.against_brokers import UNCLEANED, Beside, Remote, Seen, run, tier
 from workloads.log_model.session import Divergence
 from workloads.log_model.shrink import shrink
 
-AT_ONCE = replace(broker_actions.BROKERS, deadline_s=0.0, again_s=0.0)
+AT_ONCE = replace(draw_broker_actions.BROKERS, deadline_s=0.0, again_s=0.0)
 STEPS = 1500
-WEIGHTS = broker_actions.WEIGHTS | {"hold": 1}
+WEIGHTS = draw_broker_actions.WEIGHTS | {"hold": 1}
 
 
 class Fake:
@@ -67,9 +67,9 @@ def _remote(view: View) -> Remote:
 
 
 def found(
-    bugs: frozenset[str], seed: int = 1, steps: int = STEPS, target: broker_actions.Target = AT_ONCE
+    bugs: frozenset[str], seed: int = 1, steps: int = STEPS, target: draw_broker_actions.Target = AT_ONCE
 ) -> Divergence | None:
-    for topic in broker_actions.topics(seed, steps, target, WEIGHTS):
+    for topic in draw_broker_actions.topics(seed, steps, target, WEIGHTS):
         fake = Fake(topic.settings, bugs)
         if (divergence := run(topic.settings, topic.actions, fake, frozenset(), AT_ONCE)) is not None:
             return divergence
@@ -80,7 +80,7 @@ def test_an_honest_log_never_diverges() -> None:
     assert [found(frozenset(), seed) for seed in (1, 2, 3)] == [None] * 3
 
 
-TIERED = replace(AT_ONCE, kinds=broker_actions.TIERED_KINDS)
+TIERED = replace(AT_ONCE, kinds=draw_broker_actions.TIERED_KINDS)
 
 
 def test_an_honest_tiered_log_never_diverges() -> None:
@@ -163,7 +163,7 @@ def test_a_divergence_is_shrunk_by_replay_and_told_as_a_program() -> None:
     def replay(settings: LogSettings, actions: object) -> Divergence | None:
         return run(settings, tuple(actions), Fake(settings, bugs), frozenset(), AT_ONCE)  # type: ignore[arg-type]
 
-    topic = next(one for one in broker_actions.topics(1, STEPS, AT_ONCE) if replay(one.settings, one.actions))
+    topic = next(one for one in draw_broker_actions.topics(1, STEPS, AT_ONCE) if replay(one.settings, one.actions))
     shrunk = shrink(replay, topic.settings, topic.actions)
     assert shrunk is not None and len(shrunk.actions) <= 4
     again = replay(*parse(program(shrunk.settings, shrunk.actions), "text"))
@@ -204,8 +204,8 @@ def test_a_high_watermark_that_moves_while_it_is_held_is_found() -> None:
 
 
 def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
-    def magics(target: broker_actions.Target) -> set[int]:
-        topics = broker_actions.topics(1, 500, target)
+    def magics(target: draw_broker_actions.Target) -> set[int]:
+        topics = draw_broker_actions.topics(1, 500, target)
         return {one.arg("magic") for topic in topics for one in topic.actions if one.f == "append"}
 
     old = replace(AT_ONCE, old=True)
@@ -216,18 +216,22 @@ def test_formats_before_2_are_only_for_brokers_that_take_them() -> None:
 
 
 def test_a_seed_is_one_list_with_few_restarts() -> None:
-    first = list(broker_actions.topics(7, 500, weights=WEIGHTS))
-    assert first == list(broker_actions.topics(7, 500, weights=WEIGHTS)) != list(broker_actions.topics(8, 500))
+    first = list(draw_broker_actions.topics(7, 500, weights=WEIGHTS))
+    assert (
+        first == list(draw_broker_actions.topics(7, 500, weights=WEIGHTS)) != list(draw_broker_actions.topics(8, 500))
+    )
     actions = [action for topic in first for action in topic.actions]
     assert len(actions) == 500 and 0 < sum(action.f == "restart" for action in actions) <= 8
-    assert {action.f for action in actions} == {*broker_actions.WEIGHTS, "advance"} - {"power"}
-    cut = [one for topic in broker_actions.topics(7, 500, weights=WEIGHTS | {"power": 9}) for one in topic.actions]
+    assert {action.f for action in actions} == {*draw_broker_actions.WEIGHTS, "advance"} - {"power"}
+    cut = [one for topic in draw_broker_actions.topics(7, 500, weights=WEIGHTS | {"power": 9}) for one in topic.actions]
     restarts = [one.arg("how") for one in cut if one.f == "restart"]
     assert "power" in restarts and len(restarts) <= 8
-    mocked = [action.f for topic in broker_actions.topics(7, 500, broker_actions.MOCK) for action in topic.actions]
-    assert set(mocked) <= broker_actions.MOCK.actions
+    mocked = [
+        action.f for topic in draw_broker_actions.topics(7, 500, draw_broker_actions.MOCK) for action in topic.actions
+    ]
+    assert set(mocked) <= draw_broker_actions.MOCK.actions
     with pytest.raises(BadInput, match="--weights"):
-        broker_actions.parse_weights("tick=3")
+        draw_broker_actions.parse_weights("tick=3")
 
 
 @pytest.mark.parametrize(("known", "end", "start"), [(False, "", 0), (True, "", 2), (False, "commit", 2)])

@@ -11,7 +11,7 @@ from harness.plan import derived
 from harness.plan.make_plan import make
 from tests.unit.harness.simulated_time import simulate
 from workloads.recovery.scenarios import SCENARIOS
-from workloads.recovery.steps import Act, Read, Scenario, Send
+from workloads.recovery.step_types import Act, Read, Scenario, Send
 from workloads.recovery.workload import acts, generator
 
 

@@ -13,8 +13,8 @@ from checker.checks.pipeline import faults_of, of_run
 from checker.tables.buckets_of_a_history import Source, in_memory
 from checker.tables.make_tables import of_ops
 from harness.model.check_options import CheckOptions, Settings
+from harness.model.check_result import AnomalyFound, Result
 from harness.model.op import INVOKE, OK, Op
-from harness.model.result import AnomalyFound, Result
 from tests.unit.report.folders import S, killed, nemesis, woven
 
 WORK = [Op(-1, S, 0, INVOKE, "work", None), Op(-1, 2 * S, 0, OK, "work", 1)]

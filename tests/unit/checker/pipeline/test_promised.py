@@ -13,7 +13,7 @@ from checker.anomalies.pipeline_offsets import OFFSETS
 from checker.anomalies.pipeline_outputs import OUTPUTS
 from checker.checks.pipeline import _at_first, _promised
 from harness.model.check_options import InternalTopic
-from harness.model.result import AnomalyFound
+from harness.model.check_result import AnomalyFound
 from tests.unit.checker.promises import ONE, SAFE
 
 KEPT: Final = replace(SAFE, txn=False)  # of those that write the input

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checker.qos import checkpoint_store, losses, settings
-from checker.qos.settings import Settings
+from checker.qos import checkpoint_store, comparison_settings, losses
+from checker.qos.comparison_settings import Settings
 from checker.qos.window_state import Book
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import TRANSFORMS
@@ -81,22 +81,28 @@ def test_losses_lie_between_where_a_batch_begins_and_the_earliest_offset() -> No
 
 def test_durations_and_topics() -> None:
     durations = ("60s", "500ms", "1.5m", "2h", "30")
-    assert [settings.duration_ms("-", text) for text in durations] == [60_000, 500, 90_000, 7_200_000, 30_000]
+    assert [comparison_settings.duration_ms("-", text) for text in durations] == [
+        60_000,
+        500,
+        90_000,
+        7_200_000,
+        30_000,
+    ]
     for text in ("", "s", "-5s", "0s", "25h", "1 s", "٣s"):
         with pytest.raises(BadInput, match="--window"):
-            settings.duration_ms("--window", text)
-    assert settings.topics("--input", "a, b.c") == ("a", "b.c")
+            comparison_settings.duration_ms("--window", text)
+    assert comparison_settings.topics("--input", "a, b.c") == ("a", "b.c")
     for text in ("", "a,", "a/b", "a,a", ".."):
         with pytest.raises(BadInput, match="--input"):
-            settings.topics("--input", text)
+            comparison_settings.topics("--input", text)
 
 
 def test_expressions_where_none_are_given() -> None:
-    assert settings.defaults(None, False).output_key == settings.DEFAULT_KEY
-    assert settings.defaults(None, True).output_key == "id"
-    assert settings.defaults("fan-out", True).part == "n"
-    assert "$.n" in settings.defaults("fan-out", False).part
-    assert settings.defaults("aggregate", False).part == "0"
-    assert set(settings.EXPECT) == set(TRANSFORMS)
+    assert comparison_settings.defaults(None, False).output_key == comparison_settings.DEFAULT_KEY
+    assert comparison_settings.defaults(None, True).output_key == "id"
+    assert comparison_settings.defaults("fan-out", True).part == "n"
+    assert "$.n" in comparison_settings.defaults("fan-out", False).part
+    assert comparison_settings.defaults("aggregate", False).part == "0"
+    assert set(comparison_settings.EXPECT) == set(TRANSFORMS)
     with pytest.raises(BadInput, match="--pipeline many: one of identity"):
-        settings.defaults("many", False)
+        comparison_settings.defaults("many", False)

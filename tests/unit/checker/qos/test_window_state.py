@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from checker.qos import window_state
-from checker.qos.settings import Settings
+from checker.qos.comparison_settings import Settings
 from checker.qos.window_state import END, Book, Seen, Window, heard, settled
 
 SETTINGS = Settings(("t",), ("u",), "localhost:1", window_ms=60_000, padding_ms=30_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checker.kernels import lag, series, statistics
+from checker.kernels import lag, statistics, unseen_over_time
 from checker.kernels.bucket_of_keys import Bucket
 from checker.tables import make_tables
 from checker.tables.columns import Data
@@ -34,7 +34,7 @@ def oks(ops: list[Op]) -> list[Op]:
 
 
 def plain_lags(ops: list[Op]) -> Iterator[tuple[int, int, Any, int]]:
-    """(time, process, key, lag) of every `ok` poll and key, straight from its definition (checker.kernels.series)."""
+    """(time, process, key, lag) of every `ok` poll and key, by the definition in checker.kernels.unseen_over_time."""
     known = [(key, offset, op.time_ns) for op in oks(ops) for key, offset, _ in sends(op) if offset is not None]
     halves = partners(ops)
     places: dict[int, dict[Any, int]] = {}
@@ -85,7 +85,7 @@ def test_unseen(seed: int) -> None:
             polled.setdefault(key, set()).add(value)
         for key in sent:
             levels.setdefault(key, []).append((op.time_ns, len(sent[key] - polled.get(key, set()))))
-    found = series.unseen(bucket, 100_000).to_pylist()
+    found = unseen_over_time.unseen(bucket, 100_000).to_pylist()
     for key, points in levels.items():
         mine = [row for row in found if row["key"] == key]
         if not mine:
@@ -98,7 +98,7 @@ def test_unseen(seed: int) -> None:
 def test_series_are_small() -> None:
     ops = simulate(1, ops=400)
     bucket, tables = bucket_of(ops)
-    assert series.unseen(bucket, 40).num_rows <= 60
+    assert unseen_over_time.unseen(bucket, 40).num_rows <= 60
     full = lag.realtime_lag(bucket, lag.Reads.of([tables.ops]), 100_000)
     small = lag.realtime_lag(bucket, lag.Reads.of([tables.ops]), 1)
     assert small.num_rows < full.num_rows
