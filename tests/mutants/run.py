@@ -41,8 +41,8 @@ SURVIVORS = Path(__file__).with_name("survivors.md")
 MODULES = (
     "cycles/component cycles/dependency_edges cycles/event_cycles cycles/realtime_and_components cycles/search "
     "cycles/shortest cycles/types_and_levels cycles/windows kernels/bucket_of_keys kernels/consumer_starts "
-    "kernels/steps_between_values kernels/log_starts_and_ends kernels/unexcused_poll_steps kernels/subscriptions kernels/version_order "
-    "verdict/unknown_reasons checks/pipeline"
+    "kernels/steps_between_values kernels/log_starts_and_ends kernels/unexcused_poll_steps kernels/subscriptions "
+    "kernels/version_order verdict/unknown_reasons checks/pipeline"
 )
 PIPELINES = ("checker.pipeline.", "checker.checks.pipeline", "checker.anomalies.pipeline_")
 UNIT_OF_PIPELINES = ("unit/checker/pipeline", "unit/report/test_pipeline_moments.py")
