@@ -1,1 +1,1 @@
-"""The plan of a run: its fields, what they may be combined to, schedules, and its YAML file."""
+"""The plan of a run: its fields, the rules between them, schedules, and the YAML file."""

@@ -1,6 +1,8 @@
-"""Defaults that depend on other fields: what a cluster's address, a scenario, the log model and the pipeline
-ask for, unless the plan says otherwise. Each takes a plan's values, not validated, and gives them back with
-what was added."""
+"""Defaults that depend on other fields: the cluster's address, the scenario, the log model, the pipeline.
+
+Each function takes the values of a plan before validation and returns them with its defaults added. Values
+that the plan sets itself are kept.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from workloads.log_model import draw_broker_actions
 from workloads.recovery import scenarios
 
 Values = Mapping[str, Any]
-LOG_MODEL_S: Final = 1200.0  # time for all steps
+LOG_MODEL_S: Final = 1200.0  # time limit that is enough for all steps
 
 
 def where(values: Values) -> Values:
-    """`local:NAME` is two fields; addresses alone say that the cluster is external."""
+    """Splits `local:NAME` into two fields, and makes the cluster external if only addresses are given."""
     kind, colon, name = str(values.get("cluster", "")).partition(":")
     if colon:
         return {**values, "cluster": kind, "cluster_name": name}
@@ -24,12 +26,12 @@ def where(values: Values) -> Values:
 
 
 def log_model(values: Values) -> Values:
-    """Brokers that look soon at what there is to do, and time for all steps, unless the plan says."""
+    """Defaults of the log model: short intervals for the brokers' background tasks, and enough time for all steps."""
     if values.get("workload") != "log-model":
         return values
     given = values.get("broker_config") or {}
     if not isinstance(given, dict):
-        return values  # told of by the field
+        return values  # validation of the field reports this
     broker = {**draw_broker_actions.BROKER, **given}
     wanted = {"time_limit_s": LOG_MODEL_S, "concurrency": 1}
     if draw_broker_actions.wants_controller(dict(values)):
@@ -38,13 +40,13 @@ def log_model(values: Values) -> Values:
 
 
 def scenario(values: Values) -> Values:
-    """What a scenario asks for, unless the plan says otherwise."""
+    """Defaults of a recovery scenario."""
     if str(values.get("scenario")) not in scenarios.SCENARIOS:
         return values
     wanted = scenarios.settings(values["scenario"])
     given = values.get("broker_config") or {}
     if not isinstance(given, dict):
-        return values  # told of by the field
+        return values  # validation of the field reports this
     broker = {**wanted["broker_config"], **given}
     return {**wanted, **values, "broker_config": broker}
 

@@ -1,4 +1,4 @@
-"""What follows from a plan's fields."""
+"""Values derived from a plan's fields, such as partition counts, settings and check options."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from harness.plan.settings_in_force import COMMIT_ACKS, shortest
 from harness.plan.test_plan import TestPlan
 from workloads.recovery.scenarios import SCENARIOS
 
-# At most: the header of a batch (61), what a record has beside its value, and what compression may add. A
-# transaction's marker takes less.
+# Upper bound of what a record batch adds to the value: the header of the batch (61 bytes), the other fields of
+# the record, and the overhead of compression. A transaction marker is smaller.
 BATCH_BYTES: Final = 200
 
 
 def is_attached(plan: TestPlan) -> bool:
-    """Whether the cluster is there before the run, and stays."""
+    """Whether the cluster exists before the run and stays up after it."""
     return CLUSTERS[plan.cluster].attached or bool(plan.cluster_name)
 
 
 def metadata_mode(plan: TestPlan) -> Metadata:
-    """Where the metadata is."""
+    """Where the cluster keeps its metadata: in KRaft or in ZooKeeper."""
     return plan.metadata or default_metadata(plan.kafka_version)
 
 
 def scheduled(plan: TestPlan) -> tuple[str, ...]:
-    """The faults of the schedule, each once."""
+    """The names of the faults in the schedule, without duplicates."""
     return tuple(dict.fromkeys(line.fault for line in plan.schedule))
 
 
 def client_versions(plan: TestPlan) -> Mapping[str, str]:
-    """Versions of client libraries by name, of those that are not the default. Raises ValueError."""
+    """Versions of client libraries by name, only those that the plan sets. Raises ValueError."""
     pairs = [part.strip() for part in plan.client_version.split(",") if part.strip()]
     if len(pairs) == 1 and "=" not in pairs[0]:
         if len(set(plan.client)) > 1:
-            raise ValueError(f"--client-version {pairs[0]}: say whose it is: {plan.client[0]}={pairs[0]},...")
+            raise ValueError(
+                f"--client-version {pairs[0]}: name the library that it is a version of, as in "
+                f"{plan.client[0]}={pairs[0]},..."
+            )
         return {plan.client[0]: pairs[0]}
     by_name = {name.strip(): version.strip() for name, _, version in (pair.partition("=") for pair in pairs)}
     for name, version in by_name.items():
@@ -50,47 +53,53 @@ def client_versions(plan: TestPlan) -> Mapping[str, str]:
 
 
 def libraries(plan: TestPlan) -> tuple[str, ...]:
-    """Names of the clients in the workers, which the slots take in turns."""
+    """Names of the client libraries; worker slots take them in rotation."""
     return ("sim",) if plan.cluster == "sim" else plan.client
 
 
 def clients_per_worker(plan: TestPlan) -> int:
-    """The simulated log lives in one worker, with every client."""
+    """How many clients a worker process runs. The simulated log runs in one worker, together with all clients."""
     return plan.concurrency if plan.cluster == "sim" else plan.clients_per_process
 
 
 def replication_factor(plan: TestPlan) -> int:
-    """The default is capped by the number of nodes."""
+    """The replication factor, capped by the number of nodes."""
     return min(plan.replication, plan.nodes)
 
 
 def min_isr(plan: TestPlan) -> int:
-    """The default is capped by the replication factor."""
+    """min.insync.replicas, capped by the replication factor."""
     return min(plan.min_insync_replicas, replication_factor(plan))
 
 
 def idempotent(plan: TestPlan) -> bool:
-    """Unless the plan says: on with acks=all and retries, where a retry would otherwise make duplicates
-    (KIP-679 made that the default of Kafka's producers), off elsewhere."""
+    """Whether producers are idempotent.
+
+    By default they are with acks=all and retries, where a retry could otherwise write duplicates; KIP-679 made
+    this the default of Kafka's own producers.
+    """
     if plan.idempotence is not None:
         return plan.idempotence or plan.txn
     return plan.txn or (plan.acks == "all" and plan.retries != 0)
 
 
 def partition_count(plan: TestPlan) -> int:
-    """How many partitions the load writes to from the beginning: one for each key, or the inputs."""
+    """How many partitions the load writes to at the start: one per key, or those of the pipeline's input topics."""
     return plan.partitions * plan.input_topics if plan.workload == "pipeline" else plan.key_count
 
 
 def txn_length_max(plan: TestPlan) -> int:
-    """4 micro-ops in transactions and 1 outside, unless the plan says."""
+    """Most micro-operations in an op. By default 4 in transactions and 1 elsewhere."""
     if plan.max_txn_length is not None:
         return plan.max_txn_length
     return max(4 if plan.txn else 1, plan.min_txn_length)
 
 
 def settings(plan: TestPlan) -> Settings:
-    """What the guarantees follow from, as far as the plan says; see `settings_in_force` for the rest."""
+    """The settings that the guarantees depend on, according to the plan alone.
+
+    `settings_in_force` replaces these with what the cluster reports.
+    """
     producer, consumer, broker = plan.producer_config, plan.consumer_config, plan.broker_config
     idempotence = given(producer, "enable.idempotence")
     acks, crcs = given(producer, "acks", "request.required.acks"), given(consumer, "check.crcs")
@@ -106,7 +115,7 @@ def settings(plan: TestPlan) -> Settings:
         isolation_level=plan.isolation_level,
         auto_offset_reset=plan.auto_offset_reset,
         replication=replication_factor(plan),
-        # Of a cluster that was there before, the run's topics have their own: `attached_cluster.topic_config`.
+        # On an attached cluster the run's topics set their own value: `attached_cluster.topic_config`.
         min_insync_replicas=min_isr(plan) if is_attached(plan) else min_isr_of_brokers,
         unclean_election=_unclean(plan),
         cleanup_policy=broker.get("log.cleanup.policy", "delete"),
@@ -127,24 +136,24 @@ def settings(plan: TestPlan) -> Settings:
 
 
 def _every_client(plan: TestPlan, text: str) -> bool | None:
-    """A setting that the clients of some libraries are given, as each of them reads it: the weaker counts."""
+    """The weakest value that any client of the plan reads from a boolean setting; None if one cannot be read."""
     answers = {client_boolean(text, library) for library in libraries(plan)}
     return False if False in answers else None if None in answers else True
 
 
 def _unclean(plan: TestPlan) -> bool | None:
-    """Whether brokers let replicas lead that are not in sync; an external cluster may not have said."""
+    """Whether replicas outside the ISR may become leaders; None if an external cluster does not report it."""
     default = None if plan.cluster == "external" else "false"
     text = plan.broker_config.get("unclean.leader.election.enable", default)
     return None if text is None else boolean(text)
 
 
 def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTopic:
-    """An internal topic of a cluster that the harness starts; of another nothing is known before it is asked."""
+    """Settings of an internal topic on a cluster that the harness starts; empty for others until they are queried."""
     if plan.cluster not in ("local", "ssh"):
         return InternalTopic()
     effective = {**broker_defaults(plan.nodes), "min.insync.replicas": str(min_isr(plan)), **plan.broker_config}
-    in_sync_is_known = min_isr_name in plan.broker_config or not plan.cluster_name  # a named one has its own
+    in_sync_is_known = min_isr_name in plan.broker_config or not plan.cluster_name  # a named cluster sets its own
     return InternalTopic(
         replication=whole(effective[replication]),
         min_insync_replicas=whole(effective[min_isr_name]) if in_sync_is_known else None,
@@ -154,7 +163,7 @@ def _internal(plan: TestPlan, replication: str, min_isr_name: str) -> InternalTo
 
 
 def check_options(plan: TestPlan) -> CheckOptions:
-    """What the checker is told of this plan by itself; see `resolve.judged_by` for the rest."""
+    """The check options that follow from the plan alone; `resolve.judged_by` adds the rest."""
     return CheckOptions(
         ww_deps=plan.ww_deps,
         sub_via=frozenset(plan.sub_via),

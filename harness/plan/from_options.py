@@ -1,4 +1,4 @@
-"""A plan from where its parts come from: options, a plan file, a schedule file."""
+"""Makes a plan from command-line options, a plan file and a schedule file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from harness.yaml_data import Place, Where
 
 
 def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Path | None) -> tuple[TestPlan, Where]:
-    """The plan, and where its keys stand: file:line:column, empty for options and defaults.
+    """Returns the plan, and a function that maps a key to its place in a file.
 
-    Options win over the plan file, and so does the schedule file. Raises BadInput.
+    The place is file:line:column; it is empty for options and defaults. Options and the schedule file override
+    the plan file. Raises BadInput.
     """
     base = load_data(plan_file) if plan_file is not None else None
     schedule = read(schedule_file) if schedule_file is not None else None
-    options = {name: value for name, value in options.items() if name != "schedule"}  # that is the file
+    options = {name: value for name, value in options.items() if name != "schedule"}  # the path of the schedule file
     values = plan_values(options, base.data if base is not None else {})
     if schedule is not None:
         values["schedule"] = schedule.data
@@ -37,7 +38,7 @@ def gather(options: Mapping[str, Any], plan_file: Path | None, schedule_file: Pa
 
 
 def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan fields from what was given on the command line, over those of a plan file."""
+    """Plan fields from the command line, over those of a plan file."""
     values = dict(base)
     for field, value in given.items():
         if field not in TestPlan.model_fields or value is None:
@@ -52,7 +53,7 @@ def plan_values(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
 
 
 def mapping(pairs: list[str], option: str) -> dict[str, str]:
-    """key=value strings as a mapping. Raises BadInput."""
+    """A mapping from strings of the form key=value. Raises BadInput."""
     by_key = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Plans from values: defaults, types, and the rules between fields; each mistake as a sentence."""
+"""Makes plans from values: applies defaults, checks types and the rules between fields, explains each mistake."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.table import WORKLOADS
 
 
 def names() -> Mapping[str, Sequence[str]]:
-    """What may stand in fields that name a row of a table."""
+    """Valid values of the fields that name a row of a table."""
     return {
         "cluster": tuple(CLUSTERS),
         "workload": tuple(WORKLOADS),
@@ -28,9 +28,9 @@ def names() -> Mapping[str, Sequence[str]]:
 
 
 def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
-    """A plan of option values. Raises BadInput with one line per mistake.
+    """Makes a plan from option values. Raises BadInput with one line per mistake.
 
-    where  place of a key (and whether of its value) -> file:line:column, empty where it is no file's
+    where  maps the place of a key, and whether its value is meant, to file:line:column; empty if not from a file
     """
     try:
         for default in DEFAULTS:
@@ -46,14 +46,14 @@ def make(values: Mapping[str, Any], where: Where | None = None) -> TestPlan:
 
 
 def with_facts(plan: TestPlan, facts: Mapping[str, Any]) -> TestPlan:
-    """The plan with what is known of the cluster that it is carried out on. Raises BadInput where what was
-    asked for does not go with that."""
+    """The plan with the facts of the cluster that it runs on. Raises BadInput where the plan's own fields do not
+    fit these."""
     given = {name: getattr(plan, name) for name in plan.model_fields_set if name != "schema_"}
     return make({**given, "seed": plan.seed, **facts})
 
 
 def keys(place: Place) -> Sequence[str]:
-    """What may stand in a mapping of a plan file, by its place."""
+    """The keys allowed in a mapping of a plan file, given the mapping's place."""
     if place[:1] == ("schedule",):
         return schedule.keys(place[1:])
     return [field.alias or name for name, field in TestPlan.model_fields.items()]
@@ -78,5 +78,5 @@ def _option(error: Any) -> str:
         return message
     name = str(error["loc"][0])
     if error["type"] == "extra_forbidden":
-        return f"{option_name(name)}: no such option; `harness run --help` lists them"
+        return f"{option_name(name)}: no such option; see `harness run --help`"
     return f"{option_name(name)} {error['input']}: {message[0].lower()}{message[1:]}"

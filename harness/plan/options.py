@@ -1,7 +1,7 @@
-"""The options of a run by groups: each field with its type, its default, its bounds, and its help text.
+"""The options of a run in groups: the type, default, bounds and help text of each field.
 
-A field with a description is an option of `harness run`, in its group's panel of the help; the others are set
-by the harness, or in a plan file only. Times end in _s or _ms, rates in _hz.
+A field with a description is an option of `harness run`, shown in its group's panel of the help. Fields without
+one are set by the harness, or in a plan file only. Times end in _s or _ms, rates in _hz.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEMA: Final = 1
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
-    """A name of the table that the context has for the field. Raises PydanticKnownError."""
+    """Checks that a value is in the table that the validation context has for the field. Raises PydanticKnownError."""
     names = tuple((info.context or {}).get(info.field_name, (value,)))
     if value not in names:
         quoted = [repr(name) for name in names]
@@ -32,7 +32,7 @@ def _known(value: Any, info: ValidationInfo) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Names with commas between them, as a tuple."""
+    """Comma-separated names as a tuple."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
@@ -41,18 +41,18 @@ def _acks(value: Any) -> str:
 
 
 def _kafka_version(value: str) -> str:
-    """The version in full. Raises ValueError."""
+    """The full version number. Raises ValueError."""
     try:
         return resolve(value)
     except BadInput as error:
         raise ValueError(str(error).partition(": ")[2]) from None
 
 
-Known = Annotated[str, BeforeValidator(_known)]  # a name of a table: see `harness.plan.make_plan.names`
+Known = Annotated[str, BeforeValidator(_known)]  # the name of a row of a table: see `harness.plan.make_plan.names`
 
 
 class RunFields(BaseModel):
-    """What a run has of its own: written to its plan.yaml when it begins."""
+    """Identity of the run, written to its plan.yaml when it starts."""
 
     schema_: int = Field(SCHEMA, alias="schema")
     run: str = ""
@@ -60,76 +60,76 @@ class RunFields(BaseModel):
     seed: int = Field(
         default_factory=lambda: secrets.randbelow(1 << 31),
         ge=0,
-        description="Repeats ops and faults; drawn if not given.",
+        description="Seed of operations and faults. [default: random]",
     )
     versions: dict[str, str] = {}
     git_commit: str | None = None
 
 
 class ClusterFields(BaseModel):
-    """The cluster: what it is, how its brokers and the run's topics are set up."""
+    """The cluster, and the configuration of its brokers and of the run's topics."""
 
     cluster: Known = Field(
         "local",
-        description="local (brokers on this machine), docker (those of docker-compose.yml), ssh (on the hosts of "
-        "--hosts), external (others run it), mock (librdkafka's mock cluster, known to be wrong about "
-        "transactions) or sim (a simulated log).",
+        description="local (brokers on this machine), docker (the brokers of docker-compose.yml), ssh (brokers on the "
+        "hosts of --hosts), external (a cluster that is already running), mock (librdkafka's mock cluster, known to "
+        "be wrong about transactions) or sim (a simulated log).",
     )
     cluster_name: str = ""
-    # path of the file that describes them
+    # path of the file that describes the hosts
     hosts: str = Field("", description="With --cluster ssh: a YAML file that lists the hosts; see docs/ssh.md.")
     system: Literal["kafka", "redpanda"] = Field("kafka", description="With --cluster docker: kafka or redpanda.")
     image: str = Field(
         "",
-        description="The image for --cluster docker. [default: apache/kafka:VERSION, or one made here]",
+        description="Image for --cluster docker. [default: apache/kafka:VERSION, or one built here]",
     )
     bootstrap: str = Field(
         "",
-        description="With --cluster external: addresses of a cluster that others run, host:port,...",
+        description="With --cluster external: addresses of the cluster's brokers, host:port,...",
     )
     client_config: str = Field(
         "",
-        description="With --cluster external: a file of librdkafka's properties, such as sasl.password=${PASSWORD}; "
-        "nothing of it is kept.",
+        description="With --cluster external: a file of librdkafka properties, such as sasl.password=${PASSWORD}; "
+        "the run stores none of it.",
     )
-    keep_topics: bool = Field(False, description="Leave the run's topics on a cluster that stays.")
+    keep_topics: bool = Field(False, description="Do not delete the run's topics from a cluster that stays up.")
     keep_data: bool = Field(
         False,
-        description="Keep what the brokers have on disk of the run, at most 2 GiB: harness inspect.",
+        description="Keep a copy of the run's data on the brokers' disks, up to 2 GiB, for harness inspect.",
     )
     kafka_version: Annotated[str, AfterValidator(_kafka_version)] = Field(
         DEFAULT,
-        description="Kafka version, from Maven Central: 4.1.1, or 2.4 for its last known patch.",
+        description="Kafka version, from Maven Central: 4.1.1, or 2.4 for the latest 2.4 patch release known here.",
     )
-    # None: what suits the version
+    # None: the default of the version
     metadata: Metadata | None = Field(
         None,
-        description="kraft or zookeeper. [default: zookeeper before 3.3, kraft from there on]",
+        description="kraft or zookeeper. [default: zookeeper before 3.3, kraft from 3.3 on]",
     )
     controllers: int = Field(
         0,
         ge=0,
         le=5,
-        description="Nodes that only control, with KRaft; 0: the first brokers do that too.",
+        description="Number of dedicated KRaft controllers; with 0, the first brokers are controllers too.",
     )
     nodes: int = Field(3, ge=1, le=1000, description="Number of brokers.")
     log_dirs: int = Field(1, ge=1, le=4, description="With --cluster local: log directories of each broker.")
     tiered: bool = Field(
         False,
-        description="log-model: brokers have a remote tier (Kafka 3.6 on), and half the topics use it.",
+        description="log-model: enable remote storage on brokers (Kafka 3.6 or later) and on half the topics.",
     )
     network: Literal["auto", "namespaces", "loopback"] = Field(
         "auto",
-        description="namespaces, loopback, or auto: namespaces where they are allowed.",
+        description="namespaces, loopback, or auto: namespaces where the system allows them.",
     )
     outside: bool = Field(
         False,
-        description="Brokers also listen on ports of 127.0.0.1, for your own tools during the run.",
+        description="Brokers also listen on ports of 127.0.0.1, so that you can use your own tools during the run.",
     )
     proxy: Literal["auto", "clients", "everybody"] = Field(
         "auto",
-        description="Whose requests pass a wire proxy: nobody, clients, everybody, or auto: clients "
-        "where a fault needs it.",
+        description="Whose requests go through the wire proxy: clients (clients only), everybody (brokers too), or "
+        "auto (clients, if a fault needs the proxy).",
     )
     broker_config: dict[str, str] = Field({}, description="Broker setting, key=value; repeatable.")
     replication: int = Field(3, ge=1, le=15, description="Replication factor of the topics; at most --nodes.")
@@ -149,152 +149,164 @@ class LoadFields(BaseModel):
     workload: Known = Field(
         "queue",
         description="What the clients do: queue (sends, polls and transactions over many keys), delivery (sends only; "
-        "each record is accounted for), recovery (crashes and damage, step by step), or pipeline (consume, "
-        "transform, produce and commit, each record once).",
+        "each record is accounted for), recovery (crashes and disk damage, step by step), log-model (random "
+        "operations compared with a model of the log) or pipeline (consume, transform and produce, with each "
+        "record processed once).",
     )
     # of the recovery workload
     scenario: str = Field(
         "",
-        description="recovery: which scenario; see `harness recovery list`. [default: all, one by one]",
+        description="recovery: the scenario; see `harness recovery list`. [default: all, one after another]",
     )
     # of the log model
-    steps: int = Field(500, ge=1, le=100_000, description="log-model: how many actions; a topic takes 30.")
+    steps: int = Field(500, ge=1, le=100_000, description="log-model: number of actions; each topic gets 30.")
     weights: str = Field(
         "",
-        description="log-model: how often each comes: append=10,read=5,restart=0; others as usual.",
+        description="log-model: how often each action is drawn: append=10,read=5,restart=0; others keep their default.",
     )
     time_limit_s: float = Field(60.0, gt=0, le=7 * 86400, description="Seconds of load.")
-    rate_hz: float = Field(200.0, ge=0, description="Ops a second over all clients; 0 for as fast as possible.")
+    rate_hz: float = Field(200.0, ge=0, description="Operations per second over all clients; 0: as fast as possible.")
     concurrency: int = Field(10, ge=1, le=1000, description="Number of clients.")
-    clients_per_process: int = Field(1, ge=1, le=1000, description="Clients in one worker process.")
-    op_timeout_s: float = Field(10.0, gt=0, le=3600, description="Seconds after which an op is given up as info.")
+    clients_per_process: int = Field(1, ge=1, le=1000, description="Clients in each worker process.")
+    op_timeout_s: float = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="Seconds after which an unfinished operation completes as info.",
+    )
     final_time_limit_s: float = Field(
         90.0,
         gt=0,
         le=86400,
-        description="Seconds that final polls may take; the wait for health before them, too.",
+        description="Time limit of the final polls in seconds; also of the wait for a healthy cluster before them.",
     )
-    crash_clients: bool = Field(False, description="Now and then close a client without commit.")
-    crash_client_interval_s: float = Field(30.0, gt=0, description="Seconds between such crashes.")
-    txn: bool = Field(False, description="Every op is a transaction.")
-    min_txn_length: int = Field(1, ge=1, le=1000, description="Fewest sends and polls in an op.")
+    crash_clients: bool = Field(False, description="Periodically close a client without committing.")
+    crash_client_interval_s: float = Field(30.0, gt=0, description="Seconds between two such crashes.")
+    txn: bool = Field(False, description="Run every operation in a transaction.")
+    min_txn_length: int = Field(1, ge=1, le=1000, description="Minimum number of sends and polls in an operation.")
     max_txn_length: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="Most sends and polls in an op. [default: 4 with --txn, else 1]",
+        description="Maximum number of sends and polls in an operation. [default: 4 with --txn, else 1]",
     )
-    abort_p: float = Field(0.05, ge=0, le=1, description="With --txn: probability of aborting on purpose.")
-    records: int = Field(0, ge=0, description="delivery: how many records to send; 0 for as many as the time allows.")
-    record_bytes: int = Field(0, ge=0, le=1 << 20, description="Records are padded to this size.")
+    abort_p: float = Field(0.05, ge=0, le=1, description="With --txn: probability of a deliberate abort.")
+    records: int = Field(0, ge=0, description="delivery: number of records to send; 0: as many as fit in the time.")
+    record_bytes: int = Field(0, ge=0, le=1 << 20, description="Pad records to this size.")
     primer: bool = Field(
         False,
-        description="delivery: send one record first, patiently, and the rest when it is acknowledged.",
+        description="delivery: send one record first with a long timeout, and the rest once it is acknowledged.",
     )
     settle_s: float = Field(
         2.0,
         gt=0,
         le=3600,
-        description="delivery: seconds that the logs must not have grown before they count as read.",
+        description="delivery: seconds without growth after which a log counts as read to its end.",
     )
 
 
 class KeyFields(BaseModel):
-    """The keys of the load."""
+    """The distribution of operations over keys."""
 
-    key_count: int = Field(12, ge=1, le=100_000, description="Keys in use at a time.")
-    max_writes_per_key: int = Field(1024, ge=1, description="Values of a key before another takes its place.")
-    key_dist: Literal["uniform", "exponential"] = Field("exponential", description="uniform or exponential.")
+    key_count: int = Field(12, ge=1, le=100_000, description="Number of keys in use at a time.")
+    max_writes_per_key: int = Field(1024, ge=1, description="Writes to a key before a new key replaces it.")
+    key_dist: Literal["uniform", "exponential"] = Field(
+        "exponential",
+        description="Distribution of keys: uniform or exponential.",
+    )
     key_dist_base: float = Field(
         2.0,
         ge=1.0,
         le=1000.0,
-        description="exponential: how much likelier each key is than the one before.",
+        description="exponential: how many times likelier each key is than the one before.",
     )
-    sub_p: float = Field(1 / 64, ge=0, le=1, description="Probability that an op is an assign or a subscribe.")
+    sub_p: float = Field(1 / 64, ge=0, le=1, description="Probability that an operation is an assign or a subscribe.")
     sub_via: tuple[Literal["assign", "subscribe"], ...] = Field(
         ("assign",),
-        description="assign, subscribe, or assign,subscribe.",
+        description="How consumers get partitions: assign, subscribe, or assign,subscribe.",
     )
 
 
 class PipelineFields(BaseModel):
-    """What goes with --workload pipeline."""
+    """The options of --workload pipeline."""
 
-    writers: int = Field(2, ge=1, le=100, description="Clients that fill the input topics.")
+    writers: int = Field(2, ge=1, le=100, description="Clients that write to the input topics.")
     instances: int = Field(4, ge=1, le=100, description="Clients that consume, transform, produce and commit.")
     partitions: int = Field(12, ge=1, le=1000, description="Partitions of each topic.")
     input_topics: int = Field(1, ge=1, le=100, description="Number of input topics.")
-    send_batch: int = Field(5, ge=1, le=10_000, description="Records in a writer's op.")
+    send_batch: int = Field(5, ge=1, le=10_000, description="Records in each send of a writer.")
     pipeline_mode: Literal["exactly-once", "at-least-once", "at-most-once", "auto-commit", "files"] = Field(
         "exactly-once",
         description="exactly-once, at-least-once, at-most-once, auto-commit, or files (exactly once, in Parquet files "
-        "that the output refers to).",
+        "that the output records point to).",
     )
     transform: Transform = Field(
         "identity",
-        description="identity, fan-out, filter, or aggregate (a running count of each key).",
+        description="identity, fan-out, filter, or aggregate (a running count per key).",
     )
     assignor: Literal["range", "roundrobin", "cooperative-sticky", "consumer"] = Field(
         "range",
-        description="range, roundrobin, cooperative-sticky, or consumer: the brokers', by the new group protocol.",
+        description="range, roundrobin, cooperative-sticky, or consumer (new group protocol: brokers assign).",
     )
-    static_members: bool = Field(False, description="Instances are static members of the group.")
-    one_poll: bool = Field(False, description="A revocation and the assignment after it come in one poll.")
+    static_members: bool = Field(False, description="Make the instances static members of the group.")
+    one_poll: bool = Field(False, description="Deliver a revocation and the following assignment in the same poll.")
     churn_interval_s: float = Field(
         10.0,
         ge=0,
         le=86400,
-        description="So often an instance leaves the group, for half as long; 0: none does.",
+        description="Interval in seconds at which an instance leaves the group, for half as long; 0: never.",
     )
     flush_s: float | None = Field(
         None,
         gt=0,
         le=3600,
-        description="How long work waits before it is produced. [default: 0.25, and 30 for files]",
+        description="Seconds that records are buffered before they are produced. [default: 0.25, or 30 for files]",
     )
-    pipeline_mistake: str = Field("", description="A mistake for the check to find; see docs/pipeline.md.")
+    pipeline_mistake: str = Field("", description="Bug to inject, for the check to find; see docs/pipeline.md.")
 
 
 class ClientFields(BaseModel):
     """The client libraries and their settings."""
 
-    # in turns
+    # in rotation
     client: Annotated[tuple[Known, ...], BeforeValidator(_listed)] = Field(
         ("confluent",),
-        description="Client library: confluent (librdkafka), java (Kafka's own; a JVM for each) or aiokafka; of "
-        "several, separated by commas, clients take turns.",
+        description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client) or aiokafka. "
+        "Clients rotate over several, separated by commas.",
     )
     client_version: str = Field(
         "",
-        description="Version of the client library; of several, java=3.9.1,confluent=2.1.0. "
+        description="Version of the client library; with several libraries, java=3.9.1,confluent=2.1.0. "
         "[default: the newest known]",
     )
-    pipelined: bool = Field(False, description="Sends of an op that follow each other go out together.")
-    rewind: bool = Field(True, description="After an abort, read again what the transaction had read.")
-    acks: Annotated[Acks, BeforeValidator(_acks)] = Field("all", description="0, 1 or all.")
+    pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
+    rewind: bool = Field(True, description="After an abort, seek back to what the transaction had read.")
+    acks: Annotated[Acks, BeforeValidator(_acks)] = Field("all", description="Producer acks: 0, 1 or all.")
     retries: int | None = Field(None, ge=0, description="Producer retries. [default: the library's]")
-    # None: as Kafka's own producers since 3.0, see `harness.plan.derived.idempotent`
+    # None: the default of Kafka's own producers since 3.0; see `harness.plan.derived.idempotent`
     idempotence: bool | None = Field(None, description="Idempotent producer. [default: on with acks=all and retries]")
     isolation_level: IsolationLevel = Field(
         "read_committed",
-        description="read_committed or read_uncommitted.",
+        description="Consumer isolation.level: read_committed or read_uncommitted.",
     )
-    auto_offset_reset: Literal["earliest", "latest"] = Field("earliest", description="earliest or latest.")
-    auto_commit: bool = Field(False, description="Consumers commit by themselves.")
+    auto_offset_reset: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Consumer auto.offset.reset: earliest or latest.",
+    )
+    auto_commit: bool = Field(False, description="Consumers commit their offsets automatically.")
     logical_offsets: bool = Field(
         False,
-        description="Consumers begin at librdkafka's logical BEGINNING; shows a bug of its.",
+        description="Start consumers at librdkafka's logical offset BEGINNING; exposes a bug of librdkafka.",
     )
-    delivery_timeout_s: float = Field(8.0, gt=0, description="Seconds that a send may be retried.")
-    request_timeout_s: float = Field(3.0, gt=0, description="Seconds that a broker may take to answer.")
-    poll_ms: int = Field(100, ge=0, le=60_000, description="Milliseconds that a poll waits for records.")
+    delivery_timeout_s: float = Field(8.0, gt=0, description="Seconds for which a send is retried.")
+    request_timeout_s: float = Field(3.0, gt=0, description="Seconds to wait for a broker's response.")
+    poll_ms: int = Field(100, ge=0, le=60_000, description="Milliseconds to wait for records in a poll.")
     producer_config: dict[str, str] = Field({}, description="Producer setting, key=value; repeatable.")
     consumer_config: dict[str, str] = Field({}, description="Consumer setting, key=value; repeatable.")
 
 
 class FaultFields(BaseModel):
-    """The faults: in one rhythm, or each in its own."""
+    """The faults, either at one common interval or in a schedule."""
 
     nemesis: tuple[str, ...] = Field(
         (),
@@ -304,20 +316,20 @@ class FaultFields(BaseModel):
     nemesis_interval_s: float = Field(
         10.0,
         gt=0,
-        description="Seconds between faults: on for one half, off for the other.",
+        description="Seconds from one fault to the next; a fault is active for the first half.",
     )
     nemesis_first_s: float = Field(5.0, ge=0, description="Seconds before the first fault.")
     schedule: tuple[Line, ...] = Field((), max_length=ENTRIES_MAX)
 
 
 class CheckingFields(BaseModel):
-    """How the history is judged."""
+    """How the history is checked."""
 
-    ww_deps: bool = Field(True, description="Offsets imply write order between transactions.")
+    ww_deps: bool = Field(True, description="Infer write-write dependencies between transactions from offsets.")
     jepsen_compatible: bool = Field(False, description="Judge exactly as Jepsen does.")
 
 
-# By the panels of the help, in their order.
+# One group per panel of the help, in the order of the panels.
 GROUPS: Final[Mapping[str, type[BaseModel]]] = {
     "Faults": FaultFields,
     "Cluster": ClusterFields,

@@ -1,4 +1,4 @@
-"""A plan's pipeline: its options, and what goes together."""
+"""Defaults and rules of the pipeline's options."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from harness.plan.test_plan import TestPlan
 
 FLUSH_S: Final = 0.25
 FILES_FLUSH_S: Final = 30.0
-KEYS_PER_PARTITION: Final = 100  # whose counts fit a commit's metadata (offset.metadata.max.bytes, 4096)
-# Sessions of the new group protocol are the brokers' (KIP-848); as short as the others'.
+# Their counts must fit the metadata of a commit (offset.metadata.max.bytes, 4096).
+KEYS_PER_PARTITION: Final = 100
+# With the new group protocol the session timeout is a broker setting (KIP-848); made as short as in the classic one.
 CONSUMER_SESSION: Final[Mapping[str, str]] = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
@@ -25,7 +26,7 @@ CONSUMER_SESSION: Final[Mapping[str, str]] = {
 
 
 def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What follows from the pipeline's own options. Raises ValueError where something else was asked."""
+    """Fields that follow from the pipeline's own options. Raises ValueError if the plan sets them otherwise."""
     if values.get("workload") != "pipeline":
         return values
     given = {name: field.get_default() for name, field in TestPlan.model_fields.items()} | dict(values)
@@ -35,11 +36,11 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "sub_via": ("subscribe",),
     }
     for name, value in follows.items():
-        # A run's plan names everything; what is given beside it must not be held against it.
+        # The plan of a stored run names every option, so a changed --instances must not conflict with its concurrency.
         requested = value if "schema" in values else values.get(name, value)
         if (tuple(requested) if name == "sub_via" else int(requested)) != value:
             raise ValueError(
-                f"--{name.replace('_', '-')}: with --workload pipeline it follows from --writers, "
+                f"--{name.replace('_', '-')}: --workload pipeline derives it from --writers, "
                 "--instances and --partitions; leave it out"
             )
     added = {**values, **follows}
@@ -50,31 +51,31 @@ def defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def rule(plan: TestPlan) -> None:
-    """What goes with the pipeline, and what does not. Raises ValueError."""
+    """The rules between the pipeline's options. Raises ValueError."""
     mistake = plan.pipeline_mistake
     if plan.workload != "pipeline":
         if mistake:
-            raise ValueError(f"--pipeline-mistake {mistake} goes with --workload pipeline")
+            raise ValueError(f"--pipeline-mistake {mistake} requires --workload pipeline")
         return
     able = sorted(name for name, library in CLIENTS.items() if library.pipeline)
     if not set(plan.client) <= set(able):
         takes = " or ".join(able)
-        raise ValueError(f"--client {','.join(plan.client)}: --workload pipeline takes {takes}")
+        raise ValueError(f"--client {','.join(plan.client)}: --workload pipeline supports {takes}")
     if plan.cluster == "sim":
-        raise ValueError("--cluster sim has no groups: --workload pipeline takes brokers")
+        raise ValueError("--cluster sim has no consumer groups: --workload pipeline needs brokers")
     if plan.txn:
-        raise ValueError("--txn does not go with --workload pipeline: see --pipeline-mode")
+        raise ValueError("--txn cannot be combined with --workload pipeline: see --pipeline-mode")
     if mistake and mistake not in MISTAKES:
-        raise ValueError(f"--pipeline-mistake {mistake}: one of {', '.join(MISTAKES)}")
+        raise ValueError(f"--pipeline-mistake {mistake}: no such mistake; use one of {', '.join(MISTAKES)}")
     if mistake and plan.pipeline_mode not in ("exactly-once", "files"):
         raise ValueError(
-            f"--pipeline-mistake {mistake} goes with --pipeline-mode exactly-once or files: "
+            f"--pipeline-mistake {mistake} requires --pipeline-mode exactly-once or files: "
             f"{plan.pipeline_mode} promises less anyway"
         )
     if plan.assignor == "consumer" and _older(plan.kafka_version, (4, 0)):
-        raise ValueError(f"--assignor consumer needs Kafka 4.0 or later (it is {plan.kafka_version})")
+        raise ValueError(f"--assignor consumer needs Kafka 4.0 or later, and --kafka-version is {plan.kafka_version}")
     if "java" in plan.client:
-        # 2.5 has groupMetadata (KIP-447); 4.0 waits for the listener, under KIP-848, too.
+        # groupMetadata needs 2.5 (KIP-447). Under KIP-848 too, the client waits for the rebalance listener since 4.0.
         needed = (4, 0) if plan.assignor == "consumer" else (2, 5)
         version = client_versions(plan).get("java")
         if version and _older(version, needed):
@@ -86,8 +87,8 @@ def rule(plan: TestPlan) -> None:
     per_partition = -(-plan.key_count // partitions)
     if plan.transform == "aggregate" and per_partition > KEYS_PER_PARTITION:
         raise ValueError(
-            f"--key-count {plan.key_count}: --transform aggregate keeps its counts with the offsets, which "
-            f"have room for {KEYS_PER_PARTITION} keys in each of {partitions} partitions"
+            f"--key-count {plan.key_count}: --transform aggregate stores its counts in the commit metadata, which "
+            f"has room for {KEYS_PER_PARTITION} keys in each of the {partitions} partitions"
         )
 
 
@@ -97,7 +98,7 @@ def _older(version: str, than: tuple[int, int]) -> bool:
 
 
 def workload_options(plan: TestPlan) -> Mapping[str, Any]:
-    """The workload's options that are not fields of the plan by their own names."""
+    """Options of the workload that are named differently from the plan's fields, or derived from them."""
     flush_s = plan.flush_s or (FILES_FLUSH_S if plan.pipeline_mode == "files" else FLUSH_S)
     return {
         "inputs": plan.input_topics,

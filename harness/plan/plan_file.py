@@ -1,4 +1,4 @@
-"""A plan as a YAML file: the plan.yaml of a run folder, or any such file."""
+"""Reads and writes plans as YAML files: the plan.yaml of a run folder, or any such file."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def dump(plan: TestPlan) -> str:
 
 
 def load_data(path: Path) -> Loaded:
-    """The mapping of a plan file, not validated. Raises BadInput with file, line and column."""
+    """The mapping in a plan file, not validated. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, "a plan")
     if not isinstance(loaded.data, dict):
         raise BadInput(f"{loaded.where((), True)}: a plan is a mapping of options")
     newer = loaded.data.get("schema", SCHEMA)
     if not isinstance(newer, int) or newer > SCHEMA:
         at = loaded.where(("schema",), True)
-        raise BadInput(f"{at}: schema {newer}; this version reads up to {SCHEMA}: use a newer harness")
+        raise BadInput(f"{at}: schema {newer}, but this version reads up to {SCHEMA}: use a newer harness")
     return loaded
 
 
 def load(path: Path) -> TestPlan:
-    """The plan of a run folder's plan.yaml, or of any such file. Raises BadInput naming the file."""
+    """The plan in a run folder's plan.yaml, or in any such file. Raises BadInput naming the file."""
     loaded = load_data(path)
     try:
         return make(loaded.data, loaded.where)
     except BadInput as error:
         text = str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}"
-        raise BadInput(f"{text}; mend the file, or judge its history/*.jsonl alone") from None
+        raise BadInput(f"{text}; correct the file, or check the run's history/*.jsonl without it") from None

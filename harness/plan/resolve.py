@@ -1,4 +1,4 @@
-"""From a plan to what it stands for: its faults, schedule and workload, made once and handed on."""
+"""Resolves a plan once into its faults, schedule and workload."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from workloads.table import WORKLOADS
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlan:
-    """A plan, and what was made of it.
+    """A plan with the values that were made from it.
 
-    plan           its faults by their canonical names, its schedule checked
-    timing         the rhythm of the faults that are not in the schedule
-    faults         of --nemesis, of the schedule, and those whose ops come from the workload
-    needed         the capabilities of a cluster that the faults need
+    plan      with canonical names of faults and a checked schedule
+    timing    when the faults outside the schedule start and end
+    faults    those of --nemesis, of the schedule, and those whose operations the workload generates
+    needed    the capabilities that the faults need from the cluster
     """
 
     plan: TestPlan
@@ -37,14 +37,14 @@ class ResolvedPlan:
     needed: frozenset[type]
 
     def update(self, **changes: Any) -> ResolvedPlan:
-        """With other values of fields from which nothing here follows: names, times, versions."""
+        """Changes fields from which nothing else here is derived: names, times, versions."""
         return replace(self, plan=self.plan.model_copy(update=changes))
 
 
 def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) -> ResolvedPlan:
-    """What a plan stands for. Raises BadInput for faults and schedules that do not fit it.
+    """Resolves a plan. Raises BadInput for faults and schedules that do not fit it.
 
-    plan     with what is known of a cluster that is there before: see `harness.run.attached_cluster.settled`
+    plan     with the facts of an attached cluster: see `harness.run.attached_cluster.settled`
     servers  names of the cluster's servers
     where    see `schedule_rules.checked`
     """
@@ -70,11 +70,11 @@ def resolve(plan: TestPlan, servers: Sequence[str], where: Where | None = None) 
 
 
 def judged_by(plan: TestPlan, answer: Mapping[str, Any] | None = None) -> CheckOptions:
-    """What the checker is told of a run: the settings in force, less what its faults make of them.
+    """The check options of a run: the settings in force, weakened by what its faults change.
 
-    The names of faults need not be known any more.
+    Names of faults that no longer exist are accepted.
 
-    answer  what its cluster said of its settings: see `settings_in_force`
+    answer  the settings that the cluster reported: see `settings_in_force`
     """
     options = derived.check_options(plan)
     in_force = settings_in_force.settled(options.settings, answer)
@@ -89,7 +89,7 @@ def workload_of(plan: TestPlan) -> Workload:
 
 
 def _by_name(plan: TestPlan) -> Mapping[str, Any]:
-    """What a workload's options may be called: fields of the plan, and what follows from them."""
+    """Values for the workloads' options by name: fields of the plan, and values derived from them."""
     values = {name: getattr(plan, name) for name in TestPlan.model_fields}
     return {
         **values,

@@ -1,4 +1,4 @@
-"""What options of a plan may not be combined. Each rule raises ValueError with what to do instead."""
+"""Rules between the options of a plan. Each rule raises ValueError with what to do instead."""
 
 from __future__ import annotations
 
@@ -19,39 +19,45 @@ from workloads.recovery.scenarios import SCENARIOS
 
 NODES_MAX: Final = 15
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-NAME_RULE: Final = "a name is made of a-z, 0-9 and -, 31 of them at most"
+NAME_RULE: Final = "a name consists of a-z, 0-9 and -, at most 31 characters"
 ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,\[\]]+):\d{1,5}")
-INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees read them
+INTEGER_SETTINGS: Final = ("retries", "max.in.flight.requests.per.connection")  # the guarantees depend on them
 
 
 def libraries(plan: TestPlan) -> None:
-    """Client libraries, and what they cannot do."""
+    """Client libraries, and options that they do not support."""
     if not plan.client:
         raise ValueError("--client needs a library")
     if "noop" in plan.client and len(set(plan.client)) > 1:
-        raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
+        raise ValueError("--client noop must be the only one: it sends nothing, so others would miss its records")
     if "aiokafka" in plan.client and plan.retries is not None:
-        raise ValueError(f"--retries {plan.retries} does not go with --client aiokafka: it counts none")
+        raise ValueError(
+            f"--retries {plan.retries} cannot be combined with --client aiokafka: it has no limit of retries"
+        )
     others = [name for name in plan.client if name not in ("confluent", "noop")]
     if others and plan.client_config:
-        raise ValueError(f"--client-config does not go with --client {others[0]}: its properties are librdkafka's")
+        raise ValueError(
+            f"--client-config cannot be combined with --client {others[0]}: the file contains librdkafka properties"
+        )
     for name in derived.client_versions(plan):
         if name not in plan.client:
-            raise ValueError(f"--client-version {plan.client_version}: there is no --client {name}")
+            raise ValueError(f"--client-version {plan.client_version}: {name} is not among the libraries of --client")
 
 
 def metadata(plan: TestPlan) -> None:
-    """Where the metadata is, and who controls."""
+    """Where the metadata is, and which nodes are controllers."""
     if plan.cluster != "local" and (plan.metadata or plan.controllers):
         given = f"--metadata {plan.metadata}" if plan.metadata else f"--controllers {plan.controllers}"
-        raise ValueError(f"{given} goes with --cluster local")
+        raise ValueError(f"{given} requires --cluster local")
     if plan.cluster == "local":
         try:
             versions.check(plan.kafka_version, derived.metadata_mode(plan))
         except BadInput as error:
             raise ValueError(str(error)) from None
     if plan.controllers and derived.metadata_mode(plan) == versions.ZOOKEEPER:
-        raise ValueError(f"--controllers {plan.controllers} goes with KRaft: with ZooKeeper a broker controls")
+        raise ValueError(
+            f"--controllers {plan.controllers} requires KRaft: with ZooKeeper, one of the brokers is the controller"
+        )
 
 
 def attached(plan: TestPlan) -> None:
@@ -61,36 +67,38 @@ def attached(plan: TestPlan) -> None:
     if plan.cluster_name and not NAME.fullmatch(plan.cluster_name):
         raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: {NAME_RULE}")
     if plan.cluster_name and not CLUSTERS[plan.cluster].can_stay:
-        raise ValueError(f"--cluster {plan.cluster}:{plan.cluster_name}: no cluster of that kind stays")
+        raise ValueError(
+            f"--cluster {plan.cluster}:{plan.cluster_name}: a {plan.cluster} cluster cannot be kept; leave out the name"
+        )
     external = plan.cluster == "external"
     for field in ("bootstrap", "client_config"):
         if getattr(plan, field) and not external:
-            raise ValueError(f"{option_name(field)} goes with --cluster external")
+            raise ValueError(f"{option_name(field)} requires --cluster external")
     if (plan.cluster == "ssh") != bool(plan.hosts):
-        raise ValueError("--hosts FILE, which describes the hosts, and --cluster ssh go together")
+        raise ValueError("--cluster ssh and --hosts FILE must be given together; the file describes the hosts")
     if external and not plan.bootstrap:
         raise ValueError("--cluster external needs --bootstrap host:port,...")
     for address in plan.bootstrap.split(",") if external else ():
         if not ADDRESS.fullmatch(address.strip()):
-            raise ValueError(f"--bootstrap {plan.bootstrap}: write it as host:port, several with commas")
+            raise ValueError(f"--bootstrap {plan.bootstrap}: write host:port, several separated by commas")
     for field in ("producer_config", "consumer_config"):
         if any(about_connecting(name) for name in getattr(plan, field)):
             raise ValueError(
-                f"{option_name(field)}: how to connect, and passwords, go into the file of "
-                "--client-config, which no run keeps"
+                f"{option_name(field)}: put connection settings and passwords into the file of --client-config, "
+                "which no run stores"
             )
 
 
 def producer(plan: TestPlan) -> None:
-    """What the guarantees of a producer ask of its settings, and times of each other."""
+    """Settings that the guarantees of a producer need, and order of the timeouts."""
     if plan.txn and plan.acks != "all":
-        raise ValueError(f"--txn needs --acks all (it is {plan.acks}): a transaction is idempotent")
+        raise ValueError(f"--txn needs --acks all (it is {plan.acks}): transactional producers are idempotent")
     if plan.idempotence and plan.acks != "all":
         raise ValueError(f"--idempotence needs --acks all (it is {plan.acks})")
     if (plan.txn or plan.idempotence) and plan.retries == 0:
-        raise ValueError("--retries 0 does not go with --txn or --idempotence, which rest on retries")
+        raise ValueError("--retries 0 cannot be combined with --txn or --idempotence, which rely on retries")
     if plan.txn and plan.idempotence is False:
-        raise ValueError("--no-idempotence does not go with --txn: a transactional producer is idempotent")
+        raise ValueError("--no-idempotence cannot be combined with --txn: transactional producers are idempotent")
     if plan.min_txn_length > derived.txn_length_max(plan):
         raise ValueError(f"--min-txn-length {plan.min_txn_length} is above --max-txn-length")
     for name in INTEGER_SETTINGS:
@@ -108,47 +116,49 @@ def producer(plan: TestPlan) -> None:
 
 
 def _read_by_java(plan: TestPlan) -> None:
-    """What promises hang on and Kafka's own client refuses, though another library takes it."""
+    """Settings that guarantees depend on, with values that Kafka's Java client refuses but other libraries accept."""
     if "java" not in plan.client:
         return
     acks = plan.producer_config.get("acks", plan.acks)
     if client_acks(acks, "java") is None:
-        raise ValueError(f"--producer-config acks={acks}: Kafka's Java client takes {', '.join(JAVA_ACKS)}")
+        raise ValueError(f"--producer-config acks={acks}: Kafka's Java client accepts {', '.join(JAVA_ACKS)}")
     if client_acks(acks, "java") != "all" and (plan.txn or plan.idempotence):
-        raise ValueError(f"--producer-config acks={acks} does not go with --txn or --idempotence, which need all")
+        raise ValueError(f"--producer-config acks={acks} cannot be combined with --txn or --idempotence: use acks=all")
     for option, config, name in (
         ("producer", plan.producer_config, "enable.idempotence"),
         ("consumer", plan.consumer_config, "check.crcs"),
     ):
         if name in config and boolean(config[name]) is None:
-            raise ValueError(f"--{option}-config {name}={config[name]}: Kafka's Java client takes true or false")
+            raise ValueError(f"--{option}-config {name}={config[name]}: Kafka's Java client accepts only true or false")
 
 
 def kinds_of_cluster(plan: TestPlan) -> None:
-    """What goes with one kind of cluster only."""
+    """Options that only one kind of cluster supports."""
     if plan.cluster != "docker" and (plan.image or plan.system != "kafka"):
         given = f"--image {plan.image}" if plan.image else f"--system {plan.system}"
-        raise ValueError(f"{given} goes with --cluster docker")
+        raise ValueError(f"{given} requires --cluster docker")
     if plan.cluster == "docker" and plan.nodes != 3:
-        raise ValueError(f"--nodes {plan.nodes}: docker-compose.yml has three, no more and no fewer")
+        raise ValueError(f"--nodes {plan.nodes}: the cluster of docker-compose.yml has exactly three nodes")
     if plan.cluster == "docker" and versions.KRAFT not in versions.modes(plan.kafka_version):
-        raise ValueError(f"--kafka-version {plan.kafka_version}: containers run KRaft (3.3.1 on)")
+        raise ValueError(f"--kafka-version {plan.kafka_version}: containers need KRaft, so Kafka 3.3.1 or later")
     if plan.sim_bugs and plan.cluster != "sim":
-        raise ValueError("--sim-bugs goes with --cluster sim")
+        raise ValueError("--sim-bugs requires --cluster sim")
     if plan.keep_data and plan.cluster != "local":
-        raise ValueError(f"--keep-data goes with --cluster local: what {plan.cluster} has is out of reach")
+        raise ValueError(f"--keep-data requires --cluster local: the disks of a {plan.cluster} cluster cannot be read")
     unknown = sorted(set(plan.sim_bugs) - BUGS.keys())
     if unknown:
-        raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; there are {', '.join(BUGS)}")
+        raise ValueError(f"--sim-bugs {', '.join(unknown)}: no such bug; choose from {', '.join(BUGS)}")
     if not CLUSTERS[plan.cluster].takes_faults and (plan.nemesis or plan.schedule):
-        raise ValueError(f"--cluster {plan.cluster} has no processes to break: use --nemesis none, or --sim-bugs")
+        raise ValueError(
+            f"--cluster {plan.cluster} has no processes to inject faults into: use --nemesis none, or --sim-bugs"
+        )
 
 
 def copies(plan: TestPlan) -> None:
-    """As many copies as nodes, as far as it is known how many there are."""
+    """Replication factor and min.insync.replicas against the number of nodes, where that number is known."""
     known = not (derived.is_attached(plan) or plan.hosts) or "nodes" in plan.model_fields_set
     if "replication" in plan.model_fields_set and plan.replication > plan.nodes and known:
-        raise ValueError(f"--replication {plan.replication} needs as many --nodes (it is {plan.nodes})")
+        raise ValueError(f"--replication {plan.replication} needs at least as many --nodes (it is {plan.nodes})")
     if "min_insync_replicas" in plan.model_fields_set and derived.min_isr(plan) < plan.min_insync_replicas and known:
         raise ValueError(
             f"--min-insync-replicas {plan.min_insync_replicas} is above the replication factor "
@@ -157,15 +167,15 @@ def copies(plan: TestPlan) -> None:
 
 
 def log_dirs(plan: TestPlan) -> None:
-    """Directories of brokers that the harness lays out itself."""
+    """Multiple log directories, which only clusters laid out by the harness have."""
     if plan.log_dirs > 1 and plan.cluster != "local":
-        raise ValueError(f"--log-dirs {plan.log_dirs} goes with --cluster local")
+        raise ValueError(f"--log-dirs {plan.log_dirs} requires --cluster local")
 
 
 def scenario(plan: TestPlan) -> None:
-    """A scenario and its workload go together, on a cluster whose files can be reached."""
+    """The recovery workload needs a scenario, and a cluster whose files are accessible."""
     if plan.scenario and plan.workload != "recovery":
-        raise ValueError(f"--scenario {plan.scenario} goes with --workload recovery")
+        raise ValueError(f"--scenario {plan.scenario} requires --workload recovery")
     if plan.workload != "recovery":
         return
     row = SCENARIOS.get(plan.scenario)
@@ -174,42 +184,42 @@ def scenario(plan: TestPlan) -> None:
         hint = f"did you mean {close[0]}? " if close else ""
         raise ValueError(f"--scenario {plan.scenario or '(none)'}: no such scenario; {hint}see `harness recovery list`")
     if plan.cluster != "local":
-        raise ValueError("--workload recovery takes --cluster local: it looks at servers' files, and damages them")
+        raise ValueError("--workload recovery requires --cluster local: it reads and damages the servers' files")
     if plan.nemesis or plan.schedule:
-        raise ValueError("--workload recovery has its own faults: leave --nemesis and --schedule out")
+        raise ValueError("--workload recovery injects its own faults: leave out --nemesis and --schedule")
     if plan.nodes < row.nodes_min:
-        raise ValueError(f"--nodes {plan.nodes}: the scenario {row.name} takes {row.nodes_min} or more")
+        raise ValueError(f"--nodes {plan.nodes}: the scenario {row.name} needs {row.nodes_min} or more")
 
 
 def log_model(plan: TestPlan) -> None:
-    """The log model asks brokers that the run starts, and has its own faults."""
+    """The log model needs brokers that the run starts, and restarts them itself."""
     if plan.tiered and (plan.workload, plan.cluster) != ("log-model", "local"):
-        raise ValueError("--tiered goes with --workload log-model and --cluster local")
+        raise ValueError("--tiered requires --workload log-model and --cluster local")
     if plan.tiered and versions.parse_version(plan.kafka_version) < tiered_storage.SINCE:
-        raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; 3.6 and later have")
+        raise ValueError(f"--tiered: Kafka {plan.kafka_version} has no tiered storage; use 3.6 or later")
     if plan.workload != "log-model":
-        # By its value: a plan.yaml names every option.
+        # Compared with the default, as a plan.yaml names every option.
         if plan.steps != type(plan).model_fields["steps"].default or plan.weights:
-            raise ValueError("--steps and --weights go with --workload log-model")
+            raise ValueError("--steps and --weights require --workload log-model")
         return
     if plan.cluster == "sim":
-        raise ValueError("--workload log-model takes brokers: for the simulated log, `harness model run`")
+        raise ValueError("--workload log-model needs brokers; for the simulated log use `harness model run`")
     if derived.is_attached(plan) or plan.system != "kafka":
         raise ValueError(
-            "--workload log-model takes Kafka brokers that the run starts, with settings of its own: use "
+            "--workload log-model needs Kafka brokers that the run starts with its own settings: use "
             "--cluster local or mock"
         )
     if plan.nemesis or plan.schedule:
-        raise ValueError("--workload log-model restarts brokers itself: leave --nemesis and --schedule out")
+        raise ValueError("--workload log-model restarts brokers itself: leave out --nemesis and --schedule")
     if plan.log_dirs > 1:
-        raise ValueError("--workload log-model looks into one log directory of each broker: leave --log-dirs out")
+        raise ValueError("--workload log-model reads only one log directory per broker: leave out --log-dirs")
     try:
         power = parse_weights(plan.weights)["power"]
     except BadInput as error:
         raise ValueError(str(error)) from None
     if power and derived.replication_factor(plan) == 1:
         raise ValueError(
-            "--weights power: what a lone replica had not flushed nobody knows; use --replication 2 or more"
+            "--weights power: with one replica it is unknown what a power loss may take; use --replication 2 or more"
         )
 
 

@@ -1,16 +1,16 @@
-"""Schedules as users write them, in YAML: a list of entries, in a plan or in a file of its own.
+"""Schedules as users write them: a YAML list of entries, in a plan or in a file of its own.
 
 - fault: kill:leader        as in --nemesis
   every: 20s                a period; or `at: 10s`, once
-  jitter: 5s                later by up to so much, drawn from the seed
-  for: 6s                   how long it is on
-  until: 60s                no round begins from then on
-  times: 3                  at most so many rounds
+  jitter: 5s                random delay of up to this length, drawn from the seed
+  for: 6s                   how long the fault is active
+  until: 60s                no round starts after this time
+  times: 3                  maximum number of rounds
 - fault: isolate:leader
   when: {log: "Rolled new log segment", node: n1}
   for: 5s
-  rest: 10s                 not again for so long
-- fault: {wire: {action: hold, api: EndTxn, for_s: 3}}      a rule of one's own, see harness.model.wire_rules
+  rest: 10s                 minimum time before the trigger fires again
+- fault: {wire: {action: hold, api: EndTxn, for_s: 3}}      a custom wire rule, see harness.model.wire_rules
   at: 5s
 """
 
@@ -33,14 +33,14 @@ UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(value: Any) -> Any:
-    """Seconds of "10s", "500ms", "2m", "1h", or a bare number. Raises ValueError."""
+    """Seconds from "10s", "500ms", "2m", "1h", or a plain number. Raises ValueError."""
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", value, re.ASCII)
         if not found:
-            raise ValueError(f"{value!r} is no length of time: write 10s, 500ms or 2m")
+            raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
         return float(found[1]) * UNITS[found[2] or "s"]
     if isinstance(value, bool) or (value is not None and not isinstance(value, int | float)):
-        raise ValueError(f"{value!r} is no length of time: write 10s, 500ms or 2m")
+        raise ValueError(f"{value!r} is not a duration: write 10s, 500ms or 2m")
     return value
 
 
@@ -49,7 +49,7 @@ Length = Annotated[float, BeforeValidator(seconds), Field(ge=0.1, le=7 * 86400)]
 
 
 class When(BaseModel):
-    """A trigger: one of the four; `node` goes with `log`."""
+    """A trigger. Exactly one of the four conditions is set; `node` narrows `log`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
@@ -68,13 +68,13 @@ class When(BaseModel):
             self.txn_open is not None,
         ]
         if sum(chosen) != 1:
-            raise ValueError(f"give one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
+            raise ValueError(f"give exactly one of {LOG}, {LEADER_CHANGE}, {SEGMENT_ROLL}, {TXN_OPEN}")
         if self.node is not None and not self.log:
-            raise ValueError(f"`node` goes with `{LOG}`")
+            raise ValueError(f"`node` requires `{LOG}`")
         try:
             re.compile(self.log or "")
         except re.error as error:
-            raise ValueError(f"{self.log!r} is no regular expression: {error}") from None
+            raise ValueError(f"{self.log!r} is not a regular expression: {error}") from None
         return self
 
     def trigger(self) -> Trigger:
@@ -86,12 +86,12 @@ class When(BaseModel):
 
 
 def _named(value: Any) -> Any:
-    """`when: leader-change` is short for `when: {leader-change: true}`."""
+    """Expands `when: leader-change` to `when: {leader-change: true}`."""
     return {value: True} if value in (LEADER_CHANGE, SEGMENT_ROLL) else value
 
 
 def _fault(value: Any) -> Any:
-    """`fault: {wire: {action: hold, ...}}` is a rule of one's own. Raises ValueError."""
+    """Converts `fault: {wire: {action: hold, ...}}`, a custom wire rule, to the name of a fault. Raises ValueError."""
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"wire"} or not isinstance(value["wire"], Mapping):
@@ -120,19 +120,19 @@ class Line(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Line:
         if self.at is None and self.every is None and self.when is None:
-            raise ValueError("say when: `at`, `every` or `when`")
+            raise ValueError("say when the fault starts: `at`, `every` or `when`")
         if self.when is not None and self.every is not None:
-            raise ValueError("`every` does not go with `when`: the trigger decides; see `times` and `rest`")
+            raise ValueError("`every` cannot be combined with `when`; to limit a trigger use `times` and `rest`")
         if self.when is not None and self.jitter:
-            raise ValueError("`jitter` does not go with `when`")
+            raise ValueError("`jitter` cannot be combined with `when`")
         if self.when is None and self.rest:
-            raise ValueError("`rest` goes with `when`")
+            raise ValueError("`rest` requires `when`")
         if self.when is None and self.every is None and (self.times or 1) > 1:
             raise ValueError("`times` above 1 needs `every`")
         return self
 
     def entry(self, fault: str) -> Entry:
-        """The entry, with its defaults: a period begins with its first end, a trigger fires once."""
+        """The entry with defaults: `every` starts after one period, a trigger fires once."""
         at_s = self.at if self.at is not None else self.every if self.every is not None else 0.0
         times = self.times if self.times is not None or self.every is not None else 1
         when = self.when.trigger() if self.when is not None else None
@@ -140,13 +140,13 @@ class Line(BaseModel):
 
 
 def keys(place: Place) -> Sequence[str]:
-    """What may stand in a mapping of a schedule, by its place within the schedule."""
+    """The keys allowed in a mapping of a schedule, given the mapping's place."""
     model = When if place and place[-1] == "when" else Line
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def read(path: Path) -> Loaded:
-    """A schedule file: the list, not validated. Raises BadInput."""
+    """The list in a schedule file, not validated. Raises BadInput."""
     loaded = load(path, "a schedule")
     if not isinstance(loaded.data, list) or not loaded.data:
         raise BadInput(f"{loaded.where((), True)}: a schedule is a list of entries, each with a fault")
@@ -154,10 +154,10 @@ def read(path: Path) -> Loaded:
 
 
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
-    """The entries of a schedule that was checked."""
+    """The entries of a validated schedule."""
     return tuple(line.entry(line.fault) for line in lines)
 
 
 def dumped(lines: Sequence[Line]) -> list[Mapping[str, Any]]:
-    """Entries as plain data, without what they leave out."""
+    """Entries as plain data, without keys that have their default."""
     return [line.model_dump(by_alias=True, mode="json", exclude_defaults=True) for line in lines]

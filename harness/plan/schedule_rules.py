@@ -1,4 +1,4 @@
-"""Whether a schedule fits the cluster and the load."""
+"""Checks that a schedule fits the cluster and the load."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nemesis.schedule.timing import Timing
 def checked(
     plan: TestPlan, nodes: Sequence[str], listed: Sequence[str] = (), where: Where | None = None
 ) -> tuple[Line, ...]:
-    """The schedule with canonical names, fitting cluster and load. Raises BadInput, a line for each mistake.
+    """The schedule with canonical names of faults. Raises BadInput with one line per mistake.
 
     nodes   names of the cluster's nodes
     listed  canonical names of the faults of --nemesis
-    where   (place in the plan, whether of the value) -> file:line:column; empty for nowhere
+    where   maps a place in the plan, and whether its value is meant, to file:line:column; empty if not from a file
     """
 
     def at(n: int, *keys: str) -> str:
@@ -35,9 +35,9 @@ def checked(
             wrong.append(f"{at(n, 'fault')}: {str(error).removeprefix('--nemesis ')}")
             continue
         if len(names) != 1:
-            wrong.append(f"{at(n, 'fault')}: name one fault in each entry")
+            wrong.append(f"{at(n, 'fault')}: name exactly one fault per entry")
         elif names[0] in listed:
-            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; it can have one rhythm")
+            wrong.append(f"{at(n, 'fault')}: {names[0]} is in --nemesis too; remove it from one of them")
         else:
             wrong += [f"{at(n, *keys)}: {text}" for keys, text in _unfit_trigger(line, nodes, plan.txn)]
             fitting.append(line.model_copy(update={"fault": names[0]}))
@@ -54,10 +54,10 @@ def checked(
 
 
 def _unfit_trigger(line: Line, nodes: Sequence[str], txn: bool) -> list[tuple[tuple[str, ...], str]]:
-    """What a trigger needs of the cluster and of the load."""
+    """Conflicts of a trigger with the cluster and the load, as (keys, message)."""
     when = line.when
     if when is not None and when.node is not None and when.node not in nodes:
         return [(("when", "node"), f"there is no node {when.node!r}: the nodes are {', '.join(nodes)}")]
     if when is not None and when.txn_open is not None and not txn:
-        return [(("when", TXN_OPEN), "no transactions without --txn")]
+        return [(("when", TXN_OPEN), "needs --txn: without it there are no transactions")]
     return []

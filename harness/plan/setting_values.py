@@ -1,8 +1,8 @@
-"""Values of settings as those read them whose settings they are: Kafka's brokers and its Java client, librdkafka.
+"""Parses values of settings the way their owners do: Kafka's brokers, Kafka's Java client, librdkafka.
 
-Each function gives None for a value that its owner refuses. Sources: Kafka's ConfigDef (values are trimmed; true
-and false in any case) and its ProducerConfig (acks: one of four, as they stand); librdkafka's CONFIGURATION.md and
-rdkafka_conf.c (true, t and 1 are yes, in any case; acks: a number, or all in any case).
+Each function returns None for a value that the owner refuses. Sources: Kafka's ConfigDef (trims values; accepts
+true and false in any case) and ProducerConfig (acks is one of four strings, case-sensitive); librdkafka's
+CONFIGURATION.md and rdkafka_conf.c (true, t and 1 in any case; acks is a number, or all in any case).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _WEAKEST_FIRST: Final = ("0", "1", "all")
 
 
 def boolean(text: str) -> bool | None:
-    """Of Kafka's brokers and its Java client."""
+    """A boolean of Kafka's brokers and its Java client."""
     return _KAFKA.get(text.strip().lower())
 
 
 def whole(text: str) -> int | None:
-    """A whole number."""
+    """An integer, or None."""
     try:
         return int(text)
     except ValueError:
@@ -30,12 +30,12 @@ def whole(text: str) -> int | None:
 
 
 def client_boolean(text: str, library: str) -> bool | None:
-    """Of a client library's own setting."""
+    """A boolean setting of a client library."""
     return _LIBRDKAFKA.get(text.lower()) if library == "confluent" else boolean(text)
 
 
 def client_acks(text: str, library: str) -> str | None:
-    """all, 1 or 0, as a client library reads it; more than 1, which brokers refuse, is no promise either."""
+    """all, 1 or 0, as a client library reads it. None for more than 1, which brokers refuse."""
     if library == "confluent":
         text = text.lower()
     elif text.strip() not in JAVA_ACKS:
@@ -47,13 +47,13 @@ def client_acks(text: str, library: str) -> str | None:
 
 
 def weakest_acks(values: Iterable[str | None]) -> str | None:
-    """The weakest that some client goes by; None where one is not known and none is known to be weak."""
+    """The weakest acks of several clients; None if one is unknown and no other is weaker than all."""
     found = {*values}
     return next((acks for acks in _WEAKEST_FIRST if acks in found and (acks != "all" or None not in found)), None)
 
 
 def given(config: Mapping[str, str], *names: str) -> str | None:
-    """The last value of a setting that goes by several names; aiokafka writes them with underscores."""
+    """The last value of a setting that has several names; aiokafka spells them with underscores."""
     spelt = {*names, *(name.replace(".", "_") for name in names)}
     values = [str(value) for name, value in config.items() if name in spelt]
     return values[-1] if values else None

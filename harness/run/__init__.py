@@ -1,1 +1,1 @@
-"""From a plan to a judged run: cluster, workers, workload, interpreter, history, verdict."""
+"""Carries out a plan: cluster, workers, workload, interpreter, history, verdict."""

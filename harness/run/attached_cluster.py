@@ -1,6 +1,7 @@
-"""Clusters that are there before a run and stay after it: what the plan learns of them, what is taken away.
+"""Attached clusters: those that exist before a run and stay up after it.
 
-Such a cluster is external (others run it), or named (`harness cluster up` started it).
+Such a cluster is external (already running elsewhere), or named (`harness cluster up` started it). Before the run
+the plan takes over the cluster's facts; after the run its topics are deleted.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ log = logging.getLogger("harness")
 
 
 def connecting(plan: TestPlan) -> dict[str, str]:
-    """How clients connect; secrets among it. Raises BadInput."""
+    """The connection settings of the clients, with secrets. Raises BadInput."""
     return connection.load(Path(plan.client_config)) if plan.client_config else {}
 
 
 def settled(plan: TestPlan) -> TestPlan:
-    """The plan with what the cluster says of itself; others as they are. Raises BadInput, Missing."""
+    """The plan with the facts of an attached cluster; other plans unchanged. Raises BadInput, Missing."""
     if plan.cluster_name:
         return _named(plan)
     if plan.cluster == "external":
@@ -46,32 +47,32 @@ def settled(plan: TestPlan) -> TestPlan:
 
 
 def plan_of(name: str) -> TestPlan:
-    """What a named cluster was started as. Raises BadInput when it is not up."""
+    """The plan that a named cluster was started with. Raises BadInput if the cluster is not up."""
     return plan_file.load(client.folder(client.find(name).name) / client.PLAN)
 
 
 def _named(plan: TestPlan) -> TestPlan:
-    """What `harness cluster up` decided, and a run on that cluster cannot."""
+    """Takes over the fields that `harness cluster up` decided; a run cannot change them."""
     client.find(plan.cluster_name, plan.cluster)
     kept = plan_of(plan.cluster_name)
     for field in OF_CLUSTER:
         requested, kept_value = getattr(plan, field), getattr(kept, field)
         if field in plan.model_fields_set and requested != kept_value:
             raise BadInput(
-                f"{option_name(field)} {requested}: the cluster {plan.cluster_name} has {kept_value}; leave it "
-                "out, or start another: harness cluster up NAME"
+                f"{option_name(field)} {requested}: the cluster {plan.cluster_name} was started with {kept_value}; "
+                "leave the option out, or start another cluster: harness cluster up NAME"
             )
     return make_plan.with_facts(plan, {field: getattr(kept, field) for field in OF_CLUSTER})
 
 
 def _on_hosts(plan: TestPlan) -> TestPlan:
-    """As many nodes as there are hosts."""
+    """Sets the number of nodes to the number of hosts."""
     from harness.cluster.ssh import hosts
 
     path = Path(plan.hosts).expanduser().absolute()
     count = len(hosts.load(path))
     if "nodes" in plan.model_fields_set and plan.nodes != count:
-        raise BadInput(f"--nodes {plan.nodes}: {path} has {count} hosts; leave --nodes out")
+        raise BadInput(f"--nodes {plan.nodes}: {path} lists {count} hosts; leave --nodes out")
     return make_plan.with_facts(plan, {"nodes": count, "hosts": str(path)})
 
 
@@ -80,15 +81,19 @@ def _external(plan: TestPlan) -> TestPlan:
 
     foreign = sorted(set(plan.broker_config) - set(external.TELLING))
     if foreign:
-        raise BadInput(f"--broker-config {foreign[0]}: the brokers of an external cluster are not ours to set")
+        raise BadInput(
+            f"--broker-config {foreign[0]}: a run cannot configure the brokers of an external cluster; "
+            "leave the option out"
+        )
     found = external.find(plan.bootstrap, connecting(plan))
     return make_plan.with_facts(plan, {"nodes": max(1, len(found.brokers)), "broker_config": dict(found.settings)})
 
 
 def run_name(plan: TestPlan) -> str:
-    """A run's name, and so its topics': its faults, or its workload.
+    """The name of a run, which its topics start with: its faults, or else its workload.
 
-    Told from everybody else's where others use the cluster too. A rule that is written out is no name.
+    On an external cluster, which others may use too, a random suffix makes it unique. A wire rule with arguments
+    is shortened to `rule`.
     """
     faults = [f"{fault.partition(':')[0]}:rule" if "=" in fault else fault for fault in plan.nemesis]
     parts = [fault.replace(":", "-") for fault in faults] + (["schedule"] if plan.schedule else [])
@@ -97,45 +102,45 @@ def run_name(plan: TestPlan) -> str:
 
 
 def topic_config(plan: TestPlan) -> Mapping[str, str]:
-    """Settings of the run's topics: what a cluster of its own would have for all."""
+    """Settings of the run's topics that a cluster started for the run would have as broker defaults."""
     return {"min.insync.replicas": str(derived.min_isr(plan))} if derived.is_attached(plan) else {}
 
 
 def check_allowed(plan: TestPlan, call: Call) -> None:
-    """Before the load: whether an external cluster lets the run do what it must. Raises BadInput."""
+    """Checks, before the load, that an external cluster permits what the run does. Raises BadInput."""
     if plan.cluster != "external":
         return
     missing = call("forbidden", 3 * ALLOWED_S + 5.0, topic=f"{plan.run}-0", timeout_s=ALLOWED_S)
     if missing:
-        raise BadInput(f"--bootstrap {plan.bootstrap}: no permission: {', '.join(missing)}; allow it")
+        raise BadInput(f"--bootstrap {plan.bootstrap}: missing permissions: {', '.join(missing)}; grant them")
 
 
 def remove_left(cluster: Cluster, call: Call) -> None:
-    """Before the load: delete the topics that killed runs have left on a named cluster."""
+    """Deletes, before the load, the topics that killed runs have left on a named cluster."""
     if isinstance(cluster, NamedCluster) and cluster.left_runs:
-        gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
-        log.info("deleted %d topics of earlier runs", len(gone))
+        deleted = call("delete_runs", 2 * DELETE_S + 10.0, runs=cluster.left_runs, timeout_s=DELETE_S)
+        log.info("deleted %d topics of earlier runs", len(deleted))
         cluster.forget(cluster.left_runs)
 
 
 def remove_topics(plan: TestPlan, cluster: Cluster, call: Call, say: Callable[[str], None]) -> None:
-    """After the run: delete its topics and its group, unless it is to leave them."""
+    """Deletes the run's topics and consumer group after the run, unless --keep-topics is given."""
     if not derived.is_attached(plan):
         return
     if plan.keep_topics:
-        say(f"the topics {plan.run}-* are left, with --keep-topics")
+        say(f"the topics {plan.run}-* stay on the cluster, as --keep-topics is given")
         _forget(cluster, plan.run)
         return
     try:
-        gone = call("delete_runs", 2 * DELETE_S + 10.0, runs=[plan.run], timeout_s=DELETE_S)
-        log.info("deleted %d topics", len(gone))
+        deleted = call("delete_runs", 2 * DELETE_S + 10.0, runs=[plan.run], timeout_s=DELETE_S)
+        log.info("deleted %d topics", len(deleted))
         _forget(cluster, plan.run)
     except ClusterTrouble as error:
         log.error("topics were not deleted: %s", error)
-        say(f"the topics {plan.run}-* are left on the cluster ({error}): delete them")
+        say(f"the topics {plan.run}-* could not be deleted ({error}) and are still on the cluster: delete them")
 
 
 def _forget(cluster: Cluster, run: str) -> None:
-    """A named cluster need not remember the run's topics."""
+    """Removes the run from a named cluster's list of runs with leftover topics."""
     if isinstance(cluster, NamedCluster):
         cluster.forget([run])

@@ -1,8 +1,7 @@
-"""Client libraries of other versions than this environment's: fetched into the cache, and used by workers.
+"""Client libraries in other versions than the installed ones: downloaded into the cache for the workers.
 
-confluent-kafka, with librdkafka in it, and aiokafka come as wheels from PyPI for the interpreter that runs; a
-worker finds them first on its path. The Java client comes with the broker's jars of its version
-(`cluster.jars`).
+confluent-kafka (which includes librdkafka) and aiokafka are wheels from PyPI for the running interpreter; a
+worker finds them first on its path. The Java client is among the broker's jars of its version (`cluster.jars`).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _VERSION: Final = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 
 
 def wheel(library: str, version: str, progress: Callable[[str], None]) -> Path:
-    """The folder with a library, by its name in the plan, of a version. Raises BadInput, Missing."""
+    """The folder with a version of a library, given its name in the plan. Raises BadInput, Missing."""
     package = CLIENTS[library].package
     if not _VERSION.fullmatch(version):
         raise BadInput(f"--client-version {version}: give three numbers, such as 2.1.0")
@@ -61,21 +60,23 @@ def _install(package: str, version: str, target: Path) -> None:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"{package} {version} could not be fetched: {error}") from None
+        raise Missing(f"{package} {version} could not be downloaded: {error}") from None
     if done.returncode == 0:
         return
-    last = (done.stderr.strip() or f"pip ended with {done.returncode}").splitlines()[-1]
+    last = (done.stderr.strip() or f"pip exited with {done.returncode}").splitlines()[-1]
     if "No matching distribution" in done.stderr:
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        hint = " (2.0.0 and newer have them for 3.11)" if package == "confluent-kafka" else ""
+        hint = " (2.0.0 and later have wheels for 3.11)" if package == "confluent-kafka" else ""
         raise BadInput(
             f"--client-version {version}: PyPI has no wheel of {package} {version} for Python {python}{hint}"
         )
-    raise Missing(f"{package} {version} could not be fetched from PyPI ({last}); needed once")
+    raise Missing(
+        f"{package} {version} could not be downloaded from PyPI ({last}); a download is needed once, then it is cached"
+    )
 
 
 def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str]:
-    """What the workers' environment needs for the versions that a plan names. Raises BadInput, Missing."""
+    """Environment variables that make workers use the versions of the plan. Raises BadInput, Missing."""
     named = {name: version for name, version in derived.client_versions(plan).items() if CLIENTS[name].package}
     if not named or plan.cluster == "sim":
         return {}
@@ -84,7 +85,7 @@ def worker_env(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, str
 
 
 def used(plan: TestPlan) -> dict[str, str]:
-    """The version of each library of a plan, by its name there; empty where that is not known."""
+    """The version of each library of a plan, by the library's name there; empty if unknown."""
     chosen = derived.client_versions(plan)
     return {name: chosen.get(name) or _default(name) for name in plan.client}
 
@@ -106,7 +107,7 @@ def java_client(plan: TestPlan, progress: Callable[[str], None]) -> dict[str, st
 
 
 def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
-    """Have what a plan's clients need, before anything is started. Raises BadInput, Missing."""
+    """Downloads what the plan's clients need, before anything is started. Raises BadInput, Missing."""
     libraries = derived.libraries(plan)
     if "java" in libraries:
         java_client(plan, progress)
@@ -116,6 +117,6 @@ def fetch(plan: TestPlan, progress: Callable[[str], None]) -> None:
         installed = not package or importlib.util.find_spec(package.replace("-", "_")) is not None
         if not installed and name not in derived.client_versions(plan):
             raise Missing(
-                f"--client {name}: the library {package} is not installed here: pip install {package}, or "
-                f"name a version, which is fetched once: --client-version {name}=X.Y.Z"
+                f"--client {name}: the library {package} is not installed: pip install {package}, or "
+                f"name a version, which is then downloaded: --client-version {name}=X.Y.Z"
             )

@@ -1,4 +1,4 @@
-"""What the commands on stored histories do: finding them, judging many, and importing and exporting them."""
+"""Functions behind the commands for stored histories: find, check, import and export."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from harness.stored import find_runs
 
 Say = Callable[[str], None]
 SUFFIXES: Final = (".gz", ".edn")
-PARTS: Final = ("history", "pipeline", "events")  # of a run, in which checks find what happened
+PARTS: Final = ("history", "pipeline", "events")  # folders of a run that checks read
 
 
 def find(runs: Path, name: str) -> Path:
-    """A history file or Parquet folder by its path, or a run as `find_runs.resolve` has it. Raises BadInput."""
+    """A history file or Parquet folder given its path, or a run found by `find_runs.resolve`. Raises BadInput."""
     from checker.tables import parquet_folder
 
     path = Path(name)
@@ -30,7 +30,7 @@ def find(runs: Path, name: str) -> Path:
 
 
 def bytes_of(path: Path) -> int:
-    """About how much text a check of it reads; of tables, how large they are."""
+    """Approximate number of bytes that a check reads: of text, or of tables."""
     from checker.tables import make_tables, parquet_folder
 
     if path.is_file():
@@ -41,7 +41,7 @@ def bytes_of(path: Path) -> int:
 
 
 def title(path: Path) -> str:
-    """What a history is called in answers: its file's name, of EDN without its endings."""
+    """The name of a history in output: its file name; for EDN without the suffixes."""
     name = path.name or path.resolve().name
     if ".edn" in path.suffixes[-2:] and path.is_file():
         for suffix in SUFFIXES:
@@ -50,7 +50,7 @@ def title(path: Path) -> str:
 
 
 def line(path: Path, result: Result) -> dict[str, Any]:
-    """The JSON line of a judged history: Jepsen's fields, then ours."""
+    """The JSON line of a checked history: Jepsen's fields first, then our own."""
     from checker.verdict import jepsen_shape
 
     ours = {name: value for name, value in to_data(result).items() if name != "valid"}
@@ -58,9 +58,9 @@ def line(path: Path, result: Result) -> dict[str, Any]:
 
 
 def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) -> Iterator[tuple[Path, Result, str]]:
-    """Histories in the order given: (path, result, what is wrong with its content or "").
+    """Checks histories in the given order. Yields (path, result, error); the error is "" for a readable history.
 
-    Small files share one Spark job. Runs get their results.json; nothing is written beside other histories.
+    Small files share one Spark job. results.json is written only for runs, not beside other histories.
     """
     from checker import check
 
@@ -74,7 +74,7 @@ def judge(items: Sequence[tuple[Path, CheckOptions]], session: Any, say: Say) ->
 
 
 def import_(path: Path, runs: Path, say: Say) -> Path:
-    """Make a run of a history file; nothing is left of it when that fails. Raises HarnessError."""
+    """Makes a run from a history file; removes it again if that fails. Raises HarnessError."""
     from checker import convert
 
     if not path.is_file():
@@ -86,31 +86,31 @@ def import_(path: Path, runs: Path, say: Say) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     if notes.truncated:
-        say(f"cut short: {notes.truncated}")
+        say(f"the history is truncated: {notes.truncated}")
     history_writer.point_latest(folder)
     say(f"{folder}: {lines:,} lines")
     return folder
 
 
 def export(path: Path, form: str, out: Path | None, say: Say) -> Path:
-    """Write a history in another form, to `out` or the working directory. Raises HarnessError."""
+    """Writes a history in another format, to `out` or the working directory. Raises HarnessError."""
     from checker import convert
     from checker.tables import parquet_folder
 
     if form not in convert.FORMATS:
-        raise BadInput(f"--format {form}: one of {', '.join(convert.FORMATS)}")
+        raise BadInput(f"--format {form}: no such format; use one of {', '.join(convert.FORMATS)}")
     if parquet_folder.is_tables(path):
-        raise BadInput(f"{path}: tables do not hold all of a history; give the run that they were made from")
+        raise BadInput(f"{path}: tables contain only part of a history; give the run that they were made from")
     target = Path(f"{title(path)}.{form}") if out is None else out
     if target.exists() or target.is_symlink():
-        raise BadInput(f"{target}: is there already; remove it, or name another place with --out")
+        raise BadInput(f"{target}: exists already; remove it, or choose another path with --out")
     if not target.parent.is_dir():
-        raise BadInput(f"{target.parent}: no such folder; make it, or name another place with --out")
+        raise BadInput(f"{target.parent}: no such folder; create it, or choose another path with --out")
     lines = convert.FORMATS[form](path, target, say)
     say(f"{target}: {lines:,} lines")
     return target
 
 
 def options(path: Path, changes: Mapping[str, Any]) -> CheckOptions:
-    """How a history is judged: as its plan says, where it has one, with the user's changes."""
+    """The check options of a history: from its plan, if it has one, with the user's changes."""
     return test.options_of(path if path.is_dir() else path.parent / "-", **changes)

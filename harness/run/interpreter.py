@@ -1,10 +1,10 @@
-"""The scheduler: asks the generator, dispatches ops, records everything. The only writer of index and time.
+"""The interpreter: takes ops from the generator, dispatches them and records everything. It alone sets index and time.
 
-One loop in one thread. An invocation is stamped and written to the history before it is dispatched, a
-completion is stamped when it arrives, both from one monotonic clock. What one turn of the loop records goes
-into the history with one write, always before anything of that turn is dispatched. An op that outlives its
-deadline, or whose worker dies, completes as `info` here; every `info` retires its process, and the slot goes
-on under the next id (p + concurrency). Each fault works in a thread of its own, one op at a time.
+A single loop in a single thread. An invocation gets its timestamp and is written to the history before it is
+dispatched; a completion gets its timestamp on arrival; both use the same monotonic clock. All ops recorded in
+one turn of the loop are written to the history in one write, before any of them is dispatched. An op that
+exceeds its deadline, or whose worker dies, completes as `info` here. Every `info` retires its process, and the
+slot continues under the next id (p + concurrency). Each fault has a thread of its own, which runs one op at a time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from harness.model.fault_and_generator_protocols import Context, Generator, Pend
 from harness.model.op import INFO, NEMESIS, Op, Process
 from harness.run.worker_pool import Crew, Member
 
-POLL_S: Final = 0.001  # how soon a waiting generator is asked again
-IDLE_S: Final = 0.05  # the same when it only waits for open ops
+POLL_S: Final = 0.001  # wait before a pending generator is polled again
+IDLE_S: Final = 0.05  # the same, while it waits only for open ops
 
 Listener = Callable[[Op], None]
 Append = Callable[[bytes], None]
@@ -40,13 +40,15 @@ class Limits:
 
 
 def fault_of(op: Op) -> str:
-    """The fault that a nemesis op belongs to; "" for none."""
+    """The fault that a nemesis op belongs to; "" if none."""
     return str(op.extra.get("fault") or "")
 
 
 class NemesisThreads:
-    """Runs the nemesis beside the loop, a thread for each fault; completions, and notices from anybody, come
-    back through a queue and a pipe that wakes it."""
+    """Runs the nemesis outside the loop, with one thread per fault.
+
+    Completions, and notices from any thread, reach the loop through a queue; a pipe wakes the loop.
+    """
 
     def __init__(self, invoke: Callable[[Op], Op]) -> None:
         self._invoke = invoke
@@ -63,12 +65,12 @@ class NemesisThreads:
         self._todo[fault].put(op)
 
     def come_back(self, op: Op) -> None:
-        """Hand an op to the loop. From any thread."""
+        """Hands an op to the loop. Thread-safe."""
         self._done.put(op)
         os.write(self._wake, b".")
 
     def completed(self) -> Op | None:
-        """What came back, if anything did."""
+        """The next op handed over by a thread; None if there is none."""
         if self._done.empty():
             return None
         os.read(self.wake_fd, 1)
@@ -91,7 +93,7 @@ class NemesisThreads:
 
 
 class Interpreter:
-    """Runs one generator to its end. `run` may be called once."""
+    """Runs one generator to its end. `run` may be called only once."""
 
     def __init__(
         self,
@@ -115,26 +117,26 @@ class Interpreter:
         self._free: deque[Process] = deque(self._processes)
         self._open: dict[Process, Op] = {}  # in order of invocation, so the first is the oldest
         self._faults: dict[str, Op] = {}  # the open op of each fault
-        self._busy: frozenset[str] = frozenset()  # those faults
+        self._busy: frozenset[str] = frozenset()  # names of the faults with an open op
         self._instead: Generator | None = None
         self._lines: list[bytes] = []  # recorded in this turn of the loop, not yet written
-        self._dispatched: list[Op] = []  # recorded in this turn, not yet given to the nemesis
+        self._dispatched: list[Op] = []  # recorded in this turn, not yet passed to the nemesis
         crew.selector.register(self._nemesis.wake_fd, selectors.EVENT_READ, None)
 
     def divert(self, generator: Generator) -> None:
-        """From now on, only this: a signal handler cuts the load short with it."""
+        """Replaces the generator; a signal handler uses this to end the load early."""
         self._instead = generator
 
     def notice(self, event: Op) -> None:
-        """Tell the generator of something that is no op of the run; it is not recorded. From any thread."""
+        """Passes an event that is not an op of the run to the generator, without recording it. Thread-safe."""
         self._nemesis.come_back(event)
 
     def run(self, generator: Generator) -> None:
-        """Until the generator is exhausted and every op has completed."""
+        """Runs until the generator is exhausted and every op has completed."""
         try:
             self._loop(generator)
         finally:
-            if self._lines:  # an error ended the turn: what happened before it still counts
+            if self._lines:  # an exception ended the turn: ops recorded before it must still be written
                 self._append(b"".join(self._lines))
             self._nemesis.stop()
             self._crew.selector.unregister(self._nemesis.wake_fd)
@@ -160,7 +162,7 @@ class Interpreter:
         return Context(now_ns, self._free, self._processes, not self._faults, self._seed, self._busy)
 
     def _dispatch(self) -> tuple[bool, bool]:
-        """Send ops while the generator has some. (any sent, generator exhausted)"""
+        """Dispatches ops until the generator has none ready. Returns (any dispatched, generator exhausted)."""
         sent = False
         while True:
             answer = self._generator.op(self._context(self._now()))
@@ -199,7 +201,7 @@ class Interpreter:
         line = op_json.encode(stamped)
         self._lines.append(line)
         self._open[process] = stamped
-        self._tell(stamped)
+        self._notify(stamped)
         self._crew.send(int(process) % self._concurrency, line)
 
     def _open_fault(self, op: Op) -> None:
@@ -214,14 +216,14 @@ class Interpreter:
         self._record(done)
 
     def _record(self, op: Op) -> Op:
-        """Stamp, write, tell."""
+        """Adds index and time, queues the op for the history, and notifies generator and listener."""
         stamped = Op(self._index, self._now(), op.process, op.type, op.f, op.value, op.error, op.extra)
         self._index += 1
         self._lines.append(op_json.encode(stamped))
-        self._tell(stamped)
+        self._notify(stamped)
         return stamped
 
-    def _tell(self, op: Op) -> None:
+    def _notify(self, op: Op) -> None:
         self._generator = self._generator.update(self._context(op.time_ns), op)
         self._listener(op)
 
@@ -255,15 +257,15 @@ class Interpreter:
             self._record(done)
 
     def _retire(self, process: Process) -> None:
-        """The slot goes on under the next id."""
+        """Continues the slot under the next process id."""
         successor = int(process) + self._concurrency
         self._processes[int(process) % self._concurrency] = successor
         self._free.append(successor)
 
     def _worker_ended(self, member: Member) -> None:
-        """Its open ops are lost in doubt; its slots go on in a new worker, under new processes.
+        """Completes the worker's open ops as `info`; its slots continue in a new worker, under new processes.
 
-        Those that had nothing to do too: the new client is not where the old one was in its logs.
+        Idle slots get new processes too, because a new client does not have the old one's positions.
         """
         self._crew.replace(member)
         for process in [self._processes[slot] for slot in member.slots]:
@@ -274,7 +276,7 @@ class Interpreter:
                 self._retire(process)
 
     def _expire(self) -> None:
-        """Complete ops that outlived their deadline; the oldest comes first, so one look is the rule."""
+        """Completes ops that exceeded their deadline. The oldest op comes first, so usually one check suffices."""
         now_ns = self._now()
         while self._open:
             oldest = next(iter(self._open.values()))
@@ -288,7 +290,7 @@ class Interpreter:
             self._complete(oldest.with_(type=INFO, error="op deadline exceeded"))
         for stuck in list(self._faults.values()):
             if now_ns - stuck.time_ns > self._limits.nemesis_timeout_s * 1e9:
-                # Its thread may still hang in the call; nothing more can be asked of it.
+                # Its thread may still be blocked in the call; it gets no further ops.
                 error = f"no answer in {self._limits.nemesis_timeout_s:.0f} s"
                 extra = {**stuck.extra, "phase": "complete"}
                 self._close_fault(stuck.with_(error=error, value={"took_effect": False}, extra=extra))

@@ -1,4 +1,4 @@
-"""The load with its faults, healing, and the final polls: carried out, and written to the history."""
+"""Runs the load with its faults, the healing and the final polls, and writes the history."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from nemesis.schedule.upcoming import Ahead
 from workloads.table import LOG_MODEL
 
 Say = Callable[[str], None]
-LATER_S: Final = 10.0  # beyond the load, for a fault that waits for health between two of its steps
+LATER_S: Final = 10.0  # time after the load for a fault that waits for a healthy cluster between its steps
 log = logging.getLogger("harness")
 
 
 def load_phase(resolved: ResolvedPlan) -> Generator:
-    """Ops at the plan's rate beside the faults, until the time limit."""
+    """Ops at the plan's rate together with the faults, until the time limit."""
     plan, ops = resolved.plan, resolved.workload.generator
     time_limit_ns = int(plan.time_limit_s * 1e9)
     if resolved.workload.drives_faults:
@@ -52,7 +52,7 @@ def load_phase(resolved: ResolvedPlan) -> Generator:
 
 
 def whole_run(resolved: ResolvedPlan) -> Generator:
-    """Load with faults, heal, final polls."""
+    """Generator of the whole run: load with faults, healing, final polls."""
     final_s, final = resolved.plan.final_time_limit_s, resolved.workload.final
     parts = [load_phase(resolved), Barrier(nemeses.healing(resolved.faults, final_s))]
     if final is not None:
@@ -64,7 +64,8 @@ def whole_run(resolved: ResolvedPlan) -> Generator:
 
 @contextlib.contextmanager
 def interruptible(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C once: `on_first`, and the run goes on to heal and check. Twice: KeyboardInterrupt."""
+    """Handles Ctrl-C. The first calls `on_first`, and the run continues to heal and check; the second raises
+    KeyboardInterrupt."""
     pressed = [0]
 
     def handler(number: int, frame: Any) -> None:
@@ -93,7 +94,7 @@ def record(
     say: Say,
     quiet: bool,
 ) -> bool:
-    """Run the load and the final polls, and write the history. Whether the user interrupted it."""
+    """Runs the load and the final polls, and writes the history. Returns whether the user interrupted the run."""
     plan = resolved.plan
     if plan.workload == LOG_MODEL:
         with interruptible(lambda: None) as pressed:
@@ -129,7 +130,7 @@ def record(
 
         def divert() -> None:
             events.write("interrupted", "by the user")
-            live.note("interrupted: it heals and judges what there is; Ctrl-C again ends it at once")
+            live.note("interrupted: the run heals the cluster and checks the history; Ctrl-C again aborts it")
             interpreter.divert(nemeses.healing(resolved.faults, plan.final_time_limit_s))
 
         with live.showing(quiet), interruptible(divert) as pressed:
@@ -149,12 +150,12 @@ def record(
 
 
 def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_ns: int) -> Callable[..., Env]:
-    """What makes the environment of a fault's op: see `Env`."""
+    """A function that makes the environment of a fault's op: see `Env`."""
     plan = resolved.plan
     counts: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def env(fault: str = "") -> Env:
-        # Counted by fault: which of two comes first must not move what they draw.
+        # Counted per fault, so that the order of two faults does not change their random draws.
         draw = Draw.of(plan.seed, f"nemesis {fault}", next(counts[fault]))
         until_s = zero_ns / 1e9 + plan.time_limit_s + LATER_S
         return Env(
@@ -165,7 +166,7 @@ def _environments(resolved: ResolvedPlan, cluster: Cluster, staff: Staff, zero_n
 
 
 def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Callable[[Op], None]:
-    """Tells who watches of each op; starts Spark when the load is over."""
+    """A listener that updates the display and the events for each op, and starts Spark when the load is over."""
 
     def listen(op: Op) -> None:
         live.event(op)
@@ -183,6 +184,6 @@ def _listener(live: Live, events: history_writer.Events, spark: WarmSpark) -> Ca
 
 
 def _ahead(resolved: ResolvedPlan) -> Ahead:
-    """When which fault will come, for whoever watches."""
+    """The upcoming faults, for the display."""
     in_turns = () if resolved.workload.drives_faults else nemeses.rotations(resolved.faults, resolved.schedule)
     return Ahead(in_turns, resolved.schedule, resolved.timing, resolved.plan.time_limit_s)

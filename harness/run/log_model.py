@@ -1,11 +1,12 @@
-"""A run of the log model beside real brokers: steps, what they found, the shortest programs that show it.
+"""A run of the log model against real brokers: the steps, the divergences, and the shortest programs that show them.
 
-One client does one action after another, and what came of each decides whether there is a next one: so this
-is a loop of its own, beside the interpreter. It leaves what every run leaves. In the history an action is an
-op; restarts and elections are the nemesis's. What was found is told in events/harness.jsonl, which the check
-`log-model` reads, and each divergence is a program in programs/, for `harness model replay`.
+One client executes one action after another, and the outcome of each decides whether another one follows.
+Therefore this is a loop of its own, separate from the interpreter; it leaves the same files as other runs. In
+the history an action is an op; restarts and elections are nemesis ops. Divergences are written to
+events/harness.jsonl, which the check `log-model` reads, and each as a program in programs/, for
+`harness model replay`.
 
-After a divergence the search goes on in a fresh topic, and passes over what was found: the next is another.
+After a divergence the search continues in a fresh topic and ignores the divergences found so far.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ log = logging.getLogger("harness")
 
 
 def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.ExitStack) -> BrokerLog:
-    """Topics on the cluster, by two workers that end with `stack`. Raises ClusterTrouble."""
+    """A log on the cluster, accessed through two workers that stop with `stack`. Raises ClusterTrouble."""
     assert isinstance(cluster, Hosts)
     config = start_workers.client_config(plan, cluster.bootstrap)
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -64,14 +65,14 @@ def brokers_of(plan: TestPlan, cluster: Cluster, logs: Path, stack: contextlib.E
 
 
 def target(plan: TestPlan, cluster: Cluster) -> Target:
-    """What the cluster can be asked to do."""
+    """The actions that the cluster supports."""
     if plan.cluster == "mock":
         return MOCK
     lacking = set() if offers(cluster, Processes) else {"restart", "power"}
     lacking |= set() if offers(cluster, Network) and plan.controllers else {"hold"}
     if parse_version(plan.kafka_version) < (3, 6, 0):
-        lacking |= {"zombie"}  # partitions that the new epoch has not written to take it (KIP-890)
-    # What a lone broker had not flushed, nobody knows.
+        lacking |= {"zombie"}  # before KIP-890, partitions not yet written to with the new epoch accept it
+    # With one replica it is unknown which records a power loss takes.
     lacking |= {"elect", "hold", "power"} if derived.replication_factor(plan) == 1 else set()
     alone = derived.replication_factor(plan) == 1
     kinds = TIERED_KINDS if plan.tiered else KINDS
@@ -95,7 +96,7 @@ class Recorder:
         self.live.event(stamped)
 
     def begin(self, action: Action) -> Op:
-        """An invocation; a fault's is told as the nemesis's ops are."""
+        """Writes and returns an invocation; for a fault, a nemesis op."""
         args = dict(action.args)
         op = Op(-1, -1, 0, INVOKE, f"log-{action.f}", args)
         if action.f in NEMESIS_FS:
@@ -107,13 +108,13 @@ class Recorder:
         return op
 
     def fail(self, op: Op, error: str) -> None:
-        """Its completion where nobody knows what came of it."""
+        """Completes an action as indeterminate."""
         extra = {**op.extra, "phase": "complete"} if op.process == NEMESIS else op.extra
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
     def end(self, op: Op, beside: Beside, effect: dict[str, Any]) -> None:
-        """Its completion: what came of it, positions being numbers."""
+        """Completes an action with its outcome; positions are written as numbers."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
             return
@@ -123,7 +124,7 @@ class Recorder:
 
 
 class Search:
-    """The steps of a run. `found`: the divergences so far, by what they are over."""
+    """The steps of a run. `found` has the divergences so far, by kind."""
 
     def __init__(
         self,
@@ -140,10 +141,10 @@ class Search:
         self.steps = self.left_out = 0
 
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
-        """The steps of one topic; after a divergence the rest of them in a fresh one. Raises HarnessError."""
+        """Runs the actions of one topic; after a divergence, the rest run in a fresh topic. Raises HarnessError."""
         passed_over = frozenset(self.found)
         beside = self._beside(topic.settings, passed_over)
-        done: list[Action] = []  # to this topic
+        done: list[Action] = []  # in the current topic
         for action in topic.actions:
             if ended() or len(self.found) >= DIVERGENCES_MAX:
                 return
@@ -160,7 +161,7 @@ class Search:
             self.steps += 1
             done.append(action)
             if divergence is not None:
-                self._tell(Topic(topic.settings, tuple(done)), divergence, passed_over)
+                self._record_divergence(Topic(topic.settings, tuple(done)), divergence, passed_over)
                 passed_over, done = frozenset(self.found), []
                 beside = self._beside(topic.settings, passed_over)
 
@@ -174,12 +175,12 @@ class Search:
         patient = dataclasses.replace(self._target, deadline_s=self._target.again_s)
         return run_beside(settings, actions, self._brokers.open(settings), passed_over, patient)
 
-    def _tell(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
-        """Write down the divergence at the last action, and the shortest program that shows it."""
+    def _record_divergence(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
+        """Records the divergence at the last action, and the shortest program that shows it."""
         self.found[divergence.what] = divergence
         self._say(f"divergence at step {self.steps}: {divergence.what}: {divergence.seen}; shrinking it")
         actions: Sequence[Action] = topic.actions
-        settings, deadline, outcome = topic.settings, time.monotonic() + SHRINK_S, "not seen again in a replay"
+        settings, deadline, outcome = topic.settings, time.monotonic() + SHRINK_S, "not reproduced in a replay"
 
         def replay(settings: LogSettings, actions: Sequence[Action]) -> Divergence | None:
             if time.monotonic() > deadline:
@@ -187,7 +188,7 @@ class Search:
             try:
                 return self._again(settings, actions, passed_over)
             except HarnessError as error:
-                log.warning("a replay came to nothing: %s", error)
+                log.warning("a replay failed: %s", error)
                 return None
 
         shrunk = shrink(replay, settings, actions)
@@ -221,7 +222,7 @@ def record(
     quiet: bool,
     interrupted: Callable[[], bool],
 ) -> None:
-    """Carry out the plan's steps and write history, events and programs."""
+    """Runs the plan's steps and writes history, events and programs."""
     brokers = brokers_of(plan, cluster, folder / "logs", stack)
     zero_ns = time.monotonic_ns()
     live = Live(plan.time_limit_s, zero_ns, folder.name)
@@ -248,7 +249,7 @@ def record(
         events.write("interrupted", "by the user")
     seconds = (time.monotonic_ns() - zero_ns) / 1e9
     done = search.steps + search.left_out
-    detail = f"{done} of {plan.steps}, {search.left_out} of them left out"
+    detail = f"{done} of {plan.steps}, {search.left_out} of them skipped"
     tier = {"copied": len(brokers.copied)} if plan.tiered else {}
     events.write("steps", detail, done=done, left_out=search.left_out, asked=plan.steps, seconds=seconds, **tier)
     copied = f", {len(brokers.copied)} segments copied to the remote tier" if plan.tiered else ""
@@ -264,10 +265,10 @@ def replay(
     logs: Path,
     say: Callable[[str], None],
 ) -> Divergence | None:
-    """Start the cluster, do a program, and end it; the first divergence. Raises HarnessError."""
+    """Starts the cluster, runs a program and stops the cluster. Returns the first divergence. Raises HarnessError."""
     with contextlib.ExitStack() as stack:
         stack.callback(cluster.down)
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
-        as_written = dataclasses.replace(target(plan, cluster), known=True)  # a program is done as it stands
+        as_written = dataclasses.replace(target(plan, cluster), known=True)  # run every action of the program
         return run_beside(settings, actions, brokers.open(settings), passed_over, as_written)

@@ -1,10 +1,9 @@
-"""A topic on real brokers as something that actions of the log model can be done to.
+"""A topic on real brokers that actions of the log model can be applied to.
 
 Appends, reads and the like are requests of the log role (`harness.clients.log_model.actions_to_requests`), in a
-worker of its own.
-What is about the topic or its brokers is done from here: settings, elections, restarts. Each returns when it
-has taken effect everywhere, as far as brokers say: a setting that a broker knows of it has also applied when
-it knows of a later one (`_set`).
+worker of its own. Settings, elections and restarts are done from here. Each method returns once the change has
+taken effect on all brokers, as far as they report it: a broker that reports a later setting has also applied
+the earlier ones (`_set`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ASKED_MAX: Final = 3
 HEALTHY_S: Final = 90.0
 LOOK_S: Final = 0.05
 TELLS_TIERED: Final = (3, 9, 0)  # KIP-1005
-MOCK_PARTITIONS: Final = 4  # what librdkafka's mock cluster makes of every topic
+MOCK_PARTITIONS: Final = 4  # librdkafka's mock cluster creates every topic with this many
 NAMES: Final = {
     "retention_ms": "retention.ms",
     "retention_bytes": "retention.bytes",
@@ -44,17 +43,17 @@ NAMES: Final = {
     "cleanup": "cleanup.policy",
 }
 _LOCAL: Final = ("local_retention_ms", "local_retention_bytes")
-_MARK: Final = "flush.ms"  # a setting that changes nothing here: its default is as long
+_MARK: Final = "flush.ms"  # a setting without effect here, as its default is just as large
 _MARK_FROM: Final = 1 << 60
 
 
 def segment_name(version: str) -> str:
-    """The setting of the size of segments: since 4.1 the documented one allows no less than 1 MiB."""
+    """The setting for the size of segments. Since 4.1 the documented one must be at least 1 MiB."""
     return "segment.bytes" if parse_version(version) < (4, 1, 0) else "internal.segment.bytes"
 
 
 def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
-    """A topic's settings, and such as make brokers clean soon and take records from the future."""
+    """A topic's settings, with those that make log cleaning frequent and allow timestamps in the future."""
     names = {field: name for field, name in NAMES.items() if settings.tiered or field not in _LOCAL}
     found = {name: str(getattr(settings, field)) for field, name in names.items()}
     found |= {"remote.storage.enable": "true"} if settings.tiered else {}
@@ -67,8 +66,8 @@ def topic_config(settings: LogSettings, version: str) -> dict[str, str]:
 class BrokerLog:
     """Topics on a cluster, one after another. Satisfies `workloads.log_model.against_brokers.Brokers`.
 
-    log, admin  calls to the worker of that role
-    name        what the names of the topics begin with
+    log, admin  functions that call the worker of that role
+    name        prefix of the topics' names
     version     of Kafka; empty for librdkafka's mock cluster
     """
 
@@ -79,10 +78,10 @@ class BrokerLog:
         self._topic, self._partitions, self._held = "", 1, False
         self._tiered = False
         self.copied: set[tuple[str, int, int]] = set()  # (topic, partition, base offset) seen in the remote tier
-        self.effect: dict[str, Any] = {}  # of the last restart or election: whom it hit, and what came of it
+        self.effect: dict[str, Any] = {}  # of the last restart or election: the nodes it hit, and its outcome
 
     def open(self, settings: LogSettings) -> BrokerLog:
-        """A fresh topic. Raises ClusterTrouble, BadInput."""
+        """Creates a fresh topic. Raises ClusterTrouble, BadInput."""
         self._advance(Action("advance"))
         self._topic, self._partitions = f"{self._name}-{next(self._numbers)}", settings.partitions
         self._tiered = settings.tiered
@@ -117,18 +116,18 @@ class BrokerLog:
         return found
 
     def _tiers(self) -> list[str]:
-        """The offsets of tiers that this version tells."""
+        """The offsets of the tiers that this version reports."""
         tells = parse_version(self._version) >= TELLS_TIERED
         return ["earliest-local", "latest-tiered"] if tells else ["earliest-local"]
 
     def _remote(self, partition: int, offsets: Mapping[str, int]) -> Remote | None:
-        """What the remote tier holds, read from its files."""
+        """The content of remote storage, read from its files."""
         if not self._tiered:
             return None
         assert isinstance(self._cluster, LoopbackCluster)
         spans = []
         for path in tiered_storage.segments(tiered_storage.folder(self._cluster.work_dir), self._topic, partition):
-            with contextlib.suppress(OSError, ValueError):  # it is being written, or deleted
+            with contextlib.suppress(OSError, ValueError):  # the file is being written or deleted
                 content = path.read_bytes()
                 end, largest = extent(content)
                 spans.append((int(path.name[:20]), end, len(content), largest))
@@ -136,7 +135,7 @@ class BrokerLog:
         return Remote(offsets["earliest-local"], offsets.get("latest-tiered"), tuple(spans))
 
     def _bases(self) -> list[tuple[tuple[int, ...], ...] | None]:
-        """Where the segments of each partition begin, on the disk of each replica, its leader's first."""
+        """Base offsets of each partition's segments on the disk of each replica, the leader's first."""
         assert isinstance(self._cluster, LoopbackCluster)
         found: list[tuple[tuple[int, ...], ...] | None] = []
         for partition, (leader, _, replicas, _) in enumerate(self._where()):
@@ -149,7 +148,7 @@ class BrokerLog:
         return found
 
     def _ask(self, name: str, **arguments: Any) -> Any:
-        """A request to the admin role that may be repeated; brokers that restart may leave one unanswered."""
+        """Sends an idempotent request to the admin role; retries it, because restarting brokers may not respond."""
         for _ in range(ASKED_MAX - 1):
             with contextlib.suppress(ClusterTrouble):
                 return self._admin(name, CALL_S, timeout_s=REQUEST_S, **arguments)
@@ -163,25 +162,25 @@ class BrokerLog:
         return all(leader > 0 and len(insync) == len(replicas) for leader, _, replicas, insync in rows)
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
-        """Raises ClusterTrouble when it does not come about."""
+        """Waits until a condition is true. Raises ClusterTrouble on timeout."""
         deadline, reason = time.monotonic() + HEALTHY_S, ""
         while True:
             try:
                 if holds():
                     return
-            except ClusterTrouble as error:  # no broker answers while the only one starts
+            except ClusterTrouble as error:  # no broker responds while the only one starts
                 reason = f" ({error})"
             if time.monotonic() > deadline:
                 raise ClusterTrouble(f"topic {self._topic}: waited {HEALTHY_S:.0f} s for {what}{reason}")
             time.sleep(LOOK_S)
 
-    # --- what is not asked of one partition's leader ---
+    # --- actions that do not go to one partition's leader ---
 
     def _set(self, action: Action) -> None:
-        """Change a setting, and return when every broker goes by it.
+        """Changes a setting, and returns when every broker has applied it.
 
-        Brokers take changes of metadata one after another. A broker that tells of a change may not have
-        applied it to its logs yet; when it tells of one that came later it has.
+        Brokers apply metadata changes in order. A broker that reports a change may not have applied it to its logs
+        yet; once it reports a later change, it has. Therefore a second setting, `_MARK`, is changed after the first.
         """
         field, value = action.arg("name"), str(action.arg("value"))
         name = segment_name(self._version) if field == "segment_bytes" else NAMES.get(field, "")
@@ -189,13 +188,13 @@ class BrokerLog:
             raise BadInput(f"set name={field}: real brokers have {', '.join(NAMES)}, segment_bytes")
         for key, wanted in ((name, value), (_MARK, str(next(self._marks)))):
             self._ask("change_configs", topics=[self._topic], changes={key: wanted})
-            self._await(f"{key}={wanted}", lambda: self._known(key, wanted))  # noqa: B023
+            self._await(f"{key}={wanted}", lambda: self._reported(key, wanted))  # noqa: B023
 
-    def _known(self, key: str, wanted: str) -> bool:
+    def _reported(self, key: str, wanted: str) -> bool:
         return set(self._log("config", CALL_S, name=key)) == {wanted}
 
     def _elect(self, action: Action) -> None:
-        """Another replica leads. Nothing where there is none."""
+        """Elects another replica in the ISR as leader; does nothing if there is none."""
         partition = action.arg("partition")
         leader, epoch, replicas, insync = self._where()[partition]
         others = [one for one in replicas if one != leader and one in insync]
@@ -217,9 +216,9 @@ class BrokerLog:
         }
 
     def _restart(self, action: Action) -> None:
-        """End a broker, or cut its power, start it, and return when every replica is in sync again."""
+        """Stops a broker, or cuts its power, starts it again, and waits until every replica is in sync."""
         if not offers(self._cluster, Processes):
-            raise BadInput("restart: this cluster's brokers are not ours to restart; use --cluster local")
+            raise BadInput("restart: the harness cannot restart this cluster's brokers; use --cluster local")
         leader, epoch, replicas, _ = self._where()[0]
         followers = [one for one in replicas if one != leader]
         broker = followers[0] if action.arg("who") == "follower" and followers else leader
@@ -248,12 +247,12 @@ class BrokerLog:
         self._cluster.power_off([node])
 
     def _hold(self, action: Action) -> None:
-        """Let the partition's leader hear none of its followers, so that the high watermark stays.
+        """Blocks replication from the leader to its followers, so that the high watermark does not advance.
 
-        They stay in sync meanwhile: BROKER has them lag as long as they like.
+        The followers stay in the ISR meanwhile, because the brokers' settings (BROKER) allow any lag.
         """
         if not offers(self._cluster, Network):
-            raise BadInput("hold: this cluster has no network to cut; use --cluster local with namespaces")
+            raise BadInput("hold: this cluster's network cannot be cut; use --cluster local with namespaces")
         leader, _, replicas, _ = self._where()[action.arg("partition")]
         node, cluster = self._cluster.nodes[leader - 1], self._cluster
         followers = [self._cluster.nodes[one - 1] for one in replicas if one != leader]
@@ -261,11 +260,11 @@ class BrokerLog:
         cluster.drop(node, followers)
         self._log("hold", CALL_S, held=True)
         self._held = True
-        self._await(f"{node} to miss its followers", lambda: cluster.dropped(node) > before)
+        self._await(f"{node} to lose contact with its followers", lambda: cluster.dropped(node) > before)
         self.effect = {"nodes": followers, "took_effect": True}
 
     def _advance(self, action: Action) -> None:
-        """Let every leader hear its followers again."""
+        """Restores replication from every leader."""
         if self._held and offers(self._cluster, Network):
             self._cluster.heal()
             self._log("hold", CALL_S, held=False)
@@ -273,7 +272,7 @@ class BrokerLog:
         self.effect = {"nodes": [], "took_effect": True}
 
     def _nothing(self, action: Action) -> None:
-        """The cleaner comes by itself: the session waits for what it does."""
+        """Does nothing: the log cleaner runs by itself, and the session waits for its effect."""
 
 
 _HERE: Final[Mapping[str, Callable[[BrokerLog, Action], None]]] = {

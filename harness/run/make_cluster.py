@@ -1,4 +1,4 @@
-"""From a plan to its cluster: which one, what faults need of it, and what it cannot do."""
+"""Makes the cluster that a plan names, with the capabilities that its faults need, and explains refusals."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Say = Callable[[str], None]
 
 
 def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozenset()) -> Cluster:
-    """The cluster that a plan names, with what faults need; nothing is started.
+    """The plan's cluster, prepared for the needed capabilities; nothing is started.
 
-    Raises Missing, and BadInput where secrets cannot be read.
+    Raises Missing, and BadInput if secrets cannot be read.
     """
     if plan.cluster_name:
         return named_cluster.attach(plan.cluster_name, plan.cluster, plan.run)
@@ -36,7 +36,7 @@ def make(plan: TestPlan, work: Path, say: Say, needed: frozenset[type] = frozens
 def spec_of(
     plan: TestPlan, work: Path = Path(), say: Say = print, needed: frozenset[type] = frozenset()
 ) -> ClusterSpec:
-    """What the plan's cluster is made from, but for the secrets that connect to it."""
+    """The specification of the plan's cluster, without the secrets of the connection."""
     return ClusterSpec(
         run=plan.run,
         work_dir=work,
@@ -63,64 +63,64 @@ def spec_of(
 
 
 def by_load(plan: TestPlan) -> frozenset[type]:
-    """What a plan's workload needs of the cluster by itself."""
+    """Capabilities that the plan's workload needs, regardless of faults."""
     return frozenset({Disks} if plan.workload == "log-model" and wants_disks(plan.weights) else ())
 
 
-# What a cluster has only if it was started with it.
+# Capabilities that a cluster has only if it was started with them.
 AT_START: Final = frozenset({Disks, SlowDisks, Clocks, Wire})
 
 
 def prepared(started: ResolvedPlan) -> frozenset[type]:
-    """What the faults of a plan need of a cluster, and its options give."""
+    """Capabilities that a cluster started with this plan has for its faults, or because of its options."""
     needed = started.needed
     return needed | {Wire} if _proxied(started.plan, needed) != NOBODY else needed
 
 
 def lacking(wanted: ResolvedPlan, started: ResolvedPlan) -> frozenset[type]:
-    """What the faults of a plan, and of its schedule, need that a cluster was not started with."""
+    """Capabilities that the faults of a plan need and a cluster was not started with."""
     return (wanted.needed & AT_START) - prepared(started)
 
 
 def resolved(plan: TestPlan, where: Where | None = None) -> ResolvedPlan:
-    """What a plan stands for, on the servers that its cluster has or will have. `where`: see `resolve`."""
+    """Resolves a plan against the servers that its cluster has or will have. `where`: see `resolve`."""
     return resolve(plan, server_names(plan), where)
 
 
 def _proxied(plan: TestPlan, needed: frozenset[type]) -> Proxied:
-    """Whose requests are to pass a wire proxy."""
+    """Which requests go through the wire proxy."""
     if plan.proxy != "auto":
         return plan.proxy
     return "clients" if Wire in needed else NOBODY
 
 
 def server_names(plan: TestPlan) -> list[str]:
-    """The servers that a plan's faults may name."""
+    """Names of the servers that faults of the plan can name."""
     return table.server_names(plan.cluster, spec_of(plan))
 
 
 def refusals(plan: TestPlan, needed: frozenset[type]) -> dict[type, str]:
-    """What the plan's cluster could do and this machine does not let it do: the reasons, empty for none."""
-    # Where namespaces are refused, the local cluster has no Network in the first place: no need to probe them again.
+    """Capabilities of the plan's kind of cluster that are unavailable here, with the reasons."""
+    # Without namespaces the local cluster does not have Network at all, so they need not be probed again.
     unsure = needed - {Network} if plan.cluster == "local" else needed
     refused = table.reasons(plan.cluster, unsure)
     if plan.cluster_name:
         unprepared = (needed & AT_START) - prepared(resolved(attached_cluster.plan_of(plan.cluster_name)))
-        again = f"harness cluster down {plan.cluster_name}, then up with --nemesis and these faults"
-        refused |= dict.fromkeys(unprepared, f"the cluster {plan.cluster_name} was started without: {again}")
+        again = f"harness cluster down {plan.cluster_name}, then harness cluster up with --nemesis and these faults"
+        refused |= dict.fromkeys(unprepared, f"the cluster {plan.cluster_name} was started without it: {again}")
     return refused
 
 
 def refuse_load(plan: TestPlan, cluster: Cluster) -> None:
-    """Raises BadInput where the workload needs what the cluster, or this machine, does not offer."""
+    """Raises BadInput if the workload needs a capability that the cluster or this machine does not offer."""
     needed = by_load(plan)
     refused = refusals(plan, needed)
     for need in needed:
         if refused.get(need) or not offers(cluster, need):
-            reason = refused.get(need) or "the cluster has none; use --cluster local with network namespaces"
-            raise BadInput(f"--weights {plan.weights}: power needs disks of the brokers' own: {reason}")
+            reason = refused.get(need) or "this cluster has none; use --cluster local with network namespaces"
+            raise BadInput(f"--weights {plan.weights}: power needs a separate disk per broker: {reason}")
 
 
 def cannot(plan: TestPlan) -> str:
-    """How a refusal describes the cluster."""
+    """The text that describes the cluster in refusals."""
     return table.CLUSTERS[plan.cluster].refusal

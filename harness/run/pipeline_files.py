@@ -1,4 +1,4 @@
-"""What the run folder of a pipeline says of it: the pipeline's description, and what its writers sent."""
+"""Files about a pipeline in the run folder: its description, and the records that its writers sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.plan.test_plan import TestPlan
 
 
 def describe(folder: Path, plan: TestPlan) -> None:
-    """Write pipeline/pipeline.json, before the load: what the checks must know."""
+    """Writes pipeline/pipeline.json, the description that the checks need, before the load."""
     (folder / "pipeline").mkdir(exist_ok=True)
     names = [f"{plan.run}-{number}" for number in range(plan.input_topics + 1)]
     description = {
@@ -35,8 +35,10 @@ def describe(folder: Path, plan: TestPlan) -> None:
 
 
 def write_sent(folder: Path, plan: TestPlan) -> None:
-    """Write pipeline/sent-<process>.jsonl: what the writers themselves said of each record. A send that never
-    completed is `info`."""
+    """Writes pipeline/sent-<process>.jsonl: the outcome of each record according to its writer.
+
+    A send without a completion is `info`.
+    """
     open_: dict[Any, Any] = {}
     files: dict[Any, Any] = {}
     run, inputs = plan.run, plan.input_topics
@@ -78,6 +80,6 @@ def write_sent(folder: Path, plan: TestPlan) -> None:
     finally:
         for file in files.values():
             file.close()
-    for process in files:  # all or none, as far as a kill lets it
+    for process in files:  # renamed together at the end, so that a killed process leaves few incomplete sets
         part = folder / "pipeline" / f"sent-{process}.part"
         part.rename(part.with_suffix(".jsonl"))

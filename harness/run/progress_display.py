@@ -1,8 +1,8 @@
-"""Telling the person who waits how a run goes: a panel on a terminal, a line now and then elsewhere.
+"""Shows the progress of a run: a panel on a terminal, periodic lines elsewhere.
 
-In the way of an operation nothing but counting is done. What is drawn is drawn by a thread of its own, at
-most four times a second; it leaves the terminal as it is, whatever ends it: no mode is switched, the cursor
-stays visible, and a terminal that goes away ends only the drawing.
+The thread that runs operations only counts; another thread draws, at most four times a second. However the run
+ends, the terminal stays usable: no mode is switched, and the cursor stays visible. If the terminal goes away,
+only the drawing ends.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ log = logging.getLogger("harness")
 
 
 class Live:
-    """Counts the ops of a run and shows the figures while `showing`.
+    """Counts the ops of a run and displays the figures inside `showing`.
 
     total_s  seconds of load
-    zero_ns  when the run began, by the monotonic clock
-    title    what is run
-    ahead    what is known of the faults to come
+    zero_ns  start of the run on the monotonic clock
+    title    title of the panel
+    ahead    upcoming faults
     """
 
     def __init__(self, total_s: float, zero_ns: int, title: str = "", ahead: Ahead | None = None) -> None:
@@ -49,7 +49,7 @@ class Live:
         self._ended = threading.Event()
 
     def event(self, op: Op) -> None:
-        """Count an op."""
+        """Counts an op."""
         self.progress.add(op)
         if op.process == NEMESIS:
             if self._ahead is not None:
@@ -58,11 +58,11 @@ class Live:
             self.unread.add(op)
 
     def note(self, text: str) -> None:
-        """Say so from now on."""
+        """Displays a note from now on."""
         self._note = text
 
     def figures(self, now_ns: int | None = None) -> Figures:
-        """Everything as of now. now_ns: since the run began."""
+        """The figures at a time, given in ns since the start of the run; by default now."""
         now_ns = time.monotonic_ns() - self._zero_ns if now_ns is None else now_ns
         progress, unread, now_s = self.progress, self.unread, now_ns / SECOND_NS
         oks: Mapping[int, int] = progress.rates.get(OK, {})
@@ -86,7 +86,7 @@ class Live:
 
     @contextlib.contextmanager
     def showing(self, quiet: bool = False) -> Iterator[None]:
-        """Show it, until the end of the block."""
+        """Displays the figures until the end of the block."""
         if quiet:
             yield
             return
@@ -97,7 +97,7 @@ class Live:
             yield
         finally:
             self._ended.set()
-            thread.join(JOIN_S)  # Ctrl-S holds whoever writes for as long as it likes
+            thread.join(JOIN_S)  # after Ctrl-S, a write to the terminal may block for any length of time
 
     def _show(self, console: Console | None) -> None:
         try:
@@ -107,8 +107,8 @@ class Live:
             while not self._ended.wait(LINE_S):
                 print(line(self.figures()), file=sys.stderr, flush=True)
             print(line(self.figures()), file=sys.stderr, flush=True)
-        except Exception:  # the run goes on, whatever becomes of its picture
-            log.exception("how the run goes is not shown any more")
+        except Exception:  # a failure of the display must not end the run
+            log.exception("the progress display failed; the run continues without it")
 
     def _panel(self, console: Console) -> None:
         drawing = Drawing(
@@ -120,7 +120,7 @@ class Live:
             redirect_stderr=sys.stderr.isatty(),
         )
         with drawing:
-            console.show_cursor(True)  # nothing to put right when the process is killed
+            console.show_cursor(True)  # so that a killed process leaves it visible
             while not self._ended.wait(DRAW_S):
                 if in_front(console):
                     drawing.refresh()
@@ -137,7 +137,7 @@ def _coming(faults: list[Coming], now_s: float) -> list[tuple[str, str]]:
 
 
 def terminal() -> Console | None:
-    """The console to draw on, where standard output is a terminal that can move its cursor."""
+    """The console to draw on; None unless standard output is a terminal that can move its cursor."""
     if not sys.stdout.isatty() or not os.environ.get("TERM"):
         return None
     console = Console(file=sys.stdout)
@@ -145,7 +145,7 @@ def terminal() -> Console | None:
 
 
 def in_front(console: Console) -> bool:
-    """Whether the terminal is ours now; a job in the background does not draw over what is there."""
+    """Whether this process is in the terminal's foreground; a background job must not draw."""
     try:
         return os.tcgetpgrp(console.file.fileno()) == os.getpgrp()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A running test on a terminal: what is drawn, from figures. No effects."""
+"""Draws the panel of a running test from its figures. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.model.op import FAIL, INFO, OK
 
 WIDE: Final = 84
-NARROW: Final = 48  # columns; below it, and on few lines, there is one line only
+NARROW: Final = 48  # columns; a narrower or lower terminal shows one line only
 LOW: Final = 16
 WRAPPED: Final = ("faults on", "next")
 FAULTS_SHOWN: Final = 3
@@ -25,15 +25,15 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a panel shows. Times in seconds.
+    """The figures that a panel shows. Times in seconds.
 
     counts   completions by outcome
-    rate     ok completions a second, lately; rates: in each of the last seconds, the oldest first
-    unseen   acknowledged records that nobody has polled yet; None where nobody knows
-    lag_s    for how long the oldest of them has waited
-    on       (fault and what it hit, for how long) of each fault that is on
-    coming   (fault, when) of those that come next
-    note     what else is to be said
+    rate     recent ok completions per second; rates: per second, oldest first
+    unseen   acknowledged records that no consumer has polled yet; None if unknown
+    lag_s    how long the oldest of them has waited
+    on       (fault and its targets, duration so far) of each active fault
+    coming   (fault, when) of the next faults
+    note     further message
     """
 
     title: str
@@ -51,7 +51,7 @@ class Figures:
 
 
 def line(of: Figures) -> str:
-    """All of it on one line, for where there is no terminal or little room."""
+    """The figures on one line, where there is no terminal or it is too small."""
     faults = ", ".join(name for name, _ in of.on) or "none"
     counted = "  ".join(f"{outcome} {of.counts.get(outcome, 0)}" for outcome in (OK, FAIL, INFO))
     text = f"{of.now_s:5.0f} s of {of.total_s:.0f}  {of.phase:11}  {counted}  faults on: {faults}"
@@ -59,7 +59,7 @@ def line(of: Figures) -> str:
 
 
 def panel(of: Figures, console: Console) -> RenderableType:
-    """The panel, or one line where the terminal is too small for it."""
+    """The panel, or one line if the terminal is too small for it."""
     size = console.size
     if size.width < NARROW or size.height < LOW:
         text = f"{of.now_s:.0f} s {of.phase}  ok {of.counts.get(OK, 0):,}"
@@ -118,7 +118,7 @@ def _bars(rates: Sequence[int]) -> str:
 def _unseen(of: Figures) -> Text:
     if of.unseen is None:
         return Text("not known", "dim")
-    if not of.unseen:
+        return Text("unknown", "dim")
         return Text("0", "green")
     lag = f", the oldest for {of.lag_s:.1f} s" if of.lag_s is not None else ""
     return Text(f"{of.unseen:,} acknowledged{lag}")

@@ -1,4 +1,4 @@
-"""What a run was made with: versions and the git commit, for its plan."""
+"""Versions and git commit that a run was made with, for its plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JAVA_CLIENT = "kafka-clients"
 
 
 def versions(plan: TestPlan) -> dict[str, str]:
-    """Of the system under test, the libraries, Python and Java."""
+    """Versions of the system under test, the client libraries, Python and Java."""
     kafka = plan.image or (plan.kafka_version if plan.system == "kafka" else plan.system)
     found = {"kafka": kafka if plan.cluster in ("local", "docker", "ssh") else plan.cluster}
     for package in PACKAGES:
@@ -30,7 +30,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the checkout that this code runs from, if it is one."""
+    """The commit of the git checkout that contains this code; None if there is none."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

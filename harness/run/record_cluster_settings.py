@@ -1,4 +1,4 @@
-"""What a run's cluster says of its settings, noted in the run's events: see `harness.plan.settings_in_force`."""
+"""Queries a cluster's settings and records them in the run's events: see `harness.plan.settings_in_force`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 from harness.plan.settings_in_force import EVENT, OF_BROKERS, OF_TOPICS, OFFSETS, TRANSACTIONS
 from harness.run.roles import Call
 
-SILENT: Final = frozenset({"mock", "sim"})  # clusters that have no such settings
-ANSWER_S: Final = 5.0  # for each of the questions
+SILENT: Final = frozenset({"mock", "sim"})  # clusters without such settings
+ANSWER_S: Final = 5.0  # for each query
 log = logging.getLogger("harness")
 
 
 def note(cluster: str, call: Call, events: history_writer.Events) -> None:
-    """Ask the cluster, at the end of a run, when every topic is there; without an answer nothing is noted.
+    """Queries the settings at the end of a run, when all topics exist. Records nothing if the cluster does not respond.
 
-    cluster  its kind, as the plan names it
+    cluster  kind of cluster, as in the plan
     """
     if cluster in SILENT:
         return
@@ -36,13 +36,13 @@ def note(cluster: str, call: Call, events: history_writer.Events) -> None:
             timeout_s=ANSWER_S,
         )
     except ClusterTrouble as error:
-        log.warning("the cluster did not say what its settings are: %s", error)
+        log.warning("the cluster did not report its settings: %s", error)
         return
-    events.write(EVENT, "as the cluster says", **answer)
+    events.write(EVENT, "as the cluster reports them", **answer)
 
 
 def noted(folder: Path) -> Mapping[str, Any] | None:
-    """The last answer that a run noted; None where there is none that can be read."""
+    """The last settings that a run recorded; None if there are none that can be read."""
     path = folder / "events" / "harness.jsonl"
     found = None
     try:
@@ -53,7 +53,7 @@ def noted(folder: Path) -> Mapping[str, Any] | None:
         try:
             event = orjson.loads(line)
         except orjson.JSONDecodeError:
-            continue  # the check of the run says so
+            continue  # the check of the run reports this
         if isinstance(event, dict) and event.get("event") == EVENT:
             found = event
     return found

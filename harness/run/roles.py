@@ -1,4 +1,4 @@
-"""Who leads what, and who coordinates, as the cluster says."""
+"""Leaders, controllers and coordinators, as the cluster reports them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[..., Any]
 
 @runtime_checkable
 class Viewed(Protocol):
-    """A cluster whose brokers can be asked one by one."""
+    """A cluster whose brokers can be queried one by one."""
 
     nodes: tuple[str, ...]
 
@@ -28,13 +28,13 @@ class Viewed(Protocol):
 
 @runtime_checkable
 class Coordinated(Protocol):
-    """A cluster that says itself who coordinates, as it does not go by Kafka's internal topics."""
+    """A cluster that reports coordinators itself, because it does not use Kafka's internal topics."""
 
     def coordinator(self, role: str, name: str) -> int | None: ...
 
 
 class AdminRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` over admin calls, where brokers cannot be asked one by one.
+    """`harness.model.fault_and_generator_protocols.Roles` by admin calls, where brokers cannot be queried one by one.
 
     nodes  by broker id
     """
@@ -50,7 +50,7 @@ class AdminRoles:
         return f"{self._run}-"
 
     def holders(self, role: str) -> Sequence[str]:
-        """Nobody can tell by admin calls."""
+        """Empty, as admin calls do not report controllers and coordinators."""
         return []
 
     def unhealthy(self) -> str:
@@ -61,9 +61,9 @@ class AdminRoles:
 
 
 class ViewRoles:
-    """`harness.model.fault_and_generator_protocols.Roles` from every broker's own view, the newest of which counts.
+    """`harness.model.fault_and_generator_protocols.Roles` from the views of all brokers; the newest view counts.
 
-    Ids count through the nodes, then through controllers of their own.
+    Ids number the nodes first, then the dedicated controllers.
     """
 
     def __init__(self, cluster: Viewed, run: str, group: str, concurrency: int, replication: int) -> None:
@@ -74,7 +74,7 @@ class ViewRoles:
     def _everything(self) -> View:
         views = self._cluster.views()
         if not views:
-            raise ClusterTrouble("no broker answers a metadata request")
+            raise ClusterTrouble("no broker responds to a metadata request")
         return newest(views)
 
     def _now(self) -> View:
@@ -95,12 +95,12 @@ class ViewRoles:
             ids = [f"{self._run}-{slot}" for slot in range(self._concurrency)]
             named = ids if role == "txn-coordinator" else [self._group]
             brokers = self._coordinators(role, named)
-        beside = self._cluster.metadata_servers if offers(self._cluster, MetadataServers) else ()
-        found = [_node((*self._nodes, *beside), broker) for broker in brokers]
+        dedicated = self._cluster.metadata_servers if offers(self._cluster, MetadataServers) else ()
+        found = [_node((*self._nodes, *dedicated), broker) for broker in brokers]
         return [node for node in found if node is not None]
 
     def _coordinators(self, role: str, named: Sequence[str]) -> Sequence[int | None]:
-        """The broker that coordinates each of some groups or transactional ids."""
+        """The brokers that coordinate some groups or transactional ids."""
         if offers(self._cluster, Coordinated):
             return [self._cluster.coordinator(role, name) for name in named]
         everything = self._everything().partitions
@@ -110,20 +110,20 @@ class ViewRoles:
 
     def unhealthy(self) -> str:
         answered = len(self._cluster.views())
-        if answered < len(self._nodes):  # it may be back before anybody has missed it
-            return f"{answered} of {len(self._nodes)} brokers answer"
+        if answered < len(self._nodes):  # a restarted broker may still be registered
+            return f"{answered} of {len(self._nodes)} brokers respond"
         silent = self._cluster.silent() if offers(self._cluster, MetadataServers) else ()
         if silent:
-            return f"{', '.join(silent)} did not answer"
+            return f"{', '.join(silent)} did not respond"
         if self._cluster.controller() is None:
-            return "no broker knows who controls the cluster"
+            return "no broker knows the active controller"
         now = self._now()
         replicas = [(partition.leader, len(partition.isr)) for partition in now.partitions.values()]
         return _unhealthy(len(now.brokers), len(self._nodes), replicas, self._replication)
 
 
 def coordinating(name: str, partitions: int) -> int:
-    """The partition whose leader coordinates a group or a transactional id: Java's hash of its name."""
+    """The partition whose leader coordinates a group or a transactional id: Java's hash of the name."""
     code = 0
     for unit in memoryview(name.encode("utf-16-le")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF

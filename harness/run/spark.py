@@ -1,4 +1,4 @@
-"""The Spark session of a run, started beside everything else; or none, and this process judges."""
+"""The Spark session of a run, started in the background; with `--spark-master none` there is no session."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from harness.cluster.distribution import cds_archive, java
 from harness.model.errors_and_exit_codes import BadInput, Missing
 
 START_TIMEOUT_S: Final = 180.0
-# What one run leaves is judged before the second compiler has earned what it takes.
+# Histories below this size are checked before JVM code compiled by C2 would pay for the compilation.
 BRIEF_BYTES: Final = 30_000_000
 NONE: Final = "none"  # --spark-master none
 
 
 def require(master: str, what: str) -> None:
-    """Raises BadInput for the master `none`: what works on Spark's own tables cannot do without."""
+    """Raises BadInput for the master `none`, for a command that needs Spark's own tables."""
     if master == NONE:
         raise BadInput(f"--spark-master none: {what} needs Spark; give local[N]")
 
 
 class WarmSpark:
-    """A session that starts in a thread, and is warmed up again when it has been idle.
+    """A session that starts in a background thread, and is warmed up again after it has been idle.
 
-    It starts while topics are made and workers load, and the load waits for it: a JVM that starts takes both
-    cores of a small machine for seconds, which would disturb the load, the healing or the verdict. Idle, it
-    costs no processor time. With the master `none` there is no session, and nothing is started.
+    It starts while topics are created and workers load, and the load waits for it: a starting JVM occupies both
+    cores of a small machine for seconds, which would disturb the load, the healing or the check. An idle session
+    uses no processor time. With the master `none` there is no session, and nothing is started.
     """
 
     def __init__(self, master: str) -> None:
@@ -37,7 +37,7 @@ class WarmSpark:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to start, or to warm up."""
+        """Starts the session, or warms it up if it is running, in the background."""
         if self._master == NONE:
             return
         if self._thread is not None:
@@ -58,7 +58,7 @@ class WarmSpark:
             self._error = error
 
     def get(self) -> Any:
-        """The session, when it is ready; None for none. Raises what starting it raised."""
+        """The session once it is ready; None with the master `none`. Raises the error of a failed start."""
         if self._master == NONE:
             return None
         if self._thread is None:
@@ -66,21 +66,21 @@ class WarmSpark:
         assert self._thread is not None
         self._thread.join(START_TIMEOUT_S)
         if self._thread.is_alive():
-            raise Missing(f"Spark's session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?")
+            raise Missing(f"the Spark session did not start in {START_TIMEOUT_S:.0f} s; is the machine overloaded?")
         if self._error is not None:
             raise self._error
         return self._session
 
 
 def _found_java() -> tuple[str, ...]:
-    """Make PySpark use a Java that will do; flags for its JVM."""
+    """Makes PySpark use a suitable Java. Returns flags for its JVM."""
     found = java.find()
     java.set_env(found, os.environ)
     return cds_archive.of_spark(found)
 
 
 def session_now(master: str, size: int | None = None) -> Any:
-    """A session in this thread, for histories of so many bytes; None: that is not known. None for none."""
+    """A session for histories of `size` bytes (None: unknown), started in this thread; None with the master `none`."""
     if master == NONE:
         return None
     from checker.spark import session
@@ -90,9 +90,9 @@ def session_now(master: str, size: int | None = None) -> Any:
 
 
 def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], None]) -> Any:
-    """A session that reads Kafka, in this thread, with the first compiler: what it does is little and often.
+    """A session that reads from Kafka, started in this thread. It uses only the JVM's C1 compiler: batches are small.
 
-    Raises Missing when Spark's Kafka source cannot be had, BadInput for none, or as `session_now`.
+    Raises Missing if Spark's Kafka source is not available, BadInput for the master `none`, or as `session_now`.
     """
     require(master, "the live check")
     from checker.spark import session
@@ -111,6 +111,6 @@ def streaming(master: str, settings: Mapping[str, str], notice: Callable[[str], 
         warm=False,
         brief=True,
         extra={"spark.driver.memory": memory, "spark.jars": jars, **settings},
-        # A heap that grows does so by steps for as long as it runs, and collects more often meanwhile.
+        # A heap that may grow does so in steps over the whole run, with more frequent collections meanwhile.
         jvm_flags=(*cds_archive.of_spark(found), f"-Xms{memory}"),
     )

@@ -1,4 +1,4 @@
-"""The processes that work for a run: clients, the admin role, and who answers what the cluster knows."""
+"""Starts the processes of a run: client workers and the admin worker; and sets up topics and role queries."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Say = Callable[[str], None]
 log = logging.getLogger("harness")
 
 
-# The client's settings that are called as in the plan.
+# Client settings that have the same name as a field of the plan.
 SAME_NAMES: Final = tuple(setting.name for setting in fields(Settings) if setting.name in TestPlan.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """Who works for a run: the clients, who makes topics, who knows the roles, and the admin worker."""
+    """The client workers, topics, role queries and admin worker of a run."""
 
     crew: Crew
     topics: Topics
@@ -43,8 +43,8 @@ class Staff:
 
 
 def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
-    """Plain data for the clients in the workers."""
-    # librdkafka's mock cluster gives transaction markers no valid checksum, where a consumer would stop.
+    """The configuration of the clients in the workers, as plain data."""
+    # librdkafka's mock cluster writes transaction markers without a valid checksum, at which a consumer would stop.
     quirks = {"check.crcs": "false"} if plan.cluster == "mock" else {}
     libraries = derived.libraries(plan)
     return {
@@ -63,7 +63,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
 
 
 def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str, str]) -> Any:
-    """What libraries of the versions that the workers will have have against the settings."""
+    """The problem that the client libraries, in the workers' versions, report with the settings; None if none."""
     admin = AdminLink(cluster, config, folder / "logs", env)
     try:
         return admin.call("problem", 30.0)
@@ -72,13 +72,13 @@ def _problem(cluster: Hosts, config: dict[str, Any], folder: Path, env: dict[str
 
 
 def libraries_of_slots(plan: TestPlan) -> list[str]:
-    """Whose client each slot is; a process's slot is its number modulo the concurrency."""
+    """The client library of each slot; a process's slot is its number modulo the concurrency."""
     libraries = derived.libraries(plan)
     return [library_of(slot, plan.concurrency, libraries) for slot in range(plan.concurrency)]
 
 
 def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextlib.ExitStack, say: Say) -> Staff:
-    """Start the admin worker and the clients, make the first topics. Raises BadInput for client settings."""
+    """Starts the admin worker and the clients, and creates the first topics. Raises BadInput for client settings."""
     assert isinstance(cluster, Hosts)
     plan, workload = resolved.plan, resolved.workload
     config = client_config(plan, cluster.bootstrap)
@@ -89,7 +89,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
         "consumer_config": {**workload.consumer_config, **config["consumer_config"]},
     }
     env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-    # The harness's own requests go to the brokers directly.
+    # The harness's own requests bypass the proxy.
     direct = getattr(cluster, "direct_bootstrap", cluster.bootstrap)
     admin = AdminLink(cluster, {**config, "bootstrap": direct}, folder / "logs", env)
     stack.callback(admin.stop)
@@ -116,7 +116,7 @@ def hire(folder: Path, resolved: ResolvedPlan, cluster: Cluster, stack: contextl
 
 
 def _roles(plan: TestPlan, cluster: Cluster, admin: AdminLink, group: str) -> Roles:
-    """Who answers what the cluster knows: its brokers one by one, or the admin worker."""
+    """Role queries to the cluster: to each broker, or through the admin worker."""
     replication = derived.replication_factor(plan)
     if offers(cluster, Viewed):
         return ViewRoles(cluster, plan.run, group, plan.concurrency, replication)

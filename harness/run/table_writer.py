@@ -1,7 +1,7 @@
-"""Finished segments of the log become tables while the run goes on, in a process of their own.
+"""Converts finished history segments to tables during the run, in a separate process.
 
-So a check after a long run need not read the whole log again. One segment at a time, in their order, at the
-lowest priority: the load comes first, and what is not done when the run ends is left to the check.
+A check after a long run then need not read the whole history again. Segments are converted one at a time, in
+order, at the lowest priority, so as not to disturb the load. The check converts what is left when the run ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("harness")
 
 
 class Roller:
-    """`add` is for HistoryLog's on_roll. Leaving the context waits a little for what is being converted."""
+    """`add` is meant for HistoryLog's on_roll. Leaving the context waits briefly for the current conversion."""
 
     def __init__(self, tables: Path) -> None:
         self._tables = tables
@@ -34,7 +34,7 @@ class Roller:
         self._stopping = False
 
     def add(self, segment: Path) -> None:
-        """A segment that is finished."""
+        """Queues a finished segment."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="rolling", daemon=True)
             self._thread.start()
@@ -50,13 +50,13 @@ class Roller:
                 os.setpriority(os.PRIO_PROCESS, self._child.pid, LOWEST)
                 output = self._child.communicate(timeout=TIMEOUT_S)[1]
             except (OSError, subprocess.SubprocessError) as error:
-                log.warning("%s was not turned into tables: %s", segment, error)
+                log.warning("%s was not converted to tables: %s", segment, error)
                 self._end()
                 return
             if self._stopping:
-                return  # ended by us
+                return  # killed by `__exit__`
             if self._child.returncode:
-                log.warning("%s was not turned into tables: %s", segment, output.decode(errors="replace")[-500:])
+                log.warning("%s was not converted to tables: %s", segment, output.decode(errors="replace")[-500:])
                 return
 
     def _end(self) -> None:
@@ -74,5 +74,5 @@ class Roller:
             return
         self._waiting.put(None)
         self._thread.join(STOP_S)
-        self._end()  # a half converted segment is converted again by the check
+        self._end()  # the check converts a partly converted segment again
         self._thread.join(STOP_S)

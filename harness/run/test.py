@@ -1,4 +1,4 @@
-"""The composition root: from a plan to a judged run. Only this module and `cli` know all packages."""
+"""The composition root: carries out a plan and checks the run. Only this module and `cli` import all packages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run that ended: its folder, the verdict, and whether the user interrupted it."""
+    """A finished run: its folder, the verdict, and whether the user interrupted it."""
 
     folder: Path
     result: Result
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def attach_log(folder: Path) -> logging.Handler:
-    """harness.log in the run folder."""
+    """Adds harness.log in the run folder as a log handler."""
     handler = logging.FileHandler(folder / "harness.log")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s"))
     log.addHandler(handler)
@@ -70,7 +70,7 @@ def run(
     quiet: bool = False,
     where: Where | None = None,
 ) -> Outcome:
-    """Carry out a plan and judge what happened. Raises HarnessError. `where`: see `schedule_rules.checked`."""
+    """Carries out a plan and checks the history. Raises HarnessError. `where`: see `schedule_rules.checked`."""
     if plan.workload == "pipeline":
         require(spark_master, "--workload pipeline")
     plan = attached_cluster.settled(plan)
@@ -112,25 +112,25 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
         history_writer.point_latest(folder)
         if plan.outside:
             reached = getattr(cluster, "outside_bootstrap", cluster.bootstrap)
-            say(f"your own tools reach the brokers at {reached}")
+            say(f"brokers are reachable for your own tools at {reached}")
         interrupted = load_heal_final_polls.record(folder, resolved, cluster, spark, stack, say, quiet)
-        if plan.keep_data:  # before the verdict: a check may look at it
+        if plan.keep_data:  # before the verdict, because checks may read it
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
-        session = None if plan.workload == LOG_MODEL else spark.get()  # the steps are judged already
+        session = None if plan.workload == LOG_MODEL else spark.get()  # the steps were checked as they ran
         result = check_run(folder, judged_by(plan, record_cluster_settings.noted(folder)), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
-    try:  # now that what the servers logged is in the folder
+    try:  # after the servers' logs were collected into the folder
         draw(folder, say)
-    except Exception as error:  # the verdict stands, whatever becomes of its pictures
+    except Exception as error:  # a failed plot must not affect the verdict
         log.exception("the plots were not drawn")
         say(f"the plots were not drawn ({type(error).__name__}: {error}); see {folder / 'harness.log'}")
     return Outcome(folder, result, interrupted)
 
 
 def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
-    """Raises BadInput for a plan that asks for what the cluster cannot do."""
+    """Raises BadInput if the plan needs capabilities that the cluster does not have."""
     plan, cannot = resolved.plan, make_cluster.cannot(resolved.plan)
     nemeses.refuse_unsupported(resolved.faults, cluster, cannot, make_cluster.refusals(plan, resolved.needed))
     make_cluster.refuse_load(plan, cluster)
@@ -138,7 +138,7 @@ def _refuse_unsupported(resolved: ResolvedPlan, cluster: Cluster) -> None:
 
 
 def _put_away(folder: Path, cluster: Cluster) -> None:
-    """Collect the logs, then remove the cluster."""
+    """Collects the logs, then removes the cluster."""
     if offers(cluster, Logs):
         try:
             cluster.collect(str(folder / "logs"))
@@ -151,7 +151,7 @@ def _put_away(folder: Path, cluster: Cluster) -> None:
 
 
 def check_run(path: Path, options: CheckOptions, session: Any, say: Say, stored: bool = True) -> Result:
-    """Judge a stored run and write its results.json; or judge a history file and write nothing beside it."""
+    """Checks a stored run and writes its results.json; with stored=False, only checks a history."""
     from checker import check
 
     result = check.check(session, path, options, say)
@@ -169,7 +169,7 @@ def _print_summary(folder: Path, result: Result, say: Say, seconds: float) -> No
 
 
 def draw(folder: Path, say: Say) -> list[Path]:
-    """Draw the plots, the pages of the keys in which something is wrong, and the run page; name the pages."""
+    """Draws the plots, the order pages of keys with anomalies, and the run page. Prints the paths of the pages."""
     from harness.report.order import order_pages
     from harness.report.page import run_page
     from harness.report.plots import all_plots
@@ -179,14 +179,14 @@ def draw(folder: Path, say: Say) -> list[Path]:
     result = find_runs.result_of(folder)
     pages = order_pages.draw(folder, result) if result is not None else []
     if pages:
-        say(f"who wrote and who polled, key by key: {pages[0]}")
+        say(f"order of writes and polls, key by key: {pages[0]}")
     page = run_page.draw(folder)
     say(f"open: {page}")
     return [*drawn, *pages, page]
 
 
 def options_of(folder: Path, **changes: Any) -> CheckOptions:
-    """The check options of a stored run, from its plan, with the user's changes."""
+    """The check options of a stored run: from its plan, with the user's changes."""
     path = folder / "plan.yaml"
     options = (
         judged_by(plan_file.load(path), record_cluster_settings.noted(folder)) if path.exists() else CheckOptions()

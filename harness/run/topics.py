@@ -1,4 +1,4 @@
-"""The topics of a run: each is made before one of its keys is first used."""
+"""The topics of a run: each is created before one of its keys is first used."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness.model.op import Op
 from harness.pipeline_app.partition_numbers import place_of
 from harness.run.roles import Call
 
-AHEAD: Final = 2  # topics made before a key needs them
+AHEAD: Final = 2  # topics created before a key needs them
 LATELY: Final = 500  # sends
 CREATE_TIMEOUT_S: Final = 30.0
 
 
 class Topics:
-    """Makes the topic of a key before the key is first used, a few ahead so that nobody waits.
+    """Creates the topic of a key before the key is first used, a few ahead so that no operation waits.
 
-    Key k is partition k mod P of the topic `<run>-<k div P>`. Where there are `inputs`, sends name partitions
-    of so many topics by their numbers (harness.pipeline_app.partition_numbers), and all are made ahead.
+    Key k is partition k mod P of the topic `<run>-<k div P>`. With `inputs`, keys of sends are instead numbers of
+    partitions over this many topics (harness.pipeline_app.partition_numbers), all created at the start.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Topics:
         return f"{self._run}-{number}"
 
     def ensure(self, key_max: int) -> None:
-        """Topics up to that of `key_max`, and some more. Raises ClusterTrouble after some tries."""
+        """Creates the topics up to the one of `key_max`, and some more. Retries; raises ClusterTrouble."""
         with self._lock:
             needed = key_max // self._partitions + 1 + AHEAD
             if needed <= self._made:
@@ -72,7 +72,7 @@ class Topics:
         )
 
     def before(self, op: Op) -> None:
-        """Called before an op is dispatched: its keys must have topics. Waits only if there is none yet."""
+        """Called before an op is dispatched, to create the topics of its keys. Waits only if one does not exist yet."""
         if not isinstance(op.value, list):
             return
         for mop in op.value:
@@ -88,7 +88,7 @@ class Topics:
                     self._ahead.start()
 
     def sends(self) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> how many of the last LATELY sends went there."""
+        """(topic, partition) -> number of the last LATELY sends that went there."""
         found = Counter(self._keys.copy())
         return {self._place(key): n for key, n in found.items()}
 
@@ -99,6 +99,6 @@ class Topics:
         return self.name(key // self._partitions), key % self._partitions
 
     def _make_ahead(self, key: int) -> None:
-        """In a thread; what fails here is tried again when it is needed."""
+        """Runs in a thread. A failure is ignored here: `before` tries again when the topic is needed."""
         with contextlib.suppress(ClusterTrouble):
             self.ensure(key)

@@ -1,6 +1,6 @@
 """A worker process: the clients of some slots, the admin role, or the log role.
 
-Started as `python -m harness.run.worker`, with a stream socket as descriptor 3 that carries JSON lines.
+Started as `python -m harness.run.worker`, with a stream socket as file descriptor 3 that carries JSON lines.
 
     to a worker      {"do":"setup","role":"ops","client":{...}}   once, first
                      an op line (an invocation)                   for a process; its slot is process % slots
@@ -10,11 +10,11 @@ Started as `python -m harness.run.worker`, with a stream socket as descriptor 3 
                      an op line (a completion)                    with the index of its invocation
 
     admin, log       {"do":"call","id":n,"name":"leaders","args":{...}}
-                     answered by {"did":"call","id":n,"value":...} or "error" in the place of "value"
+                     answered by {"did":"call","id":n,"value":...}, or with "error" instead of "value"
 
-A client is opened at its process's first op; a process never seen before means that the slot's previous one
-is retired, and its client is closed first. An op that finds no client because opening failed is `fail`:
-nothing was sent. End-of-file on the socket ends the process at once.
+A client is opened at the first op of its process. A new process number means that the slot's previous process
+is retired: its client is closed first. If a client cannot be opened, the op is `fail`, as nothing was sent.
+End-of-file on the socket ends the worker at once.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from harness.model import op_json
 from harness.model.op import FAIL, INFO, Op
 
 CONTROL_FD: Final = 3
-# Python allocates as much for each call, and the C library maps and unmaps memory for more than 128 KiB.
+# Python allocates a buffer of this size for each call; above 128 KiB the C library would map and unmap memory.
 RECEIVE_BYTES: Final = 64 << 10
 
 
 class SlotClient(Protocol):
-    """What a worker drives: one client of one process."""
+    """The client of one process, as a worker uses it."""
 
     def invoke(self, op: Op) -> Op: ...
     def close(self) -> None: ...
@@ -51,7 +51,7 @@ Open = Callable[[Mapping[str, Any]], SlotClient]
 
 
 def lines(sock: socket.socket) -> Iterator[bytes]:
-    """Whole lines from a socket until end-of-file."""
+    """Complete lines from a socket until end-of-file."""
     rest = b""
     while True:
         try:
@@ -65,7 +65,7 @@ def lines(sock: socket.socket) -> Iterator[bytes]:
 
 
 class Slot:
-    """One slot: its client, opened when first needed, and replaced when the process changes."""
+    """One slot: its client is opened when first needed, and replaced when the process changes."""
 
     def __init__(self, open_client: Open, config: Mapping[str, Any]) -> None:
         self._open, self._config = open_client, config
@@ -73,7 +73,7 @@ class Slot:
         self._process: Any = None
 
     def apply(self, op: Op) -> Op:
-        """The completion of `op`; a client that raises what it should not makes it `info`."""
+        """Returns the completion of `op`; an unexpected exception from the client makes it `info`."""
         if op.process != self._process or self._client is None:
             self.close()
             try:
@@ -88,7 +88,7 @@ class Slot:
         return done
 
     def close(self) -> None:
-        """Close the client, if there is one, beside what comes next: closing may take seconds."""
+        """Closes the client in a background thread, as closing may take seconds."""
         client, self._client = self._client, None
         if client is not None:
             threading.Thread(target=_close, args=(client, self._process), daemon=True).start()
@@ -102,7 +102,7 @@ def _close(client: SlotClient, process: Any) -> None:
 
 
 class OpsWorker:
-    """Serves op lines. One slot, or clients that never block: inline. Otherwise a thread a slot."""
+    """Executes op lines: inline for a single slot or non-blocking clients, otherwise in one thread per slot."""
 
     def __init__(self, sock: socket.socket, client: Mapping[str, Any]) -> None:
         self._sock, self._lock = sock, threading.Lock()
@@ -113,7 +113,7 @@ class OpsWorker:
         self._queues: dict[int, queue.SimpleQueue[bytes | None]] = {}
 
     def take(self, line: bytes, batch: list[bytes]) -> None:
-        """Serve one op line; inline completions are added to `batch`, which the caller sends."""
+        """Executes one op line; inline completions are added to `batch`, which the caller sends."""
         op = op_json.decode(line, "op from the harness")
         number = int(op.process) % self._slots
         if self._inline:
@@ -125,11 +125,11 @@ class OpsWorker:
         self._queues[number].put(line)
 
     def drop(self, process: int) -> None:
-        """Leave the slot's thread to its fate; the next op gets a new one."""
-        left = self._queues.pop(process % self._slots, None)
+        """Abandons the slot's thread; the next op gets a new one."""
+        abandoned = self._queues.pop(process % self._slots, None)
         self._served.pop(process % self._slots, None)
-        if left is not None:
-            left.put(None)
+        if abandoned is not None:
+            abandoned.put(None)
 
     def _slot(self, number: int) -> Slot:
         if number not in self._served:
@@ -165,7 +165,7 @@ def serve_ops(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, A
         if batch:
             sock.sendall(b"".join(batch))
         if client["inline"] and call_timeout.stuck():
-            return  # a library call hangs for good, with its threads: the run puts a new worker in this place
+            return  # a library call hangs and blocks its threads: the run starts a new worker for the slots
 
 
 def serve_admin(sock: socket.socket, inbox: Iterator[bytes], setup: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ def _serve_calls(sock: socket.socket, inbox: Iterator[bytes], role: Any) -> None
 
 
 def main() -> None:
-    # A terminal's Ctrl-C is for the harness, which decides what the workers do about it.
+    # Ctrl-C in the terminal is for the harness, which decides what happens to the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=CONTROL_FD)
     inbox = lines(sock)
@@ -201,7 +201,7 @@ def main() -> None:
     if first is not None:
         setup = orjson.loads(first)
         {"ops": serve_ops, "admin": serve_admin, "log": serve_log}[setup["role"]](sock, inbox, setup)
-    # Clients may hang in their own close: everything they had to say has been said.
+    # Closing clients may hang, and all their completions have been sent.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

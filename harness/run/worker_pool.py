@@ -1,8 +1,8 @@
-"""The run's worker processes, seen from the harness: start, send ops, receive, replace, signal.
+"""The worker processes of a run, from the harness's side: start, send ops, receive, replace, signal.
 
-A crew member serves one or more slots. It is replaced when it dies (the nemesis killed it) or when an op
-outlives its deadline: then the old one is left alone for a while, because it may be a paused zombie that
-must be fenced when it wakes, and whatever it says later is ignored.
+A worker serves one or more slots. It is replaced when it dies (e.g. killed by the nemesis) or when an op exceeds
+its deadline. A worker that hangs is then left running for a while, because it may be a paused zombie that must
+be fenced when it resumes; its output is ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ZOMBIES_MAX: Final = 64
 
 @dataclass(slots=True)
 class Member:
-    """One worker process. `rest` holds the beginning of a line not yet whole."""
+    """One worker process. `rest` is the start of a line that has not arrived completely."""
 
     name: str
     slots: tuple[int, ...]
@@ -45,7 +45,7 @@ class Member:
 def launch(
     hosts: Hosts, name: str, setup: Mapping[str, Any], log: Path, env: Mapping[str, str]
 ) -> tuple[Child, socket.socket]:
-    """Start a worker process on a host of its own and send it its setup."""
+    """Starts a worker process on its own host and sends it its setup."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
@@ -58,7 +58,7 @@ def launch(
 
 
 class Crew:
-    """All op workers of a run. Used by the interpreter's thread only, but for `names` and `signal`."""
+    """All op workers of a run. Only the interpreter's thread uses it, except for `names` and `signal`."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Crew:
         self._groups = groups
         self.selector = selectors.DefaultSelector()
         self._members: list[Member] = []
-        self._waiting: list[Member] = []  # those with something to send
-        self._left: list[tuple[float, Member]] = []
+        self._waiting: list[Member] = []  # workers with unsent lines
+        self._replaced: list[tuple[float, Member]] = []  # (time, worker), possibly still running
         self._of_slot = {slot: n for n, group in enumerate(groups) for slot in group}
 
     def start(self) -> None:
-        """Start every worker and wait until all have loaded. Raises ClusterTrouble."""
+        """Starts every worker and waits until all have loaded. Raises ClusterTrouble."""
         self._members = [self._launch(n) for n in range(len(self._groups))]
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not all(member.ready for member in self._members):
@@ -91,7 +91,7 @@ class Crew:
                 raise ClusterTrouble(f"workers {slow} did not start in {READY_TIMEOUT_S:.0f} s; see {self._logs}")
             for member, line in self.receive(0.1):
                 if line is None:
-                    raise ClusterTrouble(f"worker {member.name} ended while starting; see {self._logs}")
+                    raise ClusterTrouble(f"worker {member.name} exited while starting; see {self._logs}")
 
     def _launch(self, n: int) -> Member:
         group = self._groups[n]
@@ -105,14 +105,14 @@ class Crew:
     # --- the interpreter's side ---
 
     def send(self, slot: int, line: bytes) -> None:
-        """Queue an op line for the worker of a slot; `flush` sends it."""
+        """Queues an op line for the worker of a slot; `flush` sends it."""
         member = self._members[self._of_slot[slot]]
         if not member.out:
             self._waiting.append(member)
         member.out.append(line)
 
     def flush(self) -> None:
-        """Send what is queued. A worker that is gone will be noticed when it is read."""
+        """Sends the queued lines. A worker that has exited is noticed in `receive`."""
         for member in self._waiting:
             data = b"".join(member.out)
             member.out.clear()
@@ -121,11 +121,11 @@ class Crew:
         self._waiting.clear()
 
     def receive(self, timeout_s: float) -> Iterator[tuple[Member, bytes | None]]:
-        """Completion lines that have arrived, waiting at most `timeout_s`; None when a worker has ended."""
+        """Yields the completion lines that arrive within `timeout_s`; None for a worker that exited."""
         for key, _ in self.selector.select(timeout_s):
             member = key.data
             if not isinstance(member, Member):
-                continue  # the interpreter's own wake-up
+                continue  # the interpreter's own wake-up pipe
             try:
                 chunk = member.sock.recv(RECEIVE_BYTES)
             except ConnectionError:
@@ -143,19 +143,19 @@ class Crew:
                     yield member, line
 
     def replace(self, member: Member) -> None:
-        """Start a new worker for the slots of one that ended, or that hangs."""
+        """Starts a new worker for the slots of one that exited or hangs."""
         n = self._members.index(member)
         if member.child.poll() is None:
-            self._left.append((time.monotonic(), member))
+            self._replaced.append((time.monotonic(), member))
             with contextlib.suppress(OSError):
                 member.sock.sendall(b'{"do":"exit"}\n')
         self._members[n] = self._launch(n)
-        for _, zombie in self._left[: max(0, len(self._left) - ZOMBIES_MAX)]:
+        for _, zombie in self._replaced[: max(0, len(self._replaced) - ZOMBIES_MAX)]:
             zombie.child.signal(signal.SIGKILL)
-        self._left = self._left[-ZOMBIES_MAX:]
+        self._replaced = self._replaced[-ZOMBIES_MAX:]
 
     def drop(self, member: Member, process: int) -> None:
-        """Tell a worker of several slots to abandon the client of a process that hangs."""
+        """Makes a worker of several slots abandon the client of a process that hangs."""
         with contextlib.suppress(OSError):
             member.sock.sendall(orjson.dumps({"do": "drop", "process": process}) + b"\n")
 
@@ -168,8 +168,8 @@ class Crew:
         member.sock.close()
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """Ask all to exit, then kill. Safe to repeat."""
-        everyone = [*self._members, *(member for _, member in self._left)]
+        """Asks all workers to exit, then kills the remaining ones. Idempotent."""
+        everyone = [*self._members, *(member for _, member in self._replaced)]
         for member in everyone:
             with contextlib.suppress(OSError):
                 member.sock.sendall(b'{"do":"exit"}\n')
@@ -179,7 +179,7 @@ class Crew:
                 member.child.signal(signal.SIGCONT)
                 member.child.signal(signal.SIGKILL)
             self._forget(member)
-        self._members, self._left = [], []
+        self._members, self._replaced = [], []
 
     # --- the nemesis's side (`harness.model.fault_and_generator_protocols.Workers`) ---
 
@@ -187,9 +187,9 @@ class Crew:
         return tuple(member.name for member in self._members)
 
     def signal(self, name: str, number: int) -> bool:
-        """A wake-up goes to the ones of this name that were replaced too: a zombie must wake to be fenced."""
-        left = [member for _, member in self._left] if number == signal.SIGCONT else []
-        found = [member for member in (*self._members, *left) if member.name == name]
+        """Signals a worker by name. SIGCONT also goes to replaced workers: a zombie must resume to be fenced."""
+        replaced = [member for _, member in self._replaced] if number == signal.SIGCONT else []
+        found = [member for member in (*self._members, *replaced) if member.name == name]
         running = [member for member in found if member.child.poll() is None]
         for member in running:
             member.child.signal(number)
@@ -197,7 +197,7 @@ class Crew:
 
 
 class AdminLink:
-    """Calls to a worker of a role, one at a time, from any thread, each with a deadline."""
+    """Calls to a worker of the admin or log role, one at a time, each with a deadline. Thread-safe."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class AdminLink:
         self._role, self._lock, self._rest, self._next = role, threading.Lock(), b"", 0
 
     def call(self, name: str, within_s: float = 10.0, /, **args: Any) -> Any:
-        """The value of an admin call. Raises ClusterTrouble when it fails or takes too long."""
+        """Returns the value of a call. Raises ClusterTrouble when it fails or times out."""
         with self._lock:
             self._next += 1
             number = self._next
@@ -225,7 +225,7 @@ class AdminLink:
                     if answer.get("id") == number:
                         break
             except OSError as error:
-                text = f"{self._role} call {name}: no answer in {within_s:.0f} s ({error})"
+                text = f"{self._role} call {name}: no response in {within_s:.0f} s ({error})"
                 raise ClusterTrouble(text) from None
         if "error" in answer:
             raise ClusterTrouble(f"{self._role} call {name}: {answer['error']}")
@@ -236,7 +236,7 @@ class AdminLink:
             self._sock.settimeout(max(0.01, deadline - time.monotonic()))
             chunk = self._sock.recv(RECEIVE_BYTES)
             if not chunk:
-                raise ConnectionError(f"the {self._role} worker ended")
+                raise ConnectionError(f"the {self._role} worker exited")
             self._rest += chunk
         line, self._rest = self._rest.split(b"\n", 1)
         answer: dict[str, Any] = orjson.loads(line)

@@ -117,7 +117,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         ("", ("--nemesis", "isolate:client"), "a cluster that others run does not offer"),
         ("", ("--nemesis", "elect:all"), "a cluster that others run does not offer"),
         ("", ("--replication", "3"), "--replication 3 needs as many --nodes (it is 1)"),
-        ("", ("--broker-config", "min.insync.replicas=1"), "are not ours to set"),
+        ("", ("--broker-config", "min.insync.replicas=1"), "cannot configure the brokers"),
         ("wrong password", ONE, "refuses the credentials of --client-config"),
         ("no authority", ONE, "no TLS connection"),
         ("no password", ONE, "alice.properties:5: the environment has no PASSWORD_OF_ALICE"),
@@ -173,7 +173,7 @@ def test_who_may_make_topics_and_not_use_them_is_told(
     )
     err = capsys.readouterr().err
     assert code == 254, err
-    assert "no permission: Read on topics, Write on topics, Read on groups; allow it" in err
+    assert "missing permissions: Read on topics, Write on topics, Read on groups; grant them" in err
     assert topics(client) == set()
 
 

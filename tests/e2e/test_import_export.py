@@ -86,7 +86,7 @@ def test_import_export_and_check_of_every_form(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         again = harness("export", "latest", "--format", form, "--out", out, *runs)
         assert again.returncode == 254
-        assert f"{out}: is there already" in again.stderr
+        assert f"{out}: exists already" in again.stderr
     done = harness("check", str(edn), run.name, *outs, "--json", *runs, "--spark-master", "local[2]")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line.pop("history") for line in lines] == ["c125.subscribe", run.name, "h", "h.jsonl", "tables"]
@@ -109,7 +109,7 @@ def test_what_cannot_be_imported_or_exported(tmp_path: Path) -> None:
         (("export", "bad.edn", "--format", "xml"), 254, "--format xml: one of edn, jsonl, parquet"),
         (("export", "bad.edn", "--out", "gone/h.edn"), 254, "gone: no such folder"),
         (("export", "bad.edn", "--out", "h.edn"), 2, "line 1, column 34"),
-        (("export", "tables"), 254, "tables: tables do not hold all of a history"),
+        (("export", "tables"), 254, "tables: tables contain only part of a history"),
     ):
         named = [str(tmp_path / part) if part.endswith((".edn", "tables")) else part for part in arguments]
         done = harness(*named, *runs)

@@ -72,7 +72,7 @@ def test_runs_are_made_and_a_failing_test_tells_of_them(pytester: pytest.Pyteste
     output = ended.stdout.str()
     assert output.count("INVALID: lost-write") == 1, output
     assert "open: " in output and "harness run " in output
-    assert "--cluster sim has no processes to break" in output
+    assert "--cluster sim has no processes to inject faults into" in output
     assert "Traceback" not in output
 
 

@@ -74,7 +74,7 @@ def test_the_plan_takes_both_and_names_them_among_the_others() -> None:
         BadInput, match=r"--client kafkajs: input should be 'confluent', 'java', 'aiokafka', 'noop' or 'carrier-pigeon'"
     ):
         make({"client": "kafkajs"})
-    with pytest.raises(BadInput, match="--workload pipeline takes confluent or java"):
+    with pytest.raises(BadInput, match="--workload pipeline supports confluent or java"):
         make({"workload": "pipeline", "client": "carrier-pigeon"})
 
 

@@ -41,14 +41,14 @@ def test_slots_and_partitions_follow(tmp_path: Path) -> None:
         ({"partitions_per_topic": 5}, "--partitions-per-topic"),
         ({"pipeline_mistake": "none-such"}, "one of buffer-dropped-on-revoke"),
         ({"pipeline_mistake": "commit-buffered", "pipeline_mode": "auto-commit"}, "promises less"),
-        ({"client": "aiokafka"}, "takes confluent or java"),
+        ({"client": "aiokafka"}, "supports confluent or java"),
         ({"client": "java", "client_version": "2.4.1"}, "needs 2.5 or later"),
         ({"client": "java", "client_version": "3.9.1", "assignor": "consumer"}, "needs 4.0 or later with"),
-        ({"cluster": "sim"}, "has no groups"),
+        ({"cluster": "sim"}, "has no consumer groups"),
         ({"txn": True}, "--pipeline-mode"),
         ({"assignor": "consumer", "kafka_version": "3.9"}, "needs Kafka 4.0"),
         ({"transform": "aggregate", "key_count": 5000}, "--key-count 5000"),
-        ({"workload": "queue", "pipeline_mistake": "commit-buffered"}, "goes with --workload pipeline"),
+        ({"workload": "queue", "pipeline_mistake": "commit-buffered"}, "requires --workload pipeline"),
     ],
 )
 def test_what_does_not_go_together(given: dict[str, object], message: str) -> None:

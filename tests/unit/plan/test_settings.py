@@ -90,10 +90,10 @@ def test_a_plan_is_read_as_brokers_and_clients_read_it(values: Mapping[str, Any]
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"producer_config": {"acks": "ALL"}}, "acks=ALL: Kafka's Java client takes all, -1, 0, 1"),
-        ({"producer_config": {"enable.idempotence": "1"}}, "enable.idempotence=1: Kafka's Java client takes true"),
-        ({"consumer_config": {"check.crcs": "no"}}, "check.crcs=no: Kafka's Java client takes true"),
-        ({"producer_config": {"acks": "1"}, "txn": True}, "acks=1 does not go with --txn"),
+        ({"producer_config": {"acks": "ALL"}}, "acks=ALL: Kafka's Java client accepts all, -1, 0, 1"),
+        ({"producer_config": {"enable.idempotence": "1"}}, "enable.idempotence=1: Kafka's Java client accepts only true"),
+        ({"consumer_config": {"check.crcs": "no"}}, "check.crcs=no: Kafka's Java client accepts only true"),
+        ({"producer_config": {"acks": "1"}, "txn": True}, "acks=1 cannot be combined with --txn"),
     ],
 )
 def test_what_the_java_client_refuses_is_refused_before_anything_starts(values: Mapping[str, Any], says: str) -> None:

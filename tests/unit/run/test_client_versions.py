@@ -21,14 +21,14 @@ from harness.run import client_versions, start_workers
     [
         ({"client": "kafkajs"}, "--client kafkajs"),
         ({"client": ""}, "--client"),
-        ({"client": "noop,java"}, "--client noop goes alone"),
-        ({"client": "confluent,aiokafka", "retries": 3}, "--retries 3 does not go with --client aiokafka"),
-        ({"client": "confluent,java", "client_version": "2.1.0"}, "say whose it is: confluent=2.1.0"),
-        ({"client": "java", "client_version": "confluent=2.1.0"}, "there is no --client confluent"),
+        ({"client": "noop,java"}, "--client noop must be the only one"),
+        ({"client": "confluent,aiokafka", "retries": 3}, "--retries 3 cannot be combined with --client aiokafka"),
+        ({"client": "confluent,java", "client_version": "2.1.0"}, "as in confluent=2.1.0"),
+        ({"client": "java", "client_version": "confluent=2.1.0"}, "confluent is not among the libraries"),
         ({"client_version": "confluent=,"}, "NAME=VERSION"),
         (
             {"client": "java", "cluster": "external", "bootstrap": "b:1", "client_config": "f"},
-            "--client-config does not go with --client java",
+            "--client-config cannot be combined with --client java",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     assert invoke(["run", "--cluster", "mock", "--client", "confluent,aiokafka"]) == 254
     heard = capsys.readouterr()
-    assert "confluent-kafka is not installed here: pip install confluent-kafka" in heard.err
+    assert "confluent-kafka is not installed: pip install confluent-kafka" in heard.err
     assert "Traceback" not in heard.err and not list((tmp_path / "runs").glob("*"))
     assert invoke(["run", "--cluster", "mock", "--client", "aiokafka", "--quiet"]) == 254
     assert "--client-version aiokafka=X.Y.Z" in capsys.readouterr().err

@@ -74,11 +74,11 @@ def test_healthy_and_other_runs_topics_do_not_matter() -> None:
 
 def test_a_node_that_does_not_answer_yet_is_not_healthy() -> None:
     """It may be restarted before the others have missed it."""
-    assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers answer"
+    assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers respond"
 
 
 def test_a_cluster_that_nobody_controls_is_not_healthy() -> None:
-    assert "who controls" in roles_of([view(1, 1, {1, 2, 3})] * 3, None).unhealthy()
+    assert "the active controller" in roles_of([view(1, 1, {1, 2, 3})] * 3, None).unhealthy()
 
 
 def test_controllers_of_their_own_are_counted_after_the_nodes() -> None:
@@ -89,12 +89,12 @@ def test_controllers_of_their_own_are_counted_after_the_nodes() -> None:
 
     assert roles(5, []).holders("controller") == ["c2"]
     assert roles(5, []).unhealthy() == ""
-    assert roles(5, ["c1", "c3"]).unhealthy() == "c1, c3 did not answer"
+    assert roles(5, ["c1", "c3"]).unhealthy() == "c1, c3 did not respond"
 
 
 def test_leaderless_and_silent() -> None:
     assert "no leader" in roles_of([view(None, 1, set())] * 3).unhealthy()
-    with pytest.raises(ClusterTrouble, match="no broker answers"):
+    with pytest.raises(ClusterTrouble, match="no broker responds"):
         roles_of([]).leaders()
 
 
