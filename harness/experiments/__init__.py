@@ -1,1 +1,1 @@
-"""Named, repeatable experiments: a plan, what must and must not be seen, and how often it was."""
+"""Named, repeatable experiments: a plan, what its runs must and must not show, and how often they did."""

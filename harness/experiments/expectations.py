@@ -1,10 +1,10 @@
-"""What an experiment expects of a run, and whether what was seen in many runs agrees with it. Pure.
+"""The expectations of an experiment, and whether the results of many runs agree with them. Pure functions.
 
 shows     anomaly -> the share of runs that must show it (1: all of them)
 any_of    anomalies of which every run must show at least one
-never     anomalies that no run may show; "invalid" for any that counts
-figures   path in the statistics -> a comparison ("== 10", ">= 1") that every run must meet
-refused   a regular expression: the cluster must not start, and say so
+never     anomalies that no run may show; "invalid" stands for an invalid verdict
+figures   dotted path in the statistics -> a comparison ("== 10", ">= 1") that must hold in every run
+refused   a regular expression: the cluster must fail to start, with a matching error
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPARISON: Final = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """See the module."""
+    """What the runs of a case must show; the module describes the fields."""
 
     shows: Mapping[str, float] = field(default_factory=dict)
     never: tuple[str, ...] = ()
@@ -35,12 +35,12 @@ class Expectation:
 
     @property
     def anomalies(self) -> tuple[str, ...]:
-        """All that a run may be expected to show."""
+        """All anomalies that a run is expected to show."""
         return (*self.shows, *(name for name in self.any_of if name not in self.shows))
 
     @property
     def texts(self) -> list[str]:
-        """A sentence for each, in the order of `seen`."""
+        """A description of each expectation, in the order of `seen`."""
         shown = [name if rate == 1 else f"{name} in {rate:.0%} of the runs" for name, rate in self.shows.items()]
         shown += [" or ".join(self.any_of)] if self.any_of else []
         never = [f"no {name}" if name != ANY else "nothing invalid" for name in self.never]
@@ -48,7 +48,7 @@ class Expectation:
         return [*shown, *never, *figures, *([f"refused: {self.refused}"] if self.refused else [])]
 
     def seen(self, result: Result) -> list[bool]:
-        """Whether a run did as expected, for each of `texts`."""
+        """Whether a run met each of the expectations in `texts`."""
         bad = {anomaly.name for anomaly in result.anomalies if anomaly.bad}
         every = [name in bad for name in self.shows]
         every += [not bad.isdisjoint(self.any_of)] if self.any_of else []
@@ -57,19 +57,19 @@ class Expectation:
         return [*every, *([False] if self.refused else [])]
 
     def seen_refusal(self, error: str) -> list[bool]:
-        """As `seen`, of a run whose cluster did not start."""
+        """As `seen`, for a run whose cluster did not start."""
         none = [False] * (len(self.texts) - bool(self.refused))
         return [*none, *([bool(re.search(self.refused, error))] if self.refused else [])]
 
     @property
     def rates(self) -> list[float]:
-        """The share of runs that must do so, for each of `texts`."""
+        """The share of runs that must meet each of the expectations in `texts`."""
         return [*self.shows.values(), *[1.0] * (len(self.texts) - len(self.shows))]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One expectation over many runs: in k of n, with its 95% interval, which agrees or not."""
+    """One expectation over many runs: k of n runs met it. `interval` is the 95% interval of that rate."""
 
     text: str
     rate: float
@@ -82,14 +82,14 @@ class Seen:
 
     @property
     def agrees(self) -> bool:
-        """What must always be, was always; what must be often may be as rare as chance allows."""
+        """A rate of 1 must be met by every run; a lower rate must not lie above the interval."""
         if self.n == 0:
             return False
         return self.k == self.n if self.rate == 1 else self.interval[1] >= self.rate
 
 
 def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]:
-    """Each expectation over the runs' answers."""
+    """Each expectation, over the answers of all runs."""
     return [
         Seen(text, rate, sum(run[at] for run in runs), len(runs))
         for at, (text, rate) in enumerate(zip(expectation.texts, expectation.rates, strict=True))
@@ -97,7 +97,7 @@ def over(expectation: Expectation, runs: Sequence[Sequence[bool]]) -> list[Seen]
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:
-    """The 95% score interval of a share of which k of n were seen (Wilson 1927)."""
+    """The 95% score interval of a proportion of which k in n were observed (Wilson 1927)."""
     if n == 0:
         return 0.0, 1.0
     share, spread = k / n, Z * Z / n
@@ -107,7 +107,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
 
 
 def figure(statistics: Mapping[str, Any], path: str) -> float:
-    """A number in nested statistics by its dotted path; 0 where there is none."""
+    """A number in nested statistics by its dotted path; 0 if there is none."""
     found: Any = statistics
     for part in path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -115,7 +115,7 @@ def figure(statistics: Mapping[str, Any], path: str) -> float:
 
 
 def holds(value: float, comparison: str) -> bool:
-    """Whether a number is as a comparison says. Raises BadInput for what is none."""
+    """Evaluates a comparison such as ">= 1". Raises BadInput if it is malformed."""
     matched = COMPARISON.fullmatch(comparison)
     if not matched:
         raise BadInput(f"{comparison!r} is not a comparison with a number, such as '== 10' or '>= 1'")

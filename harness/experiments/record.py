@@ -1,7 +1,7 @@
-"""What was found by experiments, kept: results.json of each, and a track record of many of them.
+"""Stores the results of experiments: results.json for each, and a track record of many.
 
-A record holds, for each case: what was expected and in how many of how many runs it was seen, when it could
-first be proved, versions, and the command that runs it again.
+For each case they contain the expectations and how many of how many runs met them, the earliest proof of the
+anomaly, the versions, and the command that repeats it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILE: Final = "results.json"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A case and what was seen of it. expected: (sentence, k, n, whether it agrees)."""
+    """A case and its results. expected: (sentence, k, n, whether the results agree)."""
 
     experiment: str
     case: str
@@ -43,13 +43,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As a reader tells it from the other cases of the experiment."""
+        """The name that distinguishes the case from others of the experiment."""
         own = "" if self.case == self.experiment else self.case
         return " ".join(part for part in (own, self.variant) if part)
 
 
 def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, Any]:
-    """What results.json holds. began: ISO 8601, UTC."""
+    """The content of results.json. began: ISO 8601, UTC."""
     return {
         "schema": SCHEMA,
         "experiment": chosen.name,
@@ -69,7 +69,7 @@ def data(chosen: Experiment, tried: Sequence[Tried], began: str) -> dict[str, An
 
 
 def versions(plan: TestPlan) -> str:
-    """The system under test and the client, in words."""
+    """The versions of the system under test and of the client, as text."""
     system = f"Kafka {plan.kafka_version}" if plan.cluster in ("local", "docker", "ssh") else plan.cluster
     if plan.cluster == "local" and derived.metadata_mode(plan) == "zookeeper":
         system += " with ZooKeeper"
@@ -78,15 +78,19 @@ def versions(plan: TestPlan) -> str:
 
 
 def entries(path: Path) -> list[Entry]:
-    """The cases of a results.json, or of the folder that holds it. Raises BadInput."""
+    """The cases in a results.json, or in the folder that contains it. Raises BadInput."""
     file = path / FILE if path.is_dir() else path
     try:
         results = json.loads(file.read_text())
         if results["schema"] > SCHEMA:
-            raise BadInput(f"{file}: written by a newer version (schema {results['schema']})")
+            raise BadInput(
+                f"{file}: schema {results['schema']}, but this version reads up to {SCHEMA}: use a newer harness"
+            )
         return [_entry(results, case) for case in results["cases"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f"{file}: no results of `harness experiment run` ({type(error).__name__}: {error})") from None
+        raise BadInput(
+            f"{file}: does not contain results of `harness experiment run` ({type(error).__name__}: {error})"
+        ) from None
 
 
 def _entry(results: Mapping[str, Any], tried: Mapping[str, Any]) -> Entry:
@@ -111,7 +115,7 @@ def _entry(results: Mapping[str, Any], tried: Mapping[str, Any]) -> Entry:
 
 
 def newest(found: Iterable[Entry]) -> list[Entry]:
-    """Of each case the last time that it was run, in the order of their names."""
+    """The latest run of each case, in the order of the experiments' names."""
     kept: dict[tuple[str, str, str], Entry] = {}
     for entry in sorted(found, key=lambda entry: entry.began):
         kept.pop(at := (entry.experiment, entry.case, entry.variant), None)
@@ -120,7 +124,7 @@ def newest(found: Iterable[Entry]) -> list[Entry]:
 
 
 def markdown(found: Sequence[Entry], command: str) -> str:
-    """The track record: a table, and a line for what disagrees."""
+    """The track record as a Markdown table."""
     if not found:
         return "# Track record\n\nNothing has been run.\n"
     first, last = min(entry.began for entry in found), max(entry.began for entry in found)
@@ -130,13 +134,13 @@ def markdown(found: Sequence[Entry], command: str) -> str:
         "# Track record",
         "",
         f"Made by `{command}` from runs of {when}. Each row is a case of an [experiment](experiments.md):",
-        "in how many of how many runs was seen what it expects, the 95% interval of that rate (Wilson), and",
-        "how long after the start of a run, and after how many operations, the anomaly could first be proved",
-        "(medians). What lies behind some of them is told in [findings](findings.md).",
+        "what it expects, in how many runs this was seen, the 95% interval of that rate (Wilson), and",
+        "after how many seconds and operations of a run the anomaly could first be proved (medians).",
+        "Some of them are explained in [findings](findings.md).",
         "",
         f"{len(found)} cases, {len(wrong)} not as expected.",
         "",
-        "| experiment | case | on | expected | seen | first proof | again |",
+        "| experiment | case | on | expected | seen | first proof | command |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         *(_row(entry) for entry in found),
     ]
@@ -147,7 +151,7 @@ def _row(entry: Entry) -> str:
     expected = "<br>".join(text for text, *_ in entry.expected)
     seen = "<br>".join(_share(k, n, agrees) for _, k, n, agrees in entry.expected)
     if entry.unknown:
-        seen += f"<br>{entry.unknown} not judged"
+        seen += f"<br>{entry.unknown} unknown"
     proof = ""
     if entry.detected_s:
         proof = f"{median(entry.detected_s):.1f} s, {median(entry.detected_ops):,.0f} ops"

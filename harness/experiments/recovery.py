@@ -1,4 +1,4 @@
-"""Recovery scenarios, one run each, and the table of what came of them, made from stored runs."""
+"""Runs recovery scenarios, one run each, and makes the table of their results from stored runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD: Final = ("scenario", "Kafka", "verdict", "as expected", "recovered", "load
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A scenario that was run: its result, or why there is none."""
+    """A scenario with the result of its run, or the reason why there is no result."""
 
     scenario: str
     version: str
@@ -31,22 +31,25 @@ class Row:
 
     @property
     def expected(self) -> bool:
-        """Whether the system did what the scenario expects: see `as_expected`."""
+        """Whether the run did what the scenario expects: see `as_expected`."""
         return self.result is not None and as_expected(SCENARIOS[self.scenario], self.result)
 
 
 def names(text: str) -> list[str]:
-    """The scenarios in a list with commas; all of them for an empty one. Raises BadInput."""
+    """The scenarios in a comma-separated list; all scenarios if it is empty. Raises BadInput."""
     chosen = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [name for name in chosen if name not in SCENARIOS]
     if unknown:
-        raise BadInput(f"--scenario {unknown[0]}: no such scenario; `harness recovery list` shows them")
+        raise BadInput(f"--scenario {unknown[0]}: no such scenario; see `harness recovery list`")
     return chosen or list(SCENARIOS)
 
 
 def as_expected(scenario: Scenario, result: Result) -> bool:
-    """Everything was done, no start did otherwise than it should, and the verdict is one that the scenario
-    allows: nothing wrong; or, where records may be lost, only what the settings do not promise."""
+    """Whether a run did what its scenario expects.
+
+    All steps were done, every start recovered as it should, and the scenario allows the verdict. If it is invalid,
+    because records may be lost, all anomalies must be ones that the settings do not rule out.
+    """
     if (result.statistics.get("recovery") or {}).get("undone"):
         return False
     bad = [found for found in result.anomalies if found.bad]
@@ -56,7 +59,7 @@ def as_expected(scenario: Scenario, result: Result) -> bool:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """What is shown of rows, as text, under HEAD."""
+    """The cells of the rows as text, under HEAD."""
     return [_cells(row) for row in rows]
 
 
@@ -75,7 +78,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as lines of text."""
+    """A table as aligned lines of text."""
     every = [HEAD, *rows]
     widths = [max(len(row[n]) for row in every) for n in range(len(HEAD))]
     return "\n".join(
@@ -84,13 +87,13 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table for a document, without the names of runs."""
+    """A Markdown table for a document, without the names of runs."""
     every = [HEAD, ["---"] * len(HEAD), *rows]
     return "\n".join(f"| {' | '.join(row[:-1])} |" for row in every)
 
 
 def stored(runs: Path, version: str = "") -> list[Row]:
-    """The newest run of each scenario in a folder of runs, of one version of Kafka or of each."""
+    """The newest run of each scenario in a folder of runs, for one version of Kafka or for each."""
     newest: dict[tuple[str, str], Row] = {}
     for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
         plan = {} if folder.is_symlink() else plan_of(folder)
@@ -99,7 +102,7 @@ def stored(runs: Path, version: str = "") -> list[Row]:
             continue
         try:
             result = from_data(json.loads((folder / "results.json").read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # half written, or edited
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # incomplete, or edited by hand
             continue
         newest[name, kafka] = Row(name, kafka, str(folder), result)
     order = list(SCENARIOS)
@@ -112,8 +115,8 @@ def run_each(
     run: Callable[[TestPlan], Any],
     say: Say,
 ) -> tuple[list[Row], bool]:
-    """Run scenarios one after another, each on a cluster of its own; the rows, and whether the user
-    interrupted. One that cannot be run here, or whose cluster fails, is told, and the next is taken."""
+    """Runs scenarios one after another, each on a cluster of its own. Returns the rows, and whether the user
+    interrupted. A scenario that cannot run here, or whose cluster fails, is reported and skipped."""
     rows = []
     for name in names:
         version = ""

@@ -1,4 +1,4 @@
-"""What experiments found, as text, Markdown and CSV: a row for each case, claimed beside measured."""
+"""Reports the results of experiments as text, Markdown and CSV: one row per case, with claimed and measured effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.experiments.spec import Experiment
 from harness.plan import derived
 from harness.plan.test_plan import TestPlan
 
-# Column of the study's own table -> the figure that says how many records it happened to.
+# Column of the study's table -> path of the statistic that counts the affected records.
 EFFECTS: Final[Mapping[str, str]] = {
     "phantom": "delivery.phantoms",
     "duplicate": "delivery.duplicates",
@@ -39,7 +39,7 @@ SETTINGS: Final[Mapping[str, Callable[[TestPlan], Any]]] = {
 
 
 def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) -> None:
-    """report.md, table.csv and results.json."""
+    """Writes report.md, table.csv and results.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.md").write_text(document(chosen, tried))
     (folder / "table.csv").write_text(as_csv(rows(tried)))
@@ -47,7 +47,7 @@ def write(folder: Path, chosen: Experiment, tried: Sequence[Tried], began: str) 
 
 
 def rows(tried: Sequence[Tried]) -> list[dict[str, str]]:
-    """Settings, effects ("claimed | measured", ≠ where they differ), cost, and whether all is as expected."""
+    """One row per case: settings, effects ("claimed | measured", ≠ where they differ), cost, and agreement."""
     return [_row(case_tried) for case_tried in tried]
 
 
@@ -61,12 +61,12 @@ def _row(tried: Tried) -> dict[str, str]:
         row[effect] = _effect(case.claimed.get(effect), [figure(attempt.figures, path) for attempt in judged])
     row |= _cost(judged, plan)
     row["runs"] = str(len(tried.attempts))
-    row["as expected"] = {0: "yes", 1: "NO"}.get(tried.exit_code, "not known")
+    row["as expected"] = {0: "yes", 1: "NO"}.get(tried.exit_code, "unknown")
     return row
 
 
 def _effect(claimed: bool | None, found: Sequence[float]) -> str:
-    """What is claimed, and in how many runs it was seen, with how many records; marked where they differ."""
+    """The claim, and how many runs showed the effect with how many records; marked where these differ."""
     if not found:
         return "not run"
     hit = sum(1 for count in found if count)
@@ -79,7 +79,7 @@ def _effect(claimed: bool | None, found: Sequence[float]) -> str:
 
 
 def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
-    """Medians over the runs: latency of acknowledged sends, and how many of them in a second of the load."""
+    """Medians over the runs: latency of acknowledged sends, and acknowledged sends per second of the load."""
     latencies = [attempt.figures.get("latencies", {}).get("send", {}) for attempt in judged]
     p50 = [float(latency["p50_ms"]) for latency in latencies if "p50_ms" in latency]
     p99 = [float(latency["p99_ms"]) for latency in latencies if "p99_ms" in latency]
@@ -92,7 +92,7 @@ def _cost(judged: Sequence[Attempt], plan: TestPlan) -> dict[str, str]:
 
 
 def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None = None) -> str:
-    """A table; columns that are the same in every row are said below it."""
+    """A Markdown table. Columns with the same value in every row are listed below it."""
     if not found:
         return ""
     names = list(columns or found[0])
@@ -105,7 +105,7 @@ def markdown(found: Sequence[Mapping[str, str]], columns: Sequence[str] | None =
 
 
 def text(found: Sequence[Mapping[str, str]]) -> str:
-    """The columns that differ between the rows, aligned for a terminal."""
+    """The columns that differ between rows, aligned for a terminal."""
     names = [name for name in (found[0] if found else ()) if len({row[name] for row in found}) > 1]
     names = list(dict.fromkeys(["case", *names, *EFFECTS]))
     widths = {name: max(len(name), *(len(row[name]) for row in found)) for name in names}
@@ -115,7 +115,7 @@ def text(found: Sequence[Mapping[str, str]]) -> str:
 
 
 def as_csv(found: Sequence[Mapping[str, str]]) -> str:
-    """All columns."""
+    """All columns as CSV."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(found[0]) if found else [])
     writer.writeheader()
@@ -124,7 +124,7 @@ def as_csv(found: Sequence[Mapping[str, str]]) -> str:
 
 
 def document(chosen: Experiment, tried: Sequence[Tried]) -> str:
-    """The whole of an experiment as Markdown: why, the table, and every case with its runs."""
+    """The whole experiment as Markdown: its purpose, the table, and every case with its runs."""
     parts = [f"# {chosen.name}: {chosen.title}", chosen.why, f"Source: {chosen.source}"]
     parts.append(markdown(rows(tried)))
     for case_tried in tried:

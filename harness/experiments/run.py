@@ -1,4 +1,4 @@
-"""Carries out experiments: every case so many times, and what was seen beside what was expected."""
+"""Runs experiments: every case several times, with the results compared to the expectations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run: its verdict ("refused" where the cluster did not start), and an answer to each expectation.
+    """One run: its verdict ("refused" if the cluster did not start), and whether it met each expectation.
 
-    detection: of the anomalies that it was expected to show.
+    detection: when the anomalies that the run was expected to show could first be proved.
     """
 
     seed: int
@@ -38,7 +38,7 @@ class Attempt:
 
     @property
     def conclusive(self) -> bool:
-        """A run that could not be judged says nothing about what was not seen."""
+        """Whether the verdict is known; an unknown verdict does not show that an anomaly is absent."""
         return self.valid != "unknown"
 
     @property
@@ -59,7 +59,7 @@ class Tried:
 
     @property
     def exit_code(self) -> int:
-        """0: as expected; 1: otherwise; 2: some runs could not be judged."""
+        """0: as expected; 1: not as expected; 2: the verdict of some runs is unknown."""
         if any(not seen.agrees for seen in self.seen if seen.n):
             return EXIT_INVALID
         return EXIT_VALID if all(attempt.conclusive for attempt in self.attempts) and self.attempts else EXIT_UNKNOWN
@@ -76,10 +76,10 @@ def experiment(
     spark_master: str = "local[*]",
     cluster: str = "",
 ) -> Iterator[Tried]:
-    """Every case (of which `only` is the name, or the variant), `runs` times or as often as the file says.
+    """Runs every case, or those whose name or variant is `only`, as often as the file or `runs` says.
 
-    Given case by case, so that what was run is kept when a later one is interrupted. With `stop` a case ends
-    with the first run that is not as expected. `cluster`: see `Case.on`.
+    Yields the cases one by one, so that finished ones are kept when a later one is interrupted. With `stop` a case
+    ends with the first run that is not as expected. `cluster`: see `Case.on`.
     """
     cases = [case for case in chosen.cases if only in ("", case.name, case.variant)]
     cases = [case.on(cluster) for case in cases] if cluster else cases
@@ -133,7 +133,7 @@ def _label(case: Case) -> str:
 
 def describe(outcome: Attempt) -> str:
     shown = ", ".join(f"{name} {count:,}" for name, count in outcome.bad.items()) or outcome.why[:160]
-    mark = "as expected" if outcome.met else "not as expected" if outcome.conclusive else "cannot be judged"
+    mark = "as expected" if outcome.met else "not as expected" if outcome.conclusive else "verdict unknown"
     if outcome.detection:
         shown += f", after {outcome.detection.after_s:.1f} s and {outcome.detection.ops:,} ops"
     where = f"  {outcome.folder}" if outcome.folder else ""
@@ -143,7 +143,7 @@ def describe(outcome: Attempt) -> str:
 
 
 def summary(tried: Tried) -> list[str]:
-    """What was expected beside what was seen, a line each."""
+    """A line for each expectation, with the results."""
     lines = []
     for seen in tried.seen:
         low, high = seen.interval
@@ -151,7 +151,7 @@ def summary(tried: Tried) -> list[str]:
         lines.append(f"{seen.text}: {seen.k} of {seen.n} ({low:.0%} to {high:.0%}): {mark}")
     unknown = [str(attempt.seed) for attempt in tried.attempts if not attempt.conclusive]
     if unknown:
-        lines.append(f"{len(unknown)} of {len(tried.attempts)} could not be judged (seeds {', '.join(unknown)})")
+        lines.append(f"{len(unknown)} of {len(tried.attempts)} have an unknown verdict (seeds {', '.join(unknown)})")
     failed = [str(attempt.seed) for attempt in tried.attempts if attempt.conclusive and not attempt.met]
     if failed:
         lines.append(f"seeds that were not as expected: {', '.join(failed)}")
@@ -159,10 +159,10 @@ def summary(tried: Tried) -> list[str]:
 
 
 def exit_code(tried: Sequence[Tried]) -> int:
-    """1 if a case disagrees, else 2 if one could not be judged, else 0."""
+    """1 if a case was not as expected, else 2 if a verdict was unknown, else 0."""
     return worst([case_tried.exit_code for case_tried in tried])
 
 
 def worst(codes: Sequence[int]) -> int:
-    """1 wins over 2, 2 over 0."""
+    """The most important exit code: 1 over 2, 2 over 0."""
     return next((code for code in (EXIT_INVALID, EXIT_UNKNOWN) if code in codes), EXIT_VALID)

@@ -1,18 +1,19 @@
-"""Experiments as data: a YAML file each, ours in workloads/experiments/, the user's wherever they are.
+"""Experiments as YAML files: ours in workloads/experiments/, the user's anywhere.
 
     title: one line
     why: what it shows, and how
-    source: where it is known from
+    source: who described it
     plan: {acks: "1", nemesis: [isolate:leader], ...}        fields of a plan
     expect: {shows: {lost-write: 1}, never: [duplicate]}     see harness.experiments.expectations
-    runs: 5                              how many, unless the user says
-    cases:                               several, each with a name, and title, plan and expect over these
+    runs: 5                              number of runs, unless the user chooses another
+    cases:                               each has a name; its title, plan and expect override those above
       - {name: test-1, plan: {...}, expect: {...}, claimed: {...}}
-      - {name: test-1-quick, like: test-1, plan: {...}}      over the plan of an earlier case
-    variants:                            the same once more under other settings: all cases, or those named
+      - {name: test-1-quick, like: test-1, plan: {...}}      overrides the plan of an earlier case
+    variants:                            repeat all cases, or the listed ones, with other settings
       zookeeper: {plan: {kafka_version: 3.9.1}, runs: 3, cases: [test-1]}
 
-The file's name is the experiment's. Of settings (broker_config and such), those that are not named stay.
+The name of the file is the name of the experiment. Nested settings (such as broker_config) are merged: keys that
+an override does not name keep their value.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ WHAT: Final = "an experiment"
 
 
 class _Written(BaseModel):
-    """What may stand in a file."""
+    """Base of the models of the file's parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Expect(_Written):
-    """See harness.experiments.expectations."""
+    """The `expect` of a file; see harness.experiments.expectations."""
 
     shows: dict[str, float] = {}
     any_of: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class Expect(_Written):
     def _share(cls, shows: dict[str, float]) -> dict[str, float]:
         for name, rate in shows.items():
             if not 0 < rate <= 1:
-                raise ValueError(f"{name}: {rate:g} is not a share of the runs, above 0 and up to 1")
+                raise ValueError(f"{name}: {rate:g} is not a share of the runs; give a number above 0 and up to 1")
         return shows
 
     @field_validator("figures")
@@ -74,9 +75,9 @@ class Expect(_Written):
         shown = {*self.shows, *self.any_of}
         both = set(self.never) & shown or {ANY} & set(self.never if shown else ())
         if both:
-            raise ValueError(f"{', '.join(sorted(both))} is expected and forbidden: that can never be met")
+            raise ValueError(f"{', '.join(sorted(both))} is both expected and forbidden; remove one of the two")
         if len(self.any_of) == 1:
-            raise ValueError(f"any_of has only {self.any_of[0]}; give several, or shows")
+            raise ValueError(f"any_of contains only {self.any_of[0]}; give several anomalies, or use shows")
         if not (shown or self.never or self.figures or self.refused):
             raise ValueError("nothing is expected; give shows, any_of, never, figures or refused")
         return self
@@ -86,7 +87,7 @@ class Expect(_Written):
 
 
 class WrittenCase(_Written):
-    """One of `cases`."""
+    """An entry of `cases`."""
 
     name: str
     title: str = ""
@@ -98,7 +99,7 @@ class WrittenCase(_Written):
 
 
 class Variant(_Written):
-    """One of `variants`."""
+    """An entry of `variants`."""
 
     plan: dict[str, Any] = {}
     runs: int | None = Field(None, ge=1)
@@ -106,7 +107,7 @@ class Variant(_Written):
 
 
 class Written(_Written):
-    """The whole file."""
+    """The content of a file."""
 
     title: str
     why: str
@@ -121,7 +122,7 @@ class Written(_Written):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan with one expectation. `claimed`: what the source says of it, for its table."""
+    """One plan with one expectation. `claimed`: the effects that the source claims, for its table."""
 
     name: str
     title: str
@@ -136,14 +137,14 @@ class Case:
         return make_plan.make({**self.plan, "seed": seed})
 
     def on(self, cluster: str) -> Case:
-        """The case on a cluster that stays, unless it wants another than that. Raises BadInput when it is
-        not up."""
+        """The case on a named cluster, or unchanged if it needs a cluster of its own. Raises BadInput if the named
+        cluster is not up."""
         kind, _, name = cluster.partition(":")
         if kind != "local" or not name:
-            raise BadInput(f"--cluster {cluster}: give local:NAME, a cluster of `harness cluster up NAME`")
+            raise BadInput(f"--cluster {cluster}: give local:NAME, where `harness cluster up NAME` started the cluster")
         started, wanted = attached_cluster.plan_of(name), self.test_plan(0)
-        says = "cluster" in self.plan or any(field in self.plan for field in attached_cluster.OF_CLUSTER)
-        if says or wanted.broker_config:
+        sets_cluster = "cluster" in self.plan or any(field in self.plan for field in attached_cluster.OF_CLUSTER)
+        if sets_cluster or wanted.broker_config:
             return self
         if make_cluster.lacking(make_cluster.resolved(wanted), make_cluster.resolved(started)):
             return self
@@ -152,7 +153,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What one file says. One without cases is its own single case."""
+    """The content of one file. A file without cases is a single case."""
 
     name: str
     title: str
@@ -164,7 +165,7 @@ class Experiment:
 
 
 def load(path: Path) -> Experiment:
-    """Read and validate one file, the plan of every case too. Raises BadInput with file, line and column."""
+    """Reads and validates one file, and the plan of every case. Raises BadInput with file, line and column."""
     loaded = yaml_data.load(path, WHAT)
     try:
         written = Written.model_validate(loaded.data)
@@ -186,7 +187,7 @@ def load(path: Path) -> Experiment:
 
 
 def every(more: Path | None = None) -> dict[str, Path]:
-    """The files of all experiments by name: ours, and those in the user's folder, which win."""
+    """The files of all experiments by name: ours, and those in the user's folder, which take precedence."""
     found = {path.stem: path for path in sorted(OURS.glob("*.yaml"))}
     if more is not None:
         found |= {path.stem: path for path in sorted(more.glob("*.yaml"))}
@@ -194,18 +195,18 @@ def every(more: Path | None = None) -> dict[str, Path]:
 
 
 def named(name: str, more: Path | None = None) -> Experiment:
-    """The experiment of a name or a file. Raises BadInput with the nearest name."""
+    """The experiment with a name, or in a file. Raises BadInput that suggests the nearest name."""
     if name.endswith((".yaml", ".yml")):
         return load(Path(name))
     known = every(more)
     if name not in known:
         hint = yaml_data.did_you_mean(name, list(known))
-        raise BadInput(f"no experiment {name!r}; {hint}`harness experiment list` names them")
+        raise BadInput(f"no experiment {name!r}; {hint}see `harness experiment list`")
     return load(known[name])
 
 
 def _keys(place: Place) -> Sequence[str]:
-    """What may stand in a mapping, by its place."""
+    """The keys allowed in a mapping of the file, given the mapping's place."""
     words = [part for part in place if isinstance(part, str)]
     model: type[BaseModel] = Written
     if words[:1] == ["cases"]:
@@ -218,7 +219,7 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan's fields with changes; of settings, those that are not named stay."""
+    """A plan's fields with changes; nested settings are merged."""
     merged = {**base, **changes}
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
@@ -227,16 +228,16 @@ def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cases(loaded: Loaded, written: Written, name: str) -> list[Case]:
-    """The cases that a file writes, or the whole as one."""
+    """The cases of a file, or the file as a single case."""
     expect = written.expect.expectation() if written.expect else Expectation()
     base = Case(name, written.title, written.plan, expect, written.runs)
     found: dict[str, Case] = {}
     for n, case in enumerate(written.cases):
         at = loaded.where(("cases", n))
         if case.name in found:
-            raise BadInput(f"{at}: there is a case {case.name} already")
+            raise BadInput(f"{at}: there is already a case {case.name}; choose another name")
         if case.like and case.like not in found:
-            raise BadInput(f"{at}: {case.name} is like {case.like}, and no earlier case has that name")
+            raise BadInput(f"{at}: {case.name} is like {case.like}, but no earlier case has that name")
         above = found[case.like] if case.like else base
         found[case.name] = Case(
             case.name,
@@ -257,7 +258,7 @@ def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) 
     place = ("variants", name)
     unknown = set(variant.cases) - {case.name for case in cases}
     if unknown:
-        raise BadInput(f"{loaded.where(place)}: no case {', '.join(sorted(unknown))}")
+        raise BadInput(f"{loaded.where(place)}: no case {', '.join(sorted(unknown))} in this file")
     found = []
     for case in cases:
         if not variant.cases or case.name in variant.cases:
@@ -268,9 +269,9 @@ def _varied(loaded: Loaded, name: str, variant: Variant, cases: Sequence[Case]) 
 
 
 def _possible(loaded: Loaded, place: Place, case: Case) -> None:
-    """Raises BadInput for a plan that is none, or nothing to expect of it."""
+    """Raises BadInput for a case with an invalid plan or without expectations."""
     if not case.expect.texts:
-        raise BadInput(f"{loaded.where(place)}: {case.name} expects nothing")
+        raise BadInput(f"{loaded.where(place)}: {case.name} has no expectations; add `expect`")
 
     def where(inner: Place, value: bool) -> str:
         known = (*place, "plan", *inner) in loaded.values

@@ -1,7 +1,8 @@
 """When an anomaly of a run could first be proved.
 
-What somebody saw is proved by the last op that its earliest witness names. What nobody ever saw (a lost
-record, or part of a transaction) is proved by the last op of the run: until then somebody might have.
+An anomaly in what clients read is proved by the last op that its earliest witness names. An anomaly that
+consists in something missing (a lost record, or part of a transaction) is proved by the last op of the run,
+because until then a client might still have read it.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ TAIL_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """after_s: since the run began; ops: how many had been invoked by then."""
+    """after_s: seconds since the run started; ops: number of ops invoked by then."""
 
     after_s: float
     ops: int
 
 
 def first(folder: Path, anomalies: Sequence[str]) -> Detection | None:
-    """Of a run that has been checked, and showed these; None where no op tells."""
+    """The first proof of any of these anomalies in a checked run; None if no op proves one."""
     ops = [op for name in anomalies for op in _proofs(folder, name)]
     if not ops:
         return None
     op = min(ops, key=lambda op: op.index)
-    # Every op has two lines in the history, and an index each.
+    # Every op has two lines in the history, each with its own index.
     return Detection(op.time_ns / 1e9, (op.index + 1) // 2)
 
 
 def _proofs(folder: Path, name: str) -> Iterator[Op]:
-    """The op that first proves an anomaly, if one does."""
+    """The op that first proves an anomaly, if there is one."""
     if name in NEVER_SEEN:
         op = _last(folder)
     else:
@@ -55,7 +56,7 @@ def _proofs(folder: Path, name: str) -> Iterator[Op]:
 
 
 def _last(folder: Path) -> Op | None:
-    """The last op of a history that is whole."""
+    """The last op of a complete history."""
     try:
         with segments(folder)[-1].open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))

@@ -1,1 +1,1 @@
-"""Many runs from one file: workloads, faults, settings and versions crossed, within a budget of time."""
+"""Many runs from one file: all combinations of workloads, faults, settings and versions, within a time budget."""

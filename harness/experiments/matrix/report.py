@@ -1,4 +1,4 @@
-"""What a matrix leaves: JUnit XML, a Markdown summary, and results as data for later comparisons."""
+"""The output of a matrix: JUnit XML, a Markdown summary, and results as data for later comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write(done: Sequence[Done], folder: Path, changes: Sequence[str] = ()) -> list[Path]:
-    """junit.xml, summary.md and results.json in a folder; the files."""
+    """Writes junit.xml, summary.md and results.json into a folder. Returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "junit.xml").write_bytes(junit(done))
     (folder / "summary.md").write_text(markdown(done, changes))
@@ -43,7 +43,7 @@ def data(outcome: Done) -> dict[str, Any]:
 
 
 def junit(done: Sequence[Done]) -> bytes:
-    """A case for each expectation of each run: failed where not met, skipped where nothing is known."""
+    """A test case for each expectation of each run: failed if not met, skipped if unknown."""
     suite = ElementTree.Element("testsuite", name="harness matrix")
     counts = {"tests": 0, "failures": 0, "skipped": 0}
     for outcome in done:
@@ -60,7 +60,7 @@ def junit(done: Sequence[Done]) -> bytes:
             counts["tests"] += 1
             if outcome.exit_code == EXIT_UNKNOWN:
                 counts["skipped"] += 1
-                ElementTree.SubElement(case, "skipped", message=_plain(outcome.error or "could not be judged"))
+                ElementTree.SubElement(case, "skipped", message=_plain(outcome.error or "verdict unknown"))
             elif not answers[n]:
                 counts["failures"] += 1
                 message = _plain(describe(outcome.attempt) if outcome.attempt is not None else outcome.error)
@@ -71,12 +71,12 @@ def junit(done: Sequence[Done]) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Without what XML cannot hold."""
+    """Text without characters that XML does not allow."""
     return _NOT_XML.sub("?", text)
 
 
 def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
-    """The summary: what was not as expected first. Never more than a page of a forge holds."""
+    """The summary, with runs that were not as expected first. Its size is limited to what GitHub displays."""
     wrong = [outcome for outcome in done if outcome.exit_code == EXIT_INVALID]
     unknown = [outcome for outcome in done if outcome.exit_code == EXIT_UNKNOWN]
     lines = [
@@ -97,7 +97,7 @@ def markdown(done: Sequence[Done], changes: Sequence[str] = ()) -> str:
         lines.append(f"| {name} | {outcome.cell.seed} | {verdict} | {met} | {seconds} |")
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > MARKDOWN_BYTES:
-        text = text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(cut: results.json has the rest)\n"
+        text = text.encode()[:MARKDOWN_BYTES].decode(errors="ignore") + "\n\n(truncated: the rest is in results.json)\n"
     return text
 
 
@@ -107,27 +107,27 @@ def _line(outcome: Done) -> str:
 
 
 def changed(done: Sequence[Done], baseline: Path) -> list[str]:
-    """Rates of meeting expectations that are beyond what chance allows, against an earlier results.json.
+    """Changes against an earlier results.json: rates of agreement whose 95% intervals do not overlap.
 
-    Raises BadInput when there is none.
+    Raises BadInput if the baseline cannot be read.
     """
     path = baseline / "results.json" if baseline.is_dir() else baseline
     try:
         before = json.loads(path.read_text())
         old = _rates([(row["name"], row["exit_code"]) for row in before])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"--baseline {path}: no results of a matrix ({error})") from None
+        raise BadInput(f"--baseline {path}: does not contain results of a matrix ({error})") from None
     lines = []
     for name, (k, n) in _rates([(outcome.cell.name, outcome.exit_code) for outcome in done]).items():
         if name in old and n and old[name][1]:
             (low, high), (old_low, old_high) = wilson(k, n), wilson(*old[name])
             if low > old_high or high < old_low:
-                lines.append(f"{name}: as expected in {k} of {n}, before in {old[name][0]} of {old[name][1]}")
+                lines.append(f"{name}: as expected in {k} of {n}, previously in {old[name][0]} of {old[name][1]}")
     return lines
 
 
 def _rates(rows: Sequence[tuple[str, int]]) -> Mapping[str, tuple[int, int]]:
-    """name -> (as expected, judged)."""
+    """name -> (runs as expected, runs with a known verdict)."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, code in rows:
         if code != EXIT_UNKNOWN:

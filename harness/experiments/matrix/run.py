@@ -1,4 +1,4 @@
-"""Carries out a matrix within a budget: goes on after failures, and retries nothing."""
+"""Runs a matrix within a time budget; continues after failures, and does not retry."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness.experiments.matrix.spec import Cell
 from harness.experiments.run import Attempt, attempt, describe
 from harness.model.errors_and_exit_codes import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError
 
 Say = Callable[[str], None]
+BUDGET_USED_UP: Final = "the time budget was used up before"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A cell and what came of it; None where the budget ended first. `error`: why it could not be run."""
+    """A cell and its run; None if the budget was used up before. `error`: why the run failed."""
 
     cell: Cell
     attempt: Attempt | None
@@ -24,7 +26,7 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """0 as expected, 1 otherwise, 2 when nothing can be said."""
+        """0: as expected; 1: not as expected; 2: unknown."""
         if self.attempt is None or not self.attempt.conclusive:
             return EXIT_UNKNOWN
         return EXIT_VALID if self.attempt.met else EXIT_INVALID
@@ -33,15 +35,15 @@ class Done:
 def matrix(
     cells: Sequence[Cell], runs_dir: Path, budget_s: float, say: Say, spark_master: str = "local[*]"
 ) -> list[Done]:
-    """Every cell in order. No cell is begun that would probably outlast the budget, going by the longest
-    of those before it."""
+    """Runs every cell in order. A cell that would probably exceed the budget, judging by the longest run so far,
+    is not started, nor are those after it."""
     began, longest = time.monotonic(), 0.0
     found: list[Done] = []
     for at, cell in enumerate(cells):
-        left = budget_s - (time.monotonic() - began)
-        if left < longest or left <= 0:
-            say(f"the budget is spent: {len(cells) - at} of {len(cells)} were not run")
-            found += [Done(each, None, "the budget ended first") for each in cells[at:]]
+        remaining_s = budget_s - (time.monotonic() - began)
+        if remaining_s < longest or remaining_s <= 0:
+            say(f"the time budget is used up: {len(cells) - at} of {len(cells)} were not run")
+            found += [Done(each, None, BUDGET_USED_UP) for each in cells[at:]]
             break
         say(f"{at + 1} of {len(cells)}: {cell.name}")
         started = time.monotonic()
@@ -57,8 +59,8 @@ def matrix(
 
 
 def exit_code(done: Sequence[Done]) -> int:
-    """Otherwise than expected wins over unknown; what the budget cut off does not count."""
-    begun = [outcome for outcome in done if outcome.attempt is not None or outcome.error != "the budget ended first"]
+    """1 if a run was not as expected, else 2 if one is unknown, else 0; runs beyond the budget do not count."""
+    begun = [outcome for outcome in done if outcome.attempt is not None or outcome.error != BUDGET_USED_UP]
     codes = [outcome.exit_code for outcome in begun]
     if not codes:
         return EXIT_UNKNOWN

@@ -1,11 +1,11 @@
-"""What a matrix is: a YAML file with plans to cross, and experiments.
+"""Reads a matrix: a YAML file with plans to combine, and experiments.
 
 plan: {time_limit_s: 20}             fields of every run
-axes:                                every combination of one entry of each
-  workload: [{}, {txn: true}]        an entry changes the plan; its name is what it changes
+axes:                                a run for every combination of one entry per axis
+  workload: [{}, {txn: true}]        an entry changes the plan, and is named after its changes
   fault: [{nemesis: [kill:leader]}, {nemesis: [isolate:leader]}]
 runs: 1                              of each combination
-experiments: [acks-1, no-fsync]      and these, as harness experiment runs them
+experiments: [acks-1, no-fsync]      in addition, as `harness experiment run` runs them
 experiment_runs: 1
 """
 
@@ -31,7 +31,7 @@ WHAT: Final = "a matrix"
 
 
 class Written(BaseModel):
-    """The file."""
+    """The content of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,7 @@ class Written(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run to be made: a case, and its seed."""
+    """One planned run: a case and its seed."""
 
     case: Case
     seed: int
@@ -57,7 +57,7 @@ class Cell:
 
 
 def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
-    """All cells, in an order that the seed draws, so that whatever the budget cuts off is a fair sample.
+    """All cells, shuffled by the seed, so that those within the budget are a fair sample.
 
     Raises BadInput with file, line and column.
     """
@@ -88,12 +88,12 @@ def load(path: Path, seed: int = 1, folder: Path | None = None) -> list[Cell]:
         for case in experiment.cases:
             cells += [Cell(case, seed + n, experiment.name) for n in range(min(written.experiment_runs, case.runs))]
     if not cells:
-        raise BadInput(f"{path}: a matrix without axes, plan or experiments runs nothing")
+        raise BadInput(f"{path}: nothing to run; give axes, plan or experiments")
     return sorted(cells, key=lambda cell: sha256(f"{seed} {cell.name} {cell.seed}".encode()).digest())
 
 
 def shard(cells: Sequence[Cell], part: int, parts: int) -> list[Cell]:
-    """Every `parts`-th cell, from the `part`-th (counted from 1)."""
+    """Every `parts`-th cell, starting with the `part`-th (counted from 1)."""
     return list(cells[part - 1 :: parts])
 
 
@@ -102,7 +102,7 @@ def _keys(place: Place) -> Sequence[str]:
 
 
 def _name(changes: Sequence[Mapping[str, Any]]) -> str:
-    """What the entries change: "txn, nemesis kill:leader"; "default" for nothing."""
+    """A name from the entries' changes, such as "txn, nemesis kill:leader"; "default" for no changes."""
     words = []
     for change in changes:
         for key, value in change.items():

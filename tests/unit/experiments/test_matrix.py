@@ -43,7 +43,7 @@ def test_the_nightly_can_be_planned() -> None:
         ("axes: {a: [{nemesys: []}]}\n", "m.yaml:1:12: nemesys none: --nemesys: no such option"),
         ("axis: {}\n", "m.yaml:1:1: axis: no such key; did you mean axes"),
         ("experiments: [acks-7]\n", "m.yaml:1:15: no experiment 'acks-7'"),
-        ("{}\n", "runs nothing"),
+        ("{}\n", "nothing to run"),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
@@ -86,9 +86,9 @@ def test_the_summary_is_bounded() -> None:
 def test_rates_beyond_chance_are_told(tmp_path: Path) -> None:
     report.write([done("a", "valid", True, n) for n in range(10)], tmp_path)
     worse = [done("a", "invalid", False, n) for n in range(10)]
-    assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10, before in 10 of 10"]
+    assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10, previously in 10 of 10"]
     assert report.changed(worse[:1], tmp_path) == []
-    with pytest.raises(BadInput, match="no results of a matrix"):
+    with pytest.raises(BadInput, match="does not contain results of a matrix"):
         report.changed([], tmp_path / "nowhere")
 
 

@@ -44,7 +44,7 @@ def test_the_track_record_has_rates_medians_and_what_disagrees(tmp_path: Path) -
     found = record.entries(written(tmp_path, "2026-01-02T03:04:05Z", True, True, False))
     text = record.markdown(found, "harness experiment run --all")
     assert "2 of 3 (21% to 94%) **disagrees**" in text
-    assert "9.0 s, 900 ops" in text and "1 not judged" in text
+    assert "9.0 s, 900 ops" in text and "1 unknown" in text
     assert "2 cases, 1 not as expected." in text and "runs of 2026-01-02." in text
 
 
