@@ -1,17 +1,18 @@
-"""Runs of the harness as tests: a pytest plugin, there wherever the harness is installed.
+"""A pytest plugin that carries out runs of the harness in tests; active wherever the harness is installed.
 
     def test_nothing_is_lost(harness_run, assert_valid):
         assert_valid(harness_run(nemesis="leader-kill", acks="all", time_limit=30))
 
     pytest --harness-cluster sim --harness-seed 7
 
-`harness_run(**options)` carries out a run and returns it (`harness.stored.stored_run.Run`); the options are those of
-`harness run` with `_` for `-`, and win over those of the command line. `kafka_cluster` is a cluster that
-stays for all the tests of a session: runs of a test that asks for it attach to it. With --harness-cluster
-local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and nothing
-here starts or ends one. `assert_valid(run)` fails with the run's summary and the path of its page; and so
-does any other failing test that has made runs.
-Without a test that asks for any of it, the plugin costs nothing: what it needs is imported then.
+`harness_run(**options)` carries out a run and returns it (`harness.stored.stored_run.Run`). The options are those
+of `harness run` with `_` for `-`, and override those of pytest's command line. `kafka_cluster` is a cluster that
+stays up for all tests of a session; the runs of a test that uses it attach to it. With --harness-cluster
+local:NAME or docker:NAME every run attaches to a cluster that `harness cluster up NAME` started, and the plugin
+neither starts nor stops one. `assert_valid(run)` fails with the run's summary and the path of its page, as does
+any other failing test that has made runs.
+
+If no test uses these fixtures, the plugin costs nothing: it imports the harness only when needed.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from harness.cluster.table import CLUSTERS
 if TYPE_CHECKING:
     from harness.stored.stored_run import Run
 
-# Clusters on other hosts need a file that describes them.
+# An ssh cluster needs a file that describes its hosts.
 KINDS: Final = tuple(kind for kind in CLUSTERS if kind != "ssh")
 STAYING: Final = tuple(kind for kind in KINDS if CLUSTERS[kind].can_stay)
-ONE_OF: Final = f"one of {', '.join(KINDS)}, or local:NAME or docker:NAME, which is up already"
+ONE_OF: Final = f"one of {', '.join(KINDS)}, or local:NAME or docker:NAME for a cluster that is already up"
 SHOWN: Final = "harness run"
 _RUNS: Final = pytest.StashKey[list["Run"]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--harness-cluster, --harness-kafka-version, --harness-seed, --harness-runs."""
+    """Adds --harness-cluster and the other options of the plugin."""
     group = parser.getgroup("harness", "fault-injection tests of Kafka-like logs")
-    group.addoption("--harness-cluster", default="local", help=f"where runs go: {ONE_OF} [default: local]")
-    group.addoption("--harness-bootstrap", default="", help="addresses, with --harness-cluster external")
-    group.addoption("--harness-kafka-version", default="", help="Kafka version of the runs' brokers")
-    group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: drawn]")
-    group.addoption("--harness-runs", default="", help="folder for the runs [default: one of the test's own]")
+    group.addoption("--harness-cluster", default="local", help=f"cluster of the runs: {ONE_OF} [default: local]")
+    group.addoption("--harness-bootstrap", default="", help="broker addresses, with --harness-cluster external")
+    group.addoption("--harness-kafka-version", default="", help="Kafka version of the brokers")
+    group.addoption("--harness-seed", type=int, default=None, help="seed of every run [default: random]")
+    group.addoption("--harness-runs", default="", help="folder for the runs [default: a temporary one per test]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class KafkaCluster:
     """A cluster for many runs.
 
     kind       local, docker, external, mock or sim
-    name       of one that stays, or empty
-    bootstrap  addresses for clients of your own; empty where nothing listens before a run
+    name       of a cluster that stays up; otherwise empty
+    bootstrap  addresses for your own clients; empty if no broker runs yet
     """
 
     kind: str
@@ -62,21 +63,19 @@ class KafkaCluster:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What tells a run to use it."""
+        """Options that make a run use the cluster."""
         chosen = {"cluster": f"{self.kind}:{self.name}" if self.name else self.kind}
         return chosen | ({"bootstrap": self.bootstrap} if self.kind == "external" else {})
 
 
 def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
-    """Options of runs from the command line of pytest."""
+    """Options of runs from pytest's command line."""
     chosen: str = config.getoption("--harness-cluster")
     kind, colon, name = chosen.partition(":")
     if kind == "ssh":
-        raise pytest.UsageError(
-            f"--harness-cluster {chosen}: clusters on other hosts are not for this plugin; give {ONE_OF}"
-        )
+        raise pytest.UsageError(f"--harness-cluster {chosen}: the plugin does not support ssh clusters; give {ONE_OF}")
     if kind not in KINDS or (colon and not (kind in STAYING and name)):
-        raise pytest.UsageError(f"--harness-cluster {chosen}: {ONE_OF}")
+        raise pytest.UsageError(f"--harness-cluster {chosen}: no such cluster; give {ONE_OF}")
     options: dict[str, Any] = {"cluster": chosen}
     if kind == "external":
         options["bootstrap"] = config.getoption("--harness-bootstrap")
@@ -89,7 +88,7 @@ def _options_of_pytest(config: pytest.Config) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A cluster that is up for the whole session; of mock and sim, of which each run has one, the kind."""
+    """A cluster that is up for the whole session. For mock and sim, each run starts its own."""
     chosen = _options_of_pytest(request.config)
     kind, _, named = chosen["cluster"].partition(":")
     if kind not in STAYING:
@@ -98,7 +97,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     from harness.model.errors_and_exit_codes import HarnessError
     from harness.persistent import lifecycle
 
-    if named:  # somebody else's: it stays as it is
+    if named:  # started by the user, so it is not stopped here
         try:
             cluster = _started(kind, named)
         except HarnessError as error:
@@ -118,7 +117,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def _started(kind: str, name: str) -> KafkaCluster:
-    """A cluster that is up, as its keeper tells of it. Raises BadInput for one that is not."""
+    """A cluster that is up, as its server process describes it. Raises BadInput if it is not up."""
     from harness.persistent import commands
 
     states = commands.status(name, kind)
@@ -152,7 +151,7 @@ def harness_run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...,
 
 
 def _plan(options: dict[str, Any]) -> Any:
-    """A plan of options by their names on the command line (time_limit), or in plans (time_limit_s)."""
+    """A plan from options named as on the command line (time_limit) or as in plans (time_limit_s)."""
     from harness.plan import make_plan
     from harness.plan.test_plan import TestPlan, option_name
 
@@ -177,12 +176,12 @@ def assert_valid(run: Run) -> None:
 
 @pytest.fixture(name="assert_valid")
 def _assert_valid() -> Callable[[Run], None]:
-    """The function, for tests that do not import it."""
+    """The function as a fixture, for tests that do not import it."""
     return assert_valid
 
 
 def summary(run: Run) -> str:
-    """What the run found, and where to look on."""
+    """The run's summary and the path of its page."""
     from harness.report.text.summary import summary as text_of
 
     page = run.path / "report.html"
@@ -194,7 +193,7 @@ def summary(run: Run) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails tells of its runs."""
+    """Adds the summaries of its runs to the report of a failed test."""
     report = yield
     if report.failed and call.when == "call":
         text = str(report.longrepr)

@@ -1,7 +1,7 @@
-"""Delta debugging: the smallest part of a list for which a test still holds. Pure and deterministic.
+"""Delta debugging: finds the smallest part of a list for which a predicate still holds. Pure and deterministic.
 
-Source: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin,
-with complements only: a single chunk that holds is what is left after the others have gone.
+Source: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin. Only
+complements are tested: a single chunk that holds is reached by removing the other chunks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Budget:
-    """How often a test may still be asked; at 0 the search ends with what it has."""
+    """How often a predicate may still be evaluated; at 0 the search ends with its current result."""
 
     left: int
 
     def spend(self) -> bool:
-        """Whether there was one left."""
+        """Takes one from the budget. Returns whether there was one left."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -28,9 +28,9 @@ class Budget:
 
 
 def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """A part of the items, in their order, that holds and of which no single item can be left out.
+    """Returns a part of the items, in order, that holds and from which no single item can be removed.
 
-    `holds` must be true of all of them. With the budget used up, the part holds, and may not be minimal.
+    `holds` must be true of all items together. If the budget is used up, the part holds but may not be minimal.
     """
     kept = list(items)
     pieces = 2
@@ -48,7 +48,7 @@ def minimal(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Bu
 def _without_one(
     kept: Sequence[T], pieces: int, holds: Callable[[Sequence[T]], bool], budget: Budget
 ) -> list[T] | None:
-    """What is left when the first of so many pieces that can go has gone; None when none can."""
+    """The items without the first of `pieces` chunks that can be removed; None if no chunk can."""
     cuts = [len(kept) * n // pieces for n in range(pieces + 1)]
     for n in range(pieces):
         left = [*kept[: cuts[n]], *kept[cuts[n + 1] :]]

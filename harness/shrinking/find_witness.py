@@ -1,8 +1,8 @@
-"""What the checker's own kernels find in a few operations, in this process.
+"""Runs the checker's kernels on a few operations, in this process.
 
-Ids of operations are those of the whole history, so that what is found can be compared with what was found
-there. `identities` are what makes two witnesses one: the operations, keys and values that they name, and not
-what depends on how much else is in the history (counts, distances, what was passed over).
+Ids of operations are those of the whole history, so that the witnesses can be compared with those found in it.
+Two witnesses are the same if their `identities` are: the operations, keys and values that they name. Whatever
+depends on the rest of the history (counts, distances, skipped records) is not part of the identity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.model.op import Op
 from harness.shrinking.sub_history import Name, name
 
 Witness = Mapping[str, Any]
-# What a witness says of its surroundings, which a part of the history has fewer of.
+# Fields of a witness that depend on the rest of the history.
 AROUND: Final = frozenset(
     [
         "index",
@@ -63,7 +63,7 @@ class Findings:
 
 
 def _grounds(witness: Witness) -> set[str]:
-    """Why a record counts as lost: its log's end was looked at, something beyond its place was read."""
+    """Why a record counts as lost: its log was read to the end, or a record after its position was read."""
     grounds = {"end"} if witness.get("end") is not None else set()
     place, most = witness.get("index"), witness.get("max-read-index")
     if witness.get("max-read") is not None and place is not None and most is not None and place <= most:
@@ -76,22 +76,22 @@ def is_cycle(anomaly: str) -> bool:
 
 
 def identities(anomaly: str, witness: Witness) -> Iterator[str]:
-    """What a witness claims, as texts: one, but for `unseen` one for each record."""
+    """Identities of a witness, as text: a single one, except for `unseen`, which has one per record."""
     if anomaly == UNSEEN:
         for value in witness.get("messages") or ():
             yield text_of([witness.get("key"), value])
         return
     named = {field: value for field, value in witness.items() if field not in AROUND}
-    if anomaly == "inconsistent-offsets":  # the place; of its values there may be fewer
+    if anomaly == "inconsistent-offsets":  # only the position, as a part may show fewer of its values
         named = {"key": witness.get("key"), "offset": witness.get("offset")}
     yield text_of(named)
 
 
 def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapping[str, int]]) -> Findings:
-    """All that is no cycle. Raises BadHistory.
+    """All anomalies except cycles. Raises BadHistory.
 
-    counts  of the whole history: where that holds operations of which nobody knows what they did, a part of
-            it must not be judged as if it did not
+    counts  of the whole history: if that contains indeterminate operations, a part must not be judged as if it
+            did not
     """
     tables = make_tables.of_ops(ops, part=True)
     bucket = _bucket(replace(tables, meta={**tables.meta, "counts": counts}), options)
@@ -112,7 +112,7 @@ def findings(ops: Sequence[Op], options: CheckOptions, counts: Mapping[str, Mapp
 
 
 def complete(ops: Sequence[Op], options: CheckOptions) -> frozenset[Name]:
-    """Keys whose logs some ops read to their ends. Raises BadHistory."""
+    """Keys whose logs the ops read to their ends. Raises BadHistory."""
     tables = make_tables.of_ops(ops, part=True)
     return _complete(_bucket(tables, options), decoder(tables.texts))
 
@@ -135,10 +135,11 @@ def cycles(ops: Sequence[Op], options: CheckOptions) -> Mapping[str, Sequence[Wi
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A witness of the whole history that a part of it must show, too.
+    """A witness of the whole history that a part of it must show as well.
 
-    known     claims of an anomaly that the whole history shows, by its name: a part may claim nothing else
-    complete  keys whose logs the whole history shows to have been read to the end
+    claim     the identity of the witness
+    known     name of an anomaly -> identities that the whole history shows; a part must not show others
+    complete  keys whose logs were read to the end according to the whole history
     """
 
     anomaly: str
@@ -148,14 +149,14 @@ class Target:
     complete: frozenset[Name]
 
     def among(self, witnesses: Sequence[Witness]) -> bool:
-        """Whether the witness is there, and says as much about why."""
+        """Whether the witness is present, with at least the same grounds."""
         return any(
             self.claim in identities(self.anomaly, candidate) and _grounds(self.witness) <= _grounds(candidate)
             for candidate in witnesses
         )
 
     def invented(self, found: Findings) -> list[tuple[str, Witness, str]]:
-        """(anomaly, witness, claim) of what the whole history does not show."""
+        """(anomaly, witness, identity) of everything that the whole history does not show."""
         return [
             (anomaly, witness, claim)
             for anomaly, witnesses in found.witnesses.items()
@@ -166,7 +167,7 @@ class Target:
         ]
 
     def shown(self, found: Findings) -> bool:
-        """Whether a part shows the witness, on as good grounds, and nothing that is not so."""
+        """Whether a part shows the witness, on the same grounds, and nothing that the whole history does not show."""
         if not self.among(found.witnesses.get(self.anomaly, ())) or self.invented(found):
             return False
         missing = {
@@ -175,6 +176,6 @@ class Target:
         return all(key in found.complete for key in missing & self.complete)
 
     def shown_cycle(self, witnesses: Mapping[str, Sequence[Witness]]) -> bool:
-        """Whether a part has a cycle of the type, as bad as the whole history's; see `history_search`."""
+        """Whether a part has a cycle of this type, as severe as the whole history's; see `history_search`."""
         bad = bool(self.witness.get("forbidden"))
         return any(bool(witness.get("forbidden")) == bad for witness in witnesses.get(self.anomaly, ()))

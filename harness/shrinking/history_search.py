@@ -1,17 +1,18 @@
-"""The smallest part of a history that still shows one witness of an anomaly.
+"""Finds the smallest part of a history that still shows one witness of an anomaly.
 
-What it proves. The part is made of operations as they were recorded, trimmed to some records (`part`). The
-checker finds in it a witness that it found in the whole history, the same operations, keys and values, and it
-finds nothing that the whole history does not show. So leaving things out made no anomaly: that nobody read a
-lost record is known from the whole, and where the whole shows that a log was read to its end, so does the
-part, by a final poll that says so. What the part does not hold may well be needed to know why it happened.
-A cycle may be another one than the whole history's witness: every edge between two operations of a part is an
-edge, or a path of such edges, of the whole, so the cycle is there, too. Beside a cycle, records may show as
-unread whose readers were left out; that counts for nothing, as the part does not read their logs to the end.
+What the part proves. It consists of operations as they were recorded, trimmed to some records (`part`). In it
+the checker finds a witness that it also found in the whole history, with the same operations, keys and values,
+and nothing that the whole history does not show. So the anomaly does not come from the omissions: that no client
+read a lost record is known from the whole history, and where the whole history shows that a log was read to its
+end, so does the part, by a final poll. The part may omit what is needed to find the cause. A cycle may differ
+from the witness of the whole history: every edge between two operations of a part is an edge, or a path of
+edges, of the whole history, so the cycle is in the whole history too. In a part with a cycle, records may look
+unread because their readers were omitted; this is ignored, as the part does not read their logs to the end.
 
-How. A few operations that the witness speaks of are tried first, then those of their processes, then all on
-its keys, then all; what shows it is made smaller by delta debugging over keys, processes, operations and
-records, again until nothing more can go. No chance is involved: the same history gives the same part.
+How the search works. It first tries the few operations that the witness names, then those of their processes,
+then all operations on its keys, then all. The first set that shows the witness is reduced by delta debugging over
+keys, processes, operations and records, repeatedly, until nothing more can be removed. The search is
+deterministic.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ REPAIRS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a history by what it keeps: ids of units and keys; and by records that it drops."""
+    """A part of a history: the ids of the units and the keys that it keeps, and the records that it drops."""
 
     ids: frozenset[int]
     keys: frozenset[Name]
@@ -44,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What was found: ops in index order, numbers of units and of questions asked, whether it is minimal."""
+    """The result: ops in index order, number of units, number of evaluations, and whether the part is minimal."""
 
     ops: tuple[Op, ...]
     units: int
@@ -67,21 +68,21 @@ class Question:
                 has_cycle = self.target.shown_cycle(find_witness.cycles(self.ops(part), self.options))
                 return has_cycle and not self._invented(part)
             return self.target.shown(self.findings(part))
-        except BadHistory:  # what is left makes no sense, as a completion that nobody asked for
+        except BadHistory:  # the part is malformed, such as a completion without its invocation
             return False
 
     def findings(self, part: Part) -> Findings:
         return find_witness.findings(self.ops(part), self.options, self.whole.counts)
 
     def _invented(self, part: Part) -> list[tuple[str, find_witness.Witness, str]]:
-        """What the part wrongly shows. Beside a cycle, records may be unread in logs not read to the end."""
+        """What the part shows wrongly. With a cycle, unread records in logs not read to the end do not count."""
         claims = self.target.invented(self.findings(part))
         if find_witness.is_cycle(self.target.anomaly):
             return [claim for claim in claims if claim[0] != find_witness.UNSEEN or claim[1].get("complete")]
         return claims
 
     def repaired(self, part: Part) -> Part | None:
-        """The part, without records that it wrongly shows as missing or odd; None if it cannot show it."""
+        """The part without the records that it wrongly reports; None if it still does not show the target."""
         for _ in range(REPAIRS_MAX):
             if self.holds(part):
                 return part
@@ -105,7 +106,7 @@ def _records(invented: Sequence[tuple[str, find_witness.Witness, str]]) -> Itera
 
 
 def shrink(whole: Whole, target: Target, keys: frozenset[Name], options: CheckOptions) -> Shrunk | None:
-    """The smallest part that shows the target; None when not even all of `whole` does."""
+    """The smallest part that shows the target; None if not even all of `whole` does."""
     question = Question(whole, target, options)
     for ids in circles(whole, target, keys):
         part = question.repaired(Part(ids, keys))
@@ -138,7 +139,7 @@ def _fewer_keys(question: Question, part: Part, budget: Budget) -> Part:
 
 
 def _fewer_units(question: Question, part: Part, budget: Budget) -> Part:
-    """First by process, then one by one."""
+    """Removes whole processes first, then single units."""
     process = {unit.id: name(unit.last.process) for unit in question.whole.units if unit.id in part.ids}
 
     def by_process(kept: Sequence[Name]) -> bool:
@@ -157,8 +158,8 @@ def _fewer_records(question: Question, part: Part, budget: Budget) -> Part:
     records = list(dict.fromkeys(place for op in ops for place in places(sends(op) + polls(op))))
 
     def holds(kept: Sequence[Place]) -> bool:
-        gone = frozenset(records) - frozenset(kept)
-        return question.holds(replace(part, dropped=part.dropped | gone))
+        removed = frozenset(records) - frozenset(kept)
+        return question.holds(replace(part, dropped=part.dropped | removed))
 
     kept = minimal(records, holds, budget)
     return replace(part, dropped=part.dropped | (frozenset(records) - frozenset(kept)))

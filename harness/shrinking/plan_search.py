@@ -1,8 +1,9 @@
-"""The search for the smallest plan that still shows an anomaly. Pure: `shows` runs the plans.
+"""Searches for the smallest plan that still shows an anomaly. Pure: `shows` runs the plans.
 
-A size is what the search may make smaller: faults, the length of the load, clients, and ops a second. It
-takes the first smaller one that still shows the anomaly and goes on from there, until none does or the budget
-is gone. Timing differs from run to run, so that a plan shows an anomaly means: in most of some runs.
+A size consists of what the search can reduce: faults, duration of the load, clients, and ops per second. The
+search takes the first smaller size that still shows the anomaly and continues from it, until no smaller one shows
+it or the time budget is used up. As timing differs between runs, a plan counts as showing an anomaly if most of
+its runs do.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ T = TypeVar("T")
 
 SECONDS_MIN: Final = 2.0
 FIRST_S: Final = 1.0
-SETTLE_S: Final = 2.0  # of load after the last fault has ended
+SETTLE_S: Final = 2.0  # load after the end of the last fault
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One fault at one time. `for_s` None: it is over at once."""
+    """One fault at one time. With `for_s` None it has no duration."""
 
     fault: str
     at_s: float
@@ -33,11 +34,11 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a plan may have less of.
+    """The parts of a plan that can be reduced.
 
-    rhythm      faults in the rhythm of --nemesis
-    injections  faults at their times
-    entries     what a written schedule has, by its number and name
+    rhythm      faults of --nemesis, at their regular interval
+    injections  faults at fixed times
+    entries     entries of the plan's own schedule, by number and name
     """
 
     rhythm: tuple[str, ...]
@@ -57,8 +58,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What came of it: the smallest size that shows the anomaly (None: not even the first did), and how many
-    sizes were tried. `whole`: nothing smaller was left to try."""
+    """The result: the smallest size that shows the anomaly (None: not even the first does), and the number of
+    sizes tried. `whole`: the search was completed."""
 
     best: Size | None
     tried: int
@@ -69,11 +70,11 @@ Shows = Callable[[Size], bool | None]
 
 
 def search(first: Size, written: Size | None, shows: Shows) -> Search:
-    """The smallest size, from `first` on.
+    """Finds the smallest size, starting from `first`.
 
-    written  the same faults at the times at which they came, which can be taken apart one by one; None where
-             there is none
-    shows    whether most runs of a size show the anomaly; None: the budget is gone
+    written  the same faults at the times at which they occurred, which can be removed one by one; None if there
+             are none
+    shows    whether most runs of a size show the anomaly; None: the time budget is used up
     """
     answers: dict[Size, bool | None] = {}
 
@@ -103,7 +104,7 @@ def search(first: Size, written: Size | None, shows: Shows) -> Search:
 
 
 def smaller(size: Size) -> Iterator[Size]:
-    """Smaller sizes, what saves most first."""
+    """Smaller sizes, those that save most first."""
     yield from (replace(size, rhythm=left) for left in _fewer(size.rhythm))
     yield from (replace(size, entries=left) for left in _fewer(size.entries))
     yield from (_earlier(replace(size, injections=left)) for left in _fewer(size.injections))
@@ -123,7 +124,7 @@ def smaller(size: Size) -> Iterator[Size]:
 
 
 def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """One half, the other half, then all but one."""
+    """The second half, the first half, then everything except one item."""
     if len(items) > 2:
         half = len(items) // 2
         yield tuple(items[half:])
@@ -132,7 +133,7 @@ def _fewer(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _earlier(size: Size) -> Size:
-    """The first fault soon after the beginning, the others as long after it as before, and then the end."""
+    """Moves the first fault close to the start, the others by the same amount, and shortens the load accordingly."""
     if not size.injections:
         return size
     by = min(injection.at_s for injection in size.injections) - FIRST_S

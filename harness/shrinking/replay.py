@@ -1,4 +1,4 @@
-"""The plan of a run, carried out again: `harness replay`, and what `harness shrink --schedule` rests on."""
+"""Repeats the plan of a run, for `harness replay` and `harness shrink --schedule`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One run of the plan: its verdict, the anomalies that counted, and why it is unknown."""
+    """One run of the plan: its verdict, its anomalies that count, and why the verdict is unknown."""
 
     valid: str
     bad: Mapping[str, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """An anomaly in k of n runs. `before`: the run that was replayed showed it."""
+    """An anomaly that k of n runs showed. `before`: the original run showed it."""
 
     anomaly: str
     k: int
@@ -40,20 +40,20 @@ class Came:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95%, Wilson's."""
+        """The 95% interval (Wilson)."""
         return wilson(self.k, self.n)
 
 
 def plan_of(run: Path) -> TestPlan:
-    """The plan that a run was made with. Raises BadInput where there is none."""
+    """The plan of a run. Raises BadInput if the run has none."""
     path = run / "plan.yaml"
     if not path.is_file():
-        raise BadInput(f"{run}: it has no plan.yaml, so it cannot be run again (an imported history has none)")
+        raise BadInput(f"{run}: no plan.yaml, so the run cannot be repeated (imported histories have none)")
     return plan_file.load(path)
 
 
 def once(plan: TestPlan, runs_dir: Path, spark_master: str) -> Repeat:
-    """Carry out a plan. Raises BadInput, Missing, and KeyboardInterrupt when the user interrupts it."""
+    """Carries out a plan. Raises BadInput, Missing, and KeyboardInterrupt if the user interrupts it."""
     began = time.monotonic()
     try:
         outcome = test.run(plan, runs_dir, lambda text: None, spark_master, quiet=True)
@@ -72,7 +72,7 @@ def bad_of(result: Result) -> dict[str, int]:
 
 
 def replay(run: Callable[[], Repeat], times: int, say: Say) -> list[Repeat]:
-    """So many runs, each told when it ends."""
+    """Runs a plan several times, and reports each run when it ends."""
     found = []
     for n in range(times):
         found.append(run())
@@ -86,8 +86,8 @@ def describe(repeat: Repeat) -> str:
 
 
 def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
-    """How often each anomaly came: those of the run first, then the others. What could not be judged says
-    nothing about what was not seen."""
+    """How often each anomaly was seen: first those of the original run, then others. Runs with an unknown verdict
+    do not count."""
     judged = [repeat for repeat in repeats if repeat.valid != "unknown"]
     others = {name for repeat in judged for name in repeat.bad} - before.keys()
     return [
@@ -97,8 +97,8 @@ def came(before: Mapping[str, int], repeats: Sequence[Repeat]) -> list[Came]:
 
 
 def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
-    """0: each anomaly of the run came again, or nothing came of a run that had none; 1: otherwise; 2: some
-    runs could not be judged, and so nobody knows."""
+    """0: each anomaly of the original run was seen again, or it had none and no run showed any; 1: otherwise; 2:
+    unknown, because of runs with an unknown verdict."""
     rows = came(before, repeats)
     if all(row.k > 0 for row in rows if row.before) and (before or all(row.k == 0 for row in rows)):
         known = bool(before) or all(repeat.valid != "unknown" for repeat in repeats)
@@ -107,20 +107,20 @@ def exit_code(before: Mapping[str, int], repeats: Sequence[Repeat]) -> int:
 
 
 def text(before: Mapping[str, int], repeats: Sequence[Repeat]) -> str:
-    """k of N for each anomaly, for a terminal."""
+    """k of n for each anomaly, for a terminal."""
     rows = came(before, repeats)
     lines = [f"  {_row(row)}" for row in rows]
     unknown = sum(repeat.valid == "unknown" for repeat in repeats)
     if not rows:
-        lines.append(f"  no anomaly, as before, in {len(repeats) - unknown} of {len(repeats)} runs")
+        lines.append(f"  no anomaly, as in the original run, in {len(repeats) - unknown} of {len(repeats)} runs")
     if unknown:
-        lines.append(f"  {unknown} of {len(repeats)} runs could not be judged and do not count")
+        lines.append(f"  {unknown} of {len(repeats)} runs have an unknown verdict and do not count")
     return "\n".join(lines)
 
 
 def _row(row: Came) -> str:
     low, high = row.interval
-    verb = "came again" if row.before else "came, which the run had not shown,"
+    verb = "seen again" if row.before else "not seen in the original run, but seen"
     return f"{row.anomaly} {verb} in {row.k} of {row.n} runs (95%: {low:.0%} to {high:.0%})"
 
 

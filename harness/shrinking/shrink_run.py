@@ -1,11 +1,10 @@
-"""`harness shrink RUN`: the smallest part of a run's history, as a run of its own below it.
+"""`harness shrink RUN`: writes the smallest part of a run's history as a run of its own, inside the run's folder.
 
-    RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, under their own indices and times
-    RUN/shrunk/<anomaly>-<number>/plan.yaml             the run's, so that it is judged by the same settings
-    RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  the run's
+    RUN/shrunk/<anomaly>-<number>/history/00000.jsonl   the operations, with their original indices and times
+    RUN/shrunk/<anomaly>-<number>/plan.yaml             copied from the run, so that the same settings apply
+    RUN/shrunk/<anomaly>-<number>/events/harness.jsonl  copied from the run
 
-It is judged by the same checker as any run. It is no whole run, and never passes for a valid one: the checker
-says that operations are missing.
+The part is checked like any run. It is never valid, because the checker reports that operations are missing.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ FOLDER: Final = "shrunk"
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """What came of it.
+    """The result.
 
-    faults   the nemesis ops that are kept beside, as context
-    whole    number of operations in the run's history, of clients
+    faults   nemesis ops that are kept as context
+    whole    number of client operations in the run's history
     """
 
     folder: Path
@@ -53,42 +52,42 @@ class Small:
 
 
 def of_run(run: Path, result: Result, requested: str | None, options: CheckOptions, faults: bool = True) -> Small:
-    """Find the part and write it. Raises BadInput, BadHistory, Missing."""
+    """Finds the part and writes it. Raises BadInput, BadHistory, Missing."""
     try:
         chosen = target.choose(run, result, requested)
         if program := chosen.witness.get("program"):  # of the log model
-            raise BadInput(f"{run / program} is as short as it gets; next: harness model replay {run / program}")
+            raise BadInput(f"{run / program} is already minimal; next: harness model replay {run / program}")
         if pipeline_moments.is_one(chosen.anomaly.name):
             raise BadInput(
-                f"{run}: {chosen.anomaly.name} is of a pipeline: it is judged from what instances noted and "
-                "readers read, of which a part of the operations is no smaller run; make its faults fewer "
+                f"{run}: {chosen.anomaly.name} is an anomaly of a pipeline, which is found in the notes of instances "
+                "and readers, so a part of the operations cannot show it; reduce the run's faults "
                 f"instead: harness shrink {run} --anomaly {chosen.anomaly.name} --schedule"
             )
         keys = target.keys_of(run, chosen)
         whole, aimed = target.aim(run, result, chosen, keys, options)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         raise BadInput(
-            f"{run}: its results are not as a check writes them ({type(error).__name__}: {error}); "
-            f"judge it again: harness check {run}"
+            f"{run}: results.json is malformed ({type(error).__name__}: {error}); "
+            f"check the run again: harness check {run}"
         ) from None
     found = history_search.shrink(whole, aimed, keys or frozenset(sub_history.keys_of(whole.units)), options)
-    if found is None and keys:  # what happened to other keys tells that an op committed, say
+    if found is None and keys:  # other keys may matter: they may show that an op committed, for example
         whole, aimed = target.aim(run, result, chosen, frozenset(), options)
         found = history_search.shrink(whole, aimed, frozenset(sub_history.keys_of(whole.units)), options)
     if found is None:
         raise BadInput(
-            f"{run}: its history does not show {chosen.anomaly.name}#{chosen.number}: the results are of "
-            f"another history or version; judge it again: harness check {run}"
+            f"{run}: the history does not show {chosen.anomaly.name}#{chosen.number}; its results may be from "
+            f"another history or version. Check it again: harness check {run}"
         )
-    beside = _around(whole.nemesis, found.ops) if faults else ()
+    context = _around(whole.nemesis, found.ops) if faults else ()
     folder = run / FOLDER / f"{chosen.anomaly.name}-{chosen.number}"
-    _write(run, folder, [*found.ops, *beside])
+    _write(run, folder, [*found.ops, *context])
     total = sum(sum(kinds.values()) for kinds in whole.counts.values())
-    return Small(folder, chosen, found, tuple(beside), total)
+    return Small(folder, chosen, found, tuple(context), total)
 
 
 def _around(nemesis: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
-    """The ops of the faults that were on while any of these was, final ones apart."""
+    """The ops of the faults that were active during any of these ops, not counting final polls."""
     under_load = [op for op in ops if not op.extra.get("final")] or list(ops)
     begin, end = min(op.time_ns for op in under_load), max(op.time_ns for op in under_load)
     rows = [{"time_ns": op.time_ns, "value": orjson.dumps(op.value).decode(), **op.extra} for op in nemesis]
@@ -120,26 +119,28 @@ def _write(run: Path, folder: Path, ops: Sequence[Op]) -> None:
             shutil.copyfile(events, folder / "events" / events.name)
     except OSError as error:
         raise Missing(
-            f"{folder}: cannot be written ({error.strerror}); make room or allow it, or copy the run "
-            "folder to where it can be"
+            f"{folder}: cannot be written ({error.strerror}); free disk space or fix the permissions, or copy the "
+            "run folder to a writable place"
         ) from None
 
 
 def confirm(small: Small, result: Result) -> None:
-    """What the checker said of the part shows the witness. Raises BadHistory when it does not."""
+    """Checks that the checker finds the witness in the part. Raises BadHistory if it does not."""
     name = small.chosen.anomaly.name
     anomaly = next((anomaly for anomaly in result.anomalies if anomaly.name == name), None)
     bad = small.chosen.anomaly.bad
-    if find_witness.is_cycle(name):  # of its cycles some count, and some do not
+    if find_witness.is_cycle(name):  # of cycles, some count against the verdict and some do not
         bad = bad and bool(small.chosen.witness.get("forbidden"))
     if anomaly is None or anomaly.bad < bad or not _same(small.chosen.witness, name, anomaly.witnesses):
-        raise BadHistory(f"{small.folder}: the checker does not find {small.title} in it: shrink has a bug")
+        raise BadHistory(
+            f"{small.folder}: the checker does not find {small.title} in it. This is a bug of `harness shrink`"
+        )
 
 
 def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
     if find_witness.is_cycle(name):
         return True
-    if name == find_witness.UNSEEN:  # joined there: a text for each key
+    if name == find_witness.UNSEEN:  # in the result, the keys are joined into one witness, as text
         key, value = str(witness["key"]), witness["messages"][0]
         return any(value in (candidate.get("messages") or {}).get(key, ()) for candidate in witnesses)
     claim = next(find_witness.identities(name, witness))
@@ -147,14 +148,14 @@ def _same(witness: Any, name: str, witnesses: Sequence[Any]) -> bool:
 
 
 def text(small: Small, result: Result) -> str:
-    """The part for a terminal: every operation in words, and how it was judged."""
+    """The part for a terminal: every operation as text, and the verdict."""
     shrunk = small.shrunk
-    few = "" if shrunk.minimal else ", perhaps not the fewest (the search was cut short)"
+    few = "" if shrunk.minimal else " (there may be a smaller part: the search reached its limit)"
     head = f"{small.title} is shown by {_many(shrunk.units, 'operation')} of {small.whole:,}{few}:"
     lines = [head, *(line for op in sorted([*shrunk.ops, *small.faults], key=_index) for line in _op_lines(op))]
     bad = (
         ", ".join(f"{anomaly.name} {anomaly.count:,}" for anomaly in result.anomalies if anomaly.bad)
-        or "nothing that counts"
+        or "no anomaly that counts"
     )
     return "\n".join([*lines, "", f"the checker on this part alone: {result.valid} ({bad})"])
 
@@ -185,7 +186,7 @@ def _many(n: int, what: str) -> str:
 
 
 def _op_lines(op: Op) -> list[str]:
-    """A completion with what it did; an invocation alone says when it began."""
+    """A completion with its micro-operations; for a lone invocation, when it started."""
     at = f"{seconds(op.time_ns):>11}"
     if op.process == NEMESIS:
         return [
@@ -195,15 +196,15 @@ def _op_lines(op: Op) -> list[str]:
     head = f"{at}  {op.index:>7}  process {plain(op.process)} "
     if op.type == INVOKE:
         invoked = _invoked(op)
-        return [f"{head}begins {op.f}{': ' if invoked else ''}{invoked}"]
+        return [f"{head}invokes {op.f}{': ' if invoked else ''}{invoked}"]
     why = f" ({plain(op.error)})" if op.error else ""
     lines = [f"{head}{op.f} {op.type}{why}"]
-    lines += [f"{'':>24}{line}" for line in (*op_text.micro_ops(_spoken(op.value), {}), *_positions(op))]
+    lines += [f"{'':>24}{line}" for line in (*op_text.micro_ops(_without_empty_polls(op.value), {}), *_positions(op))]
     return lines
 
 
-def _spoken(value: Any) -> Any:
-    """Without polls that held nothing, or of which nothing is left."""
+def _without_empty_polls(value: Any) -> Any:
+    """Without polls that returned nothing, or whose records were all removed."""
     return [mop for mop in value if mop != ["poll", []]] if isinstance(value, list) else value
 
 
@@ -217,7 +218,7 @@ def _invoked(op: Op) -> str:
 def _positions(op: Op) -> list[str]:
     ends = {sub_history.name(row[0]): row[2] for row in op.extra.get("ends") or ()}
     return [
-        f"stands at offset {position} of key {plain(key)}, whose log ends at {ends[sub_history.name(key)]}"
+        f"position {position} in key {plain(key)}, whose log ends at {ends[sub_history.name(key)]}"
         for key, position in op.extra.get("positions") or ()
         if sub_history.name(key) in ends
     ]

@@ -1,4 +1,4 @@
-"""`harness shrink RUN --schedule`: carries out what `plan_search` asks for, within a budget of time."""
+"""`harness shrink RUN --schedule`: runs the plans that `plan_search` proposes, within a time budget."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FOR_MIN_S = 0.5
 
 
 def size_of(plan: TestPlan) -> Size:
-    """What of a plan may become smaller."""
+    """The parts of a plan that can be reduced."""
     entries = tuple((n, line.fault) for n, line in enumerate(plan.schedule))
     return Size(plan.nemesis, (), plan.time_limit_s, plan.concurrency, plan.rate_hz, entries)
 
 
 def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
-    """The faults of a run at the times at which they came; None where none came, or a schedule is there."""
+    """The faults of a run at the times at which they occurred; None if there were none, or the plan has a schedule."""
     stops = {
         fault.name: fault.rounds.stop is not None
         for fault in faults(tuple(dict.fromkeys(span.fault for span in on)), Timing())
@@ -51,7 +51,7 @@ def written(plan: TestPlan, on: Sequence[fault_spans.Span]) -> Size | None:
 
 
 def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
-    """The plan of the n-th run of a size. Raises BadInput where the size is none that can be run."""
+    """The plan of the n-th run of a size. Raises BadInput if the size makes no valid plan."""
     lines: list[Any] = [
         {
             "fault": injection.fault,
@@ -74,10 +74,10 @@ def plan_for(plan: TestPlan, size: Size, n: int) -> TestPlan:
 
 @dataclass(slots=True)
 class Trial:
-    """Answers whether most of `times` runs of a size show an anomaly, until the budget is gone.
+    """Determines whether most of `times` runs of a size show an anomaly, within the time budget.
 
     run    carries out a plan
-    clock  seconds, from anywhere
+    clock  returns seconds
     """
 
     plan: TestPlan
@@ -91,7 +91,7 @@ class Trial:
     hits: dict[Size, tuple[int, int]] = field(default_factory=dict)
 
     def shows(self, size: Size) -> bool | None:
-        """None: the budget does not allow one more run."""
+        """Whether the size shows the anomaly; None if the budget does not allow another run."""
         hit = missed = 0
         most = self.times // 2 + 1
         while hit < most and missed <= self.times - most:
@@ -100,7 +100,7 @@ class Trial:
             began = self.clock()
             try:
                 repeat = self.run(plan_for(self.plan, size, hit + missed))
-            except BadInput:  # no such plan: a fault after the end of the load, say
+            except BadInput:  # an invalid plan, for example with a fault after the end of the load
                 return False
             self.longest_s = max(self.longest_s, self.clock() - began)
             shown = self.anomaly in repeat.bad
@@ -120,9 +120,9 @@ def shrink(
     spark_master: str,
     say: Say,
 ) -> int:
-    """Search, say what was found, and write its plan to RUN/shrunk/schedule/plan.yaml.
+    """Searches, prints the result, and writes its plan to RUN/shrunk/schedule/plan.yaml.
 
-    Exit code 0; 2 when not even the plan itself shows the anomaly in most of its runs.
+    Returns exit code 0; 2 if not even the original plan shows the anomaly in most of its runs.
     """
     try:
         seconds = schedule.seconds(budget)
@@ -138,34 +138,36 @@ def shrink(
         lambda chosen: replay.once(chosen, runs_dir, spark_master),
         say,
     )
-    say(f"{name} in most of {times} runs of each plan, for {budget} at most")
+    say(f"looking for plans that show {name} in most of {times} runs, for {budget} at most")
     came = plan_search.search(size_of(plan), written(plan, fault_spans.of_run(run)), trial.shows)
     if came.best is None:
         why = (
-            "the budget was gone before that was known"
+            "the budget was used up before this was certain"
             if not came.whole
-            else "so nothing smaller can be told from chance"
+            else "so smaller plans cannot be distinguished from chance"
         )
-        say(f"the plan itself does not show {name} in most of its runs: {why}; see harness replay {run}")
+        say(f"the original plan does not show {name} in most of its runs: {why}; see harness replay {run}")
         return EXIT_UNKNOWN
     target = run / FOLDER / "schedule" / "plan.yaml"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(plan_file.dump(plan_for(plan, came.best, 0)))
     except OSError as error:
-        raise Missing(f"{target}: cannot be written ({error.strerror}); make room or allow it") from None
+        raise Missing(
+            f"{target}: cannot be written ({error.strerror}); free disk space or fix the permissions"
+        ) from None
     hit, ran = trial.hits[came.best]
-    end = "nothing smaller shows it" if came.whole else "the budget is gone; there may be smaller ones"
+    end = "no smaller plan shows it" if came.whole else "the budget is used up; there may be smaller plans"
     say(f"smallest: {came.best}\n  {name} in {hit} of {ran} runs; {came.tried} plans were tried; {end}")
     say(f"next: harness run --plan {target}")
     return EXIT_VALID
 
 
 def _anomaly(run: Path, result: Result, requested: str | None) -> str:
-    """Raises BadInput."""
+    """The anomaly to look for. Raises BadInput."""
     if requested is not None:
         return witness_lookup.anomaly(result, witness_lookup.named_witness(requested).name).name
     bad = [anomaly.name for anomaly in result.anomalies if anomaly.bad]
     if not bad:
-        raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to make smaller")
+        raise BadInput(f"{run}: no anomaly that counts was found in it, so there is nothing to shrink")
     return bad[0]

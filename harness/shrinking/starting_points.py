@@ -1,4 +1,4 @@
-"""Where to look first: the operations that a witness speaks of, in widening circles."""
+"""Sets of operations to start from: those that a witness names, then growing sets around them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READERS_MAX: Final = 4
 
 
 def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[frozenset[int]]:
-    """Ids of units, ever more of them, the last time all; each set once."""
+    """Ids of units in growing sets, the last with all units; without duplicates."""
     units = {unit.id: unit for unit in whole.units}
     named = _named(whole, units, target)
     ends = [unit.id for unit in _last_looks(whole.units, keys)]
@@ -30,14 +30,14 @@ def circles(whole: Whole, target: Target, keys: AbstractSet[Name]) -> Iterator[f
 
 
 def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
-    """The operations that the witness names, and who wrote and read the records that it names."""
+    """The operations that the witness names, and the writers and readers of its records."""
     witness = target.witness
     found = set(named_ops(witness)) & units.keys()
     wanted = {(name(key), name(value)) for key, value in pairs(witness)}
     for field in ("skipped", "messages"):
         values = list(witness.get(field) or ())[:WRITERS_MAX]
         wanted |= {(name(witness.get("key")), name(value)) for value in values}
-    if not wanted:  # the operation as a whole, as of a torn transaction
+    if not wanted:  # the witness is a whole operation, as for a torn transaction
         wanted = {place for id_ in found for place in places(sends(units[id_].last))}
     for place in sorted(wanted, key=repr):
         found.update(whole.writers.get(place, ())[:WRITERS_MAX])
@@ -46,7 +46,7 @@ def _named(whole: Whole, units: Mapping[int, Unit], target: Target) -> set[int]:
 
 
 def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
-    """Who first read each record at each of its offsets."""
+    """The first reader of each record at each of its offsets."""
     seen: dict[tuple[Place, int], int] = {}
     each: dict[Place, int] = {}
     for unit in units:
@@ -61,7 +61,7 @@ def _readers(units: Iterable[Unit], wanted: AbstractSet[Place]) -> set[int]:
 
 
 def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
-    """For each key the final poll that got furthest, the last of these."""
+    """The final poll of each key that reached the highest position; the latest of several."""
     best: dict[Name, tuple[int, int, Unit]] = {}
     for unit in units:
         op = unit.last
@@ -76,7 +76,7 @@ def _last_looks(units: Iterable[Unit], keys: AbstractSet[Name]) -> list[Unit]:
 
 
 def _beyond(units: Iterable[Unit], whole: Whole) -> set[int]:
-    """Who wrote the record with the highest offset that each of the units polled of each key."""
+    """Writers of the record with the highest offset that each unit polled of each key."""
     found: set[int] = set()
     for unit in units:
         top: dict[Name, tuple[int, Any]] = {}

@@ -1,9 +1,9 @@
 """Parts of a history: whole operations, trimmed to some keys and records.
 
-A unit is an operation: its invocation and its completion, which go or stay together. A record is a value of a
-key. It goes with the last operation that sent it, and then from every poll too, as if it had never been
-in the log: a poll that still held it would show a record that nobody sent. Nothing is added, moved or changed
-otherwise; indices and times stay.
+A unit is an operation: its invocation and its completion, which are kept or removed together. A record is a
+value of a key. It is removed with the last operation that sent it, and then from every poll too, as if it had
+never been in the log: otherwise a poll would return a record that was never sent. Nothing else is added, moved
+or changed; indices and times stay the same.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PAIRED: Final = ("positions", "ends", "committed")  # of `extra`: lists of [key,
 
 
 def name(value: Any) -> Name:
-    """A key or value of any type as one that can be looked up."""
+    """A key or value of any type as a hashable name."""
     return value if type(value) is int else text_of(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An operation; `done` is None when it never completed. `id`: as witnesses name it."""
+    """An operation; `done` is None if it never completed. `id`: the index that witnesses use."""
 
     invoked: Op | None
     done: Op | None
@@ -57,7 +57,7 @@ class Unit:
 class Whole:
     """The operations of a history on some keys (None: on all), and its faults.
 
-    counts  f -> type -> number, of the whole history
+    counts  f -> type -> number, in the whole history
     """
 
     units: tuple[Unit, ...]
@@ -68,7 +68,7 @@ class Whole:
 
 
 def load(run: Path, keys: AbstractSet[Name] | None) -> Whole:
-    """Read a run as the checker does, a line at a time. Raises BadHistory."""
+    """Reads a run as the checker does, line by line. Raises BadHistory."""
     units: list[Unit] = []
     nemesis: list[Op] = []
     counts: dict[str, dict[str, int]] = {}
@@ -108,12 +108,12 @@ def _writers(units: Iterable[Unit]) -> dict[Place, tuple[int, ...]]:
 
 
 def places(rows: Iterable[tuple[Any, Any, Any]]) -> list[Place]:
-    """The records of (key, offset, value) rows."""
+    """The records in (key, offset, value) rows."""
     return [(name(key), name(value)) for key, _, value in rows]
 
 
 def touches(op: Op) -> bool:
-    """Whether an operation that was trimmed to keys still says anything about one."""
+    """Whether an operation that was trimmed to some keys still contains anything about them."""
     if op.f in MICRO and isinstance(op.value, list):
         spoken = any(len(mop) == 3 or (len(mop) == 2 and mop[1]) for mop in op.value)
         return spoken or any(op.extra.get(field) for field in PAIRED)
@@ -121,12 +121,12 @@ def touches(op: Op) -> bool:
 
 
 def of_keys(op: Op, keys: AbstractSet[Name]) -> Op:
-    """An op as far as it is about some keys."""
+    """An op, trimmed to some keys."""
     return _trimmed(op, lambda key: name(key) in keys, lambda key, value: True)
 
 
 def cut(whole: Whole, ids: AbstractSet[int], keys: AbstractSet[Name], dropped: AbstractSet[Place]) -> list[Op]:
-    """The ops of some units on some keys without the dropped records, in index order; see the module."""
+    """The ops of some units, trimmed to some keys and without the dropped records, in index order."""
     writers = whole.writers
 
     def stays(key: Any, value: Any) -> bool:
@@ -150,12 +150,12 @@ def _trimmed(op: Op, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], 
         else:
             value = [row for row in value if wanted(row[0] if isinstance(row, list) and row else row)]
     if extra:
-        extra = {field: _beside(field, content, wanted) for field, content in extra.items()}
+        extra = {field: _extra_field(field, content, wanted) for field, content in extra.items()}
     return op.with_(value=value, extra=extra)
 
 
 def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bool]) -> Any:
-    """A micro-op without what is not wanted; None for a send that has gone."""
+    """A micro-op, trimmed; None for a removed send."""
     if not isinstance(mop, list) or not mop:
         return mop
     if mop[0] == "send" and len(mop) == 3:
@@ -164,14 +164,14 @@ def _mop(mop: Any, wanted: Callable[[Any], bool], stays: Callable[[Any, Any], bo
     if mop[0] == "poll" and len(mop) == 2 and isinstance(mop[1], list):
         rows = []
         for key, pairs in mop[1]:
-            left = [pair for pair in pairs or () if stays(key, pair[1])] if wanted(key) else []
-            if wanted(key) and (left or not pairs):
-                rows.append([key, left])
+            kept = [pair for pair in pairs or () if stays(key, pair[1])] if wanted(key) else []
+            if wanted(key) and (kept or not pairs):
+                rows.append([key, kept])
         return ["poll", rows]
     return mop
 
 
-def _beside(field: str, value: Any, wanted: Callable[[Any], bool]) -> Any:
+def _extra_field(field: str, value: Any, wanted: Callable[[Any], bool]) -> Any:
     if field in PAIRED and isinstance(value, list):
         return [row for row in value if wanted(row[0])]
     if field == "rebalance_log" and isinstance(value, list):
@@ -189,7 +189,7 @@ def _event(event: Mapping[str, Any], wanted: Callable[[Any], bool]) -> dict[str,
 
 
 def keys_of(units: Sequence[Unit]) -> list[Name]:
-    """The keys that units name, each once, in order."""
+    """The keys that units name, without duplicates, in order."""
     found: dict[Name, None] = {}
     for unit in units:
         op = unit.last

@@ -1,4 +1,4 @@
-"""What is to be shown: one witness of a judged run, and what else the whole history shows."""
+"""What a shrunk history must show: one witness of a run, and the findings of the whole history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.stored.op_log import OpLog
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An anomaly of a run, which witness of it (from 1), and that witness."""
+    """An anomaly of a run, the number of one of its witnesses (from 1), and that witness."""
 
     anomaly: AnomalyFound
     number: int
@@ -29,11 +29,11 @@ class Chosen:
 
 
 def choose(run: Path, result: Result, requested: str | None) -> Chosen:
-    """What a user names (G1a, G1a#3); the worst that counts where nothing is named. Raises BadInput."""
+    """The witness that the user names (G1a, G1a#3), or else one of the most severe anomaly. Raises BadInput."""
     if requested is None:
         bad = [anomaly for anomaly in result.anomalies if anomaly.bad] or list(result.anomalies)
         if not bad:
-            raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to make smaller")
+            raise BadInput(f"{run}: no anomaly was found in it, so there is nothing to shrink")
         wanted = witness_lookup.NamedWitness(bad[0].name, 1)
     else:
         wanted = witness_lookup.named_witness(requested)
@@ -53,15 +53,15 @@ def _first_forbidden(run: Path, anomaly: AnomalyFound) -> int:
 
 
 def _unseen(run: Path, anomaly: AnomalyFound, number: int) -> Witness:
-    """The first unseen record of a key, of logs that were read to their ends first. Raises BadInput."""
+    """The first unseen record of a key; keys whose logs were read to the end come first. Raises BadInput."""
     rows = sorted(_rows(run, anomaly), key=lambda row: not row.get("complete"))
     if number > len(rows):
-        raise BadInput(f"unseen#{number}: there are {len(rows)} keys of it")
+        raise BadInput(f"unseen#{number}: only {len(rows)} keys have unseen records")
     return {**rows[number - 1], "messages": rows[number - 1]["messages"][:1]}
 
 
 def _rows(run: Path, anomaly: AnomalyFound) -> list[dict[str, Any]]:
-    """The witnesses of `unseen` key by key, as the kernel gives them."""
+    """The witnesses of `unseen` per key, in the form that the kernel returns."""
     rows = [dict(row) for row in witness_lookup.stored(run, anomaly.name) if row.get("messages")]
     if rows or not anomaly.witnesses:
         return rows
@@ -79,7 +79,7 @@ def _witnesses(run: Path, anomaly: AnomalyFound) -> Iterator[Witness]:
 
 
 def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], frozenset[str]]:
-    """What the whole history shows of some keys, by anomaly; read when it is first asked for."""
+    """The identities that the whole history shows for some keys, by anomaly; read lazily."""
     by_name = {finding.name: finding for finding in result.anomalies}
 
     @cache
@@ -96,7 +96,7 @@ def _known(run: Path, result: Result, keys: frozenset[Name]) -> Callable[[str], 
 
 
 def keys_of(run: Path, chosen: Chosen) -> frozenset[Name]:
-    """The keys that a witness is about; none when it names none."""
+    """The keys that a witness is about; empty if it names none."""
     if chosen.anomaly.name == find_witness.UNSEEN:
         return frozenset({name(chosen.witness["key"])})
     about = involved_ops.of_witness(chosen.anomaly.name, chosen.witness, operations_and_records.of_run(run), OpLog(run))

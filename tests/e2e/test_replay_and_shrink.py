@@ -39,7 +39,7 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     )  # fmt: skip
     assert small.returncode == 0, small.stdout + small.stderr
     target = ran.folder / "shrunk" / "schedule" / "plan.yaml"
-    assert "lost-write in 1 of 1 runs; 2 plans were tried; nothing smaller shows it" in small.stdout
+    assert "lost-write in 1 of 1 runs; 2 plans were tried; no smaller plan shows it" in small.stdout
     assert f"next: harness run --plan {target}" in small.stdout
     plan, whole = plan_file.load(target), plan_file.load(ran.folder / "plan.yaml")
     assert (whole.time_limit_s, plan.time_limit_s) == (2.8, 2.1)

@@ -127,8 +127,8 @@ def test_how_often_it_came_again(tmp_path: Path) -> None:
     rows = {row.anomaly: (row.k, row.n, row.before) for row in replay.came(before, ran)}
     assert rows == {"lost-write": (1, 3, True), "unseen": (1, 3, True), "duplicate": (1, 3, False)}
     text = replay.text(before, ran)
-    assert "lost-write came again in 1 of 3 runs (95%: 6% to 79%)" in text
-    assert "1 of 4 runs could not be judged" in text
+    assert "lost-write seen again in 1 of 3 runs (95%: 6% to 79%)" in text
+    assert "1 of 4 runs have an unknown verdict" in text
     assert replay.exit_code(before, ran) == 0
     assert replay.exit_code(before, [Repeat("valid")]) == 1
     assert replay.exit_code(before, [Repeat("unknown")]) == 2
