@@ -1,4 +1,4 @@
-"""Shared by all tests: the soak option, one Spark session, and one rule for what is absent."""
+"""Shared by all tests: the --soak option, a single Spark session, and the handling of missing programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`repetition` runs a test as often as its marker says: `repeat(ci, soak)`, or `repeat(ci, nightly, soak)`,
-    where the first `ci` repetitions run in CI and the others at night."""
+    """Repeats tests with the fixture `repetition` as their marker says: `repeat(ci, soak)`, or
+    `repeat(ci, nightly, soak)`, where the first `ci` repetitions run in CI and the others at night."""
     if "repetition" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("repeat")
         assert marker is not None, f"{metafunc.definition.nodeid} asks for repetition without @repeat"
@@ -29,11 +29,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def nightly_if(nightly: bool, *values: Any, id: str | None = None) -> Any:
-    """The parameters of a test that runs in CI, or at night only."""
+    """The parameters of a test that runs in CI, or only at night."""
     return pytest.param(*values, marks=[pytest.mark.nightly] if nightly else [], id=id)
 
 
-# Files whose tests take a minute or more begin first, so that none of them runs alone at the end.
+# Files with tests of a minute or more start first, so that none of them runs alone at the end.
 SLOWEST_FIRST = (
     "test_faults",
     "test_tutorial",
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def absent(reason: str) -> None:
-    """What a test needs is not on this machine: a failure in CI, a skip elsewhere."""
+    """Reports that a requirement is missing on this machine: a failure in CI, a skip elsewhere."""
     if os.environ.get("CI"):
         pytest.fail(f"absent in CI: {reason}")
     pytest.skip(reason)
@@ -69,7 +69,7 @@ def absent(reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Two slots, Python workers warm."""
+    """A Spark session with two slots and running Python workers."""
     try:
         flags = cds_archive.of_spark(java.find())
         started = session.start("local[2]", "tests", brief=True, jvm_flags=flags)

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, and what one sees there."""
+"""Runs a command on a terminal, and reads the screen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pyte
 
 
 class Terminal:
-    """Runs a command in a session of its own; `text` is what stands on its screen now.
+    """Runs a command in a separate session; `text` is the current content of its screen.
 
-    raw  everything that was written to it
+    raw  everything that was written to the terminal
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Terminal:
         self.raw = b""
         self._ours, theirs = os.openpty()
         self._size(theirs, columns, rows)
-        # A size in the environment goes before the terminal's own; pytest-xdist's workers have one.
+        # COLUMNS and LINES override the terminal's size, and pytest-xdist's workers set them.
         env = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True,
@@ -65,20 +65,20 @@ class Terminal:
         os.write(self._ours, keys)
 
     def hang_up(self) -> None:
-        """The terminal goes away."""
+        """Closes the terminal."""
         if self._ours >= 0:
             os.close(self._ours)
             self._ours = -1
 
     def until(self, seen: Callable[[str], bool], timeout_s: float = 120.0) -> None:
-        """Read on until the screen is so. Fails when the command ends, or it takes too long."""
+        """Reads until the screen meets the condition. Fails when the command ends first, or after the timeout."""
         for text in self._screens(timeout_s):
             if seen(text):
                 return
         raise AssertionError(f"not seen; the screen was:\n{self.text}")
 
     def end(self, timeout_s: float = 120.0) -> int:
-        """Read on until the command ends; its exit code."""
+        """Reads until the command ends. Returns its exit code."""
         for _ in self._screens(timeout_s):
             pass
         return self.process.wait(timeout_s)

@@ -1,5 +1,6 @@
-"""A Docker engine of a test's own: its own data, socket and processes in one folder, and none of the system's
-packet filters touched. The system's engine, if there is one, is left alone.
+"""A Docker engine started by a test, with its own data, socket and processes in one folder.
+
+It does not touch the system's packet filters, nor the system's engine, if there is one.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from tests.conftest import absent
 
 _START_S = 60
 _END_S = 60
-# Containers reach each other over bridges, and this machine by the engine's own forwarder of ports: neither
-# takes rules or routing. The subnets are of a range that hardly anybody uses.
+# Containers communicate over bridges, and with this machine through the engine's own port forwarder: neither
+# needs packet filters or routing. The subnets are from a range that is rarely used.
 _OPTIONS = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
             "--default-address-pool=base=10.213.0.0/16,size=24")  # fmt: skip
 
 
 @contextmanager
 def engine() -> Iterator[str]:
-    """DOCKER_HOST of an engine that runs inside the block. What it takes may be absent: see `absent`."""
+    """DOCKER_HOST of an engine that runs inside the block. `absent` checks what it requires."""
     program = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         absent("dockerd: `make system-deps` installs it on Debian")
@@ -38,7 +39,7 @@ def engine() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="engine-"))
     where = f"unix://{folder}/socket"
     (folder / "daemon.json").write_text("{}")
-    # Nothing of it outlives the tests, however they end.
+    # No process of the engine outlives the tests, however they end.
     argv = [
         "setpriv",
         "--pdeathsig",
@@ -55,7 +56,7 @@ def engine() -> Iterator[str]:
         _await_answer(where, process, folder / "log")
         yield where
     finally:
-        with suppress(HarnessError, docker.errors.DockerException):  # an engine that ends keeps its bridges
+        with suppress(HarnessError, docker.errors.DockerException):  # an engine that stops keeps its bridges
             client = docker.DockerClient(base_url=where, timeout=30)
             for one, _ in cleanup.everything(client):
                 cleanup.remove(one, client)
@@ -80,13 +81,13 @@ def _await_answer(where: str, process: subprocess.Popen[bytes], log: Path) -> No
 
 
 def _unmount(folder: Path) -> None:
-    """What an engine that was killed leaves mounted."""
+    """Unmounts what a killed engine leaves mounted."""
     mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for path in sorted((path for path in mounted if path.startswith(str(folder))), reverse=True):
         subprocess.run(["umount", "--lazy", path], check=False)
 
 
 def everything(where: str) -> list[str]:
-    """Names of all containers, networks and volumes of runs that the engine has now."""
+    """Names of all containers, networks and volumes of runs that the engine currently has."""
     found = cleanup.everything(docker.DockerClient(base_url=where, timeout=30))
     return [one.name for one, _ in found]

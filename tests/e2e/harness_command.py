@@ -1,4 +1,4 @@
-"""Runs of the real command, and what they leave behind."""
+"""Runs the real command, and finds what it leaves behind."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 HARNESS = [sys.executable, "-m", "harness.cli.app"]
-# A load for claims that hold under any: it takes half the processor time of the default one.
+# A load for claims that hold under any load: it uses half the processor time of the default one.
 LIGHT = ("--concurrency", "4", "--rate", "80")
-PLAIN = ("--spark-master", "none")  # the process itself judges
-# Stands in the environment of every process that these tests start, and of theirs: tests of another worker
-# of pytest-xdist have another.
+PLAIN = ("--spark-master", "none")  # the process itself checks the history
+# In the environment of every process that these tests start, and of their children; tests in another worker of
+# pytest-xdist have another mark.
 MARK = f"HARNESS_TEST={secrets.token_hex(8)}"
 os.environ.update([MARK.split("=")])
 _NAMESPACES = ("net", "mnt", "pid", "user")
-# Links and mounts that tests of another worker make for their Docker engine and their ssh hosts.
+# Links and mounts of tests in other workers, for their Docker engine and their ssh hosts.
 _OF_OTHERS = re.compile(r"(br-|docker|hssh|veth[0-9a-f]{7}).*|.*/engine-.*")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A `harness run` that ended."""
+    """A finished `harness run`."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ def harness(*arguments: str, timeout_s: float = 240) -> subprocess.CompletedProc
 
 
 def run(runs: Path, *arguments: str, timeout_s: float = 240, spark_master: str = "none") -> Ran:
-    """`harness run`. It judges in its own process unless Spark is what is tested, or what the checks need."""
+    """`harness run`. It checks in its own process, unless the test is about Spark or the checks need it."""
     options = ("--runs", str(runs), "--quiet", "--spark-master", spark_master)
     done = harness("run", *options, *arguments, timeout_s=timeout_s)
     folder = (runs / "latest").resolve()
@@ -62,7 +62,7 @@ def run(runs: Path, *arguments: str, timeout_s: float = 240, spark_master: str =
 
 
 def ops(folder: Path) -> list[dict[str, Any]]:
-    """Every whole op line of a run's history."""
+    """Every complete op line of a run's history."""
     found = []
     for path in sorted((folder / "history").glob("*.jsonl")):
         for line in path.read_bytes().split(b"\n")[:-1]:
@@ -73,7 +73,7 @@ def ops(folder: Path) -> list[dict[str, Any]]:
 
 
 def footprint() -> dict[str, set[str]]:
-    """What a run of ours could leave: processes of brokers and workers, namespaces, links, mounts."""
+    """Everything that a run could leave behind: processes of brokers and workers, namespaces, links, mounts."""
     processes, namespaces = set(), set()
     own = {str((Path("/proc/self/ns") / kind).readlink()) for kind in _NAMESPACES}
     for proc in Path("/proc").iterdir():
@@ -84,27 +84,27 @@ def footprint() -> dict[str, set[str]]:
             for kind in _NAMESPACES:
                 namespaces.add(str((proc / "ns" / kind).readlink()))
         except OSError:
-            continue  # it ended meanwhile, or is not ours to read
+            continue  # it has ended, or belongs to another user
         if "kafka.Kafka" in line or "harness.run.worker" in line or "harness.cluster" in line:
             processes.add(f"{proc.name} {line[:120]}")
     links = {path.name for path in Path("/sys/class/net").iterdir()}
     mounts = set(Path("/proc/self/mounts").read_text().splitlines())
-    namespaces -= own  # those of this process, in which others of ours run as well
+    namespaces -= own  # this process's own, in which other tests run too
     links, mounts = ({name for name in names if not _OF_OTHERS.fullmatch(name)} for names in (links, mounts))
     return {"processes": processes, "namespaces": namespaces, "links": links, "mounts": mounts}
 
 
 def _ours(proc: Path) -> bool:
-    """Whether the process, or the one that it came of, was started here. In doubt it was."""
+    """Whether this process started the process or its parent. If unknown, assume that it did."""
     try:
         return MARK.encode() in (proc / "environ").read_bytes().split(b"\0")
     except PermissionError:
         return True
     except OSError:
-        return False  # it ended meanwhile
+        return False  # it has ended
 
 
 def left_behind(before: dict[str, set[str]]) -> dict[str, set[str]]:
-    """What is there now and was not before."""
+    """What exists now and did not exist before."""
     now = footprint()
     return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}

@@ -1,4 +1,4 @@
-"""A cluster that stays while several tests use it."""
+"""A named cluster that several tests use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.e2e.harness_command import harness
 
 @contextlib.contextmanager
 def persistent_cluster(*options: str) -> Iterator[str]:
-    """`harness cluster up` for the block; the cluster's name."""
+    """Runs `harness cluster up` around the block; yields the cluster's name."""
     name = f"test-{secrets.token_hex(3)}"
     done = harness("cluster", "up", name, *options, timeout_s=240)
     try:
@@ -28,7 +28,7 @@ def persistent_cluster(*options: str) -> Iterator[str]:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What `harness cluster status` says, in this process: tests ask often, and a process takes a second to start."""
+    """The data of `harness cluster status`, without the second that a new process takes."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert invoke(["cluster", "status", name, "--json"]) == 0

@@ -1,4 +1,4 @@
-"""One broker as a managed cluster has it: TLS, passwords, permissions; and the files that get a client in."""
+"""A broker with TLS, passwords and ACLs, as in a managed cluster, and the files that clients need."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.model.errors_and_exit_codes import HarnessError
 
 PASSWORD = "Pa55-not-to-be-found"
 OTHER_PASSWORD = "0ther-not-to-be-found"
-ONE = (  # for there is one broker
+ONE = (  # there is a single broker
     "offsets.topic.replication.factor",
     "offsets.topic.num.partitions",
     "transaction.state.log.replication.factor",
@@ -36,7 +36,7 @@ ONE = (  # for there is one broker
 
 @dataclass(frozen=True)
 class Secured:
-    """bootstrap; ca: the authority's PEM file. Users: `alice` may everything, `bob` reads only."""
+    """bootstrap; ca: PEM file of the certificate authority. Users: `alice` is unrestricted, `bob` may only read."""
 
     bootstrap: str
     ca: Path
@@ -47,7 +47,7 @@ def _name(text: str) -> x509.Name:
 
 
 def certificates(folder: Path) -> tuple[Path, str, str]:
-    """(the authority's file, the server's key, its chain), in PEM."""
+    """(file of the certificate authority, server key, certificate chain), in PEM."""
     now = datetime.datetime.now(datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 
@@ -77,7 +77,7 @@ def _settings(folder: Path, key: str, chain: str, inside: int, outside: int, con
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     rows = {
         "process.roles": "broker,controller",
-        "node.id": "7",  # not 1: names of nodes come from ids
+        "node.id": "7",  # not 1, to show that names of nodes come from ids
         "controller.quorum.voters": f"7@127.0.0.1:{control}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INSIDE",
@@ -101,13 +101,13 @@ def _settings(folder: Path, key: str, chain: str, inside: int, outside: int, con
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
-    """The broker, running for the block."""
+    """Runs the broker around the block."""
     found = java.find()
     fetched = jars.ensure(jars.DEFAULT_VERSION, found, print)
     ca, key, chain = certificates(folder)
     ports = Ports()
     inside, outside, control = (ports.take() for _ in range(3))
-    ports.give_back()  # to a server that cannot bind beside a holder
+    ports.give_back()  # the server cannot bind while the port is reserved
     (folder / "server.properties").write_text(_settings(folder, key, chain, inside, outside, control))
     name, text = broker_config.log_config(fetched.version, str(folder / "server.log"))
     (folder / name).write_text(text)

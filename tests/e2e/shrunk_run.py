@@ -1,4 +1,4 @@
-"""`harness shrink`, on a run that a test has made: few operations, judged again, and read plainly."""
+"""Runs `harness shrink` on a test's run, and checks that the result is small, valid input, and readable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.shrinking.reading import read_plainly
 
 
 def shown_by_few(run: Path, anomaly: str, most: int) -> None:
-    """The first witness of an anomaly that counts is shown by at most so many operations; with Spark."""
+    """Checks with Spark that at most `most` operations show the first witness of an anomaly that counts."""
     done = harness("shrink", str(run), "--anomaly", anomaly, "--json")
     assert done.returncode == 0, done.stderr
     shrunk = json.loads(done.stdout)

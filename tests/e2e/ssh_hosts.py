@@ -1,8 +1,8 @@
-"""Hosts to reach by ssh, made of namespaces: each has its own network, processes and mounts, and an sshd.
+"""Hosts for ssh, made of namespaces: each has its own network, processes, mounts and sshd.
 
-n1 is entered as root and is an ordinary machine. n2 is entered as an ordinary user with sudo, and has
-iptables but no nft. n3 has no Java. They hang on a bridge in a namespace of its own, away from what other
-tests (and a Docker engine) do to this machine's packet filters.
+n1 is an ordinary machine with root login. n2 has a login as an ordinary user with sudo, and has iptables but no
+nft. n3 has no Java. They are connected by a bridge in a separate namespace, so that changes of other tests (and
+of a Docker engine) to this machine's packet filters do not affect them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MORE = {
 
 
 def lacking() -> list[str]:
-    """Programs that hosts are made with and that are not here."""
+    """Programs that are needed to make the hosts and are not installed."""
     return [name for name in NEEDED if _which(name) is None]
 
 
@@ -79,7 +79,7 @@ def _do(*argv: str) -> str:
 
 @dataclass
 class Hosts:
-    """The hosts that run: `file` describes them for --hosts."""
+    """The running hosts: `file` describes them for --hosts."""
 
     folder: Path
     network: str
@@ -93,17 +93,17 @@ class Hosts:
         return f"{self.network}.{10 + NODES.index(name)}"
 
     def internal(self, name: str) -> str:
-        """Another address, which the other hosts can reach and this machine cannot."""
+        """A second address, which the other hosts can reach but this machine cannot."""
         return f"10.98.0.{10 + NODES.index(name)}"
 
     def inside(self, name: str, *argv: str) -> str:
-        """Run a command on a host, not by ssh."""
+        """Runs a command on a host, without ssh."""
         (first,) = _children(self.processes[name].pid)
         return _do("nsenter", "-t", str(first), "-n", "-p", "-m", *argv)
 
     @contextmanager
     def listening(self, name: str, port: int) -> Iterator[None]:
-        """Something listens at a port of a host while the block lasts."""
+        """Listens on a port of a host during the block."""
         listen = f"import socket; s = socket.create_server(('', {port})); print(flush=True); s.accept()"
         enter = ["nsenter", "-t", str(self.processes[name].pid), "-n"]
         program = subprocess.Popen([*enter, sys.executable, "-c", listen], stdout=subprocess.PIPE)
@@ -116,7 +116,7 @@ class Hosts:
             program.wait(10)
 
     def entries(self) -> list[dict[str, object]]:
-        """What stands in the file."""
+        """The entries of the file."""
         common = {"key": "user_key", "known_hosts": "known_hosts"}
         found: list[dict[str, object]] = [
             {"name": name, "address": self.address(name), "user": "root", **common} for name in NODES
@@ -125,7 +125,7 @@ class Hosts:
         return found
 
     def write(self, name: str, entries: Sequence[dict[str, object]]) -> Path:
-        """Another file of hosts, beside the first."""
+        """Writes another file of hosts next to the first."""
         path = self.folder / name
         path.write_text(yaml.safe_dump(list(entries), sort_keys=False))
         return path
@@ -133,7 +133,7 @@ class Hosts:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Hosts]:
-    """Three hosts, while the block lasts."""
+    """Three hosts during the block."""
     hosts = Hosts(folder, f"10.97.{os.getpid() % 250}")
     for name in ("user_key", "other_key"):
         _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
@@ -167,7 +167,7 @@ def _start(hosts: Hosts) -> None:
 
 
 def _boot(hosts: Hosts, name: str, switch: int) -> str:
-    """Start a host; its line of known_hosts."""
+    """Starts a host and returns its line of known_hosts."""
     folder = hosts.folder / name
     folder.mkdir()
     _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key"))

@@ -1,6 +1,6 @@
-"""What a user can get wrong, or a machine can lack: one clear message, the right exit code, nothing lost.
+"""Mistakes of users and missing programs give one clear message and the right exit code, and lose nothing.
 
-Wrong options are in tests/unit/plan/test_test_plan.py, damaged lines and tables in
+Invalid options are in tests/unit/plan/test_test_plan.py, damaged lines and tables in
 tests/unit/checker/test_ingest.py.
 """
 
@@ -41,7 +41,7 @@ GARBAGE = b"\x00\xffgarbage\n"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command answered."""
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The one message that there is."""
+        """The only message in the output."""
         assert "Traceback" not in self.out + self.err, self.err
         lines = [line for line in self.err.splitlines() if not line.startswith("harness: `harness --help`")]
         assert len(lines) == 1, self.err
@@ -62,7 +62,7 @@ class Answer:
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """The command line in this process, in a directory of its own."""
+    """Runs the command line in this process, in a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
     def answered(*arguments: object) -> Answer:
@@ -74,7 +74,7 @@ def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[None]:
-    """Permissions mean nothing to root: be nobody for a moment."""
+    """Switches to the user nobody for the block, because permissions do not restrict root."""
     if os.geteuid() != 0:
         yield
         return
@@ -87,7 +87,7 @@ def ordinary_user() -> Iterator[None]:
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A directory that everybody may read and nobody may write."""
+    """A directory that every user can read and none can write to."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         folder = Path(name) / "kept"
@@ -97,7 +97,7 @@ def read_only() -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-# --- what the machine lacks ---------------------------------------------------------------------------
+# --- missing on this machine -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_full_disk_is_no_crash(ask: Callable[..., Answer], monkeypatch: pytest
     assert (answer.code, "/somewhere/file: No space left" in answer.message) == (254, True)
 
 
-# --- what is named is not what it should be ---------------------------------------------------------------
+# --- arguments that name the wrong thing -----------------------------------------------------------------
 
 
 def test_folders_that_are_no_runs(ask: Callable[..., Answer], tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_spark_master_that_is_none(ask: Callable[..., Answer], tmp_path: Path)
     assert (answer.code, "--spark-master nonsense: give local" in answer.message) == (254, True)
 
 
-# --- histories, through Spark: one session for all --------------------------------------------------------
+# --- histories, in one Spark session ---------------------------------------------------------------------
 
 _SERVE = """
 import contextlib, io, json, sys
@@ -281,7 +281,7 @@ for line in sys.stdin:
 
 
 class Commands:
-    """The command line in one process of its own, and so in one Spark session."""
+    """The command line in one separate process, and therefore in one Spark session."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self._process = folder, process
@@ -295,7 +295,7 @@ class Commands:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Every history file, by its content."""
+    """A digest of every history file."""
     files = [*folder.rglob("history/*"), *folder.glob("*.jsonl"), *folder.glob("*.gz")]
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -308,7 +308,7 @@ FINISHED = '{"time_ns": 1, "event": "phase", "detail": "final polls complete"}\n
 
 
 def _prepare(folder: Path) -> None:
-    """A run folder, or a history file, for each case; all of the same sound history."""
+    """Makes a run folder, or a history file, for each case; all from the same intact history."""
     ops = simulate(5, ops=60, processes=3, keys=3)
     names = "sound zero header torn garbage segmentless blocked half-tables bad-tables"
     runs = {name: recorded(folder, name, ops, nemesis=[], txn=True) for name in names.split()}
@@ -332,7 +332,7 @@ def _prepare(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    """Commands in a folder of histories, which are the same ones at the end."""
+    """Commands in a folder of histories; checks at the end that the histories are unchanged."""
     try:
         java.find()
     except HarnessError as error:
@@ -373,7 +373,7 @@ def test_a_truncated_history_is_judged_up_to_its_last_whole_line(served: Command
     assert "the history was cut short: torn.jsonl: cut off in its last line" in " ".join(answer.out.split())
     run = served("check", "--json", "torn")
     (result,) = run.results
-    assert (run.code, run.err, result["valid"]) == (2, "", "unknown")  # its final polls are cut off
+    assert (run.code, run.err, result["valid"]) == (2, "", "unknown")  # its final polls are truncated
     assert "00000.jsonl: cut off in its last line" in result["statistics"]["truncated"]
     lines = segment(served.folder / "torn").read_bytes().split(b"\n")[1:-1]
     invoked = sum(1 for line in lines if json.loads(line)["type"] == "invoke")

@@ -1,4 +1,4 @@
-"""Client libraries other than the default, alone and together, on real brokers that lose a leader."""
+"""Client libraries other than the default, alone and combined, on real brokers that lose a leader."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LOAD = ("--nemesis", "leader-kill", "--nemesis-first", "3", "--time-limit", "16"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[str, str]]:
-    """The options of a run on brokers that all tests of this file use; each run leaves them healed."""
+    """The options for brokers that all tests of this file share; each run leaves them healed."""
     with persistent_cluster() as name:
         yield "--cluster", f"local:{name}"
 
 
 def done(ran: Ran) -> list[dict[str, Any]]:
-    """Ops of clients that succeeded under load and after it."""
+    """Successful client ops, under load and afterwards."""
     return [op for op in ops(ran.folder) if op["process"] != "nemesis" and op["type"] == "ok"]
 
 
@@ -37,7 +37,7 @@ def valid_through_the_loss_of_a_leader(ran: Ran) -> None:
 
 
 def rebalanced(found: list[dict[str, Any]]) -> set[str]:
-    """The events of groups that their members noted."""
+    """The types of consumer group events that members recorded."""
     return {event["event"] for op in found for event in (op.get("extra") or {}).get("rebalance_log", ())}
 
 

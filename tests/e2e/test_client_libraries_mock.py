@@ -1,4 +1,4 @@
-"""Clients without a JVM against librdkafka's mock cluster: real sockets, wrong transactions."""
+"""Clients without a JVM on librdkafka's mock cluster: real sockets, but wrong transactions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def config(bootstrap: str, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A run of its own, with topics for the keys 0 to 7."""
+    """The configuration of a run, with topics for the keys 0 to 7."""
     given = {"bootstrap": bootstrap, "run": request.node.name.replace("[", "-").strip("]"), "process": 0}
     names = [f"{given['run']}-{number}" for number in range(2)]
     assert admin_opener("confluent")(given).create_topics(names, 4, 3) == names
@@ -64,7 +64,7 @@ def do(client: Any, f: str, value: Any = None, **extra: Any) -> Op:
 
 
 def poll_until(client: Any, count: int) -> list[tuple[Any, int, Any]]:
-    """Poll until `count` records have come."""
+    """Polls until `count` records have arrived."""
     found: list[tuple[Any, int, Any]] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(found) < count:
@@ -160,7 +160,7 @@ def test_an_aborted_transaction_fails_and_its_reader_goes_back(opened: Callable[
 
 
 def test_the_mock_shows_aborted_records(opened: Callable[..., Any]) -> None:
-    """What makes it a known-bad target: read_committed sees an aborted record."""
+    """The known bug of the mock cluster: a read_committed consumer sees an aborted record."""
     client = opened(txn=True)
     assert do(client, "send", [["send", 1, 10]], abort=True).type == "fail"
     reader = opened()
@@ -175,7 +175,7 @@ def test_crash_is_info_and_quick(opened: Callable[..., Any], library: str) -> No
     do(client, "assign", [1])
     began = time.monotonic()
     assert do(client, "crash").type == "info"
-    assert time.monotonic() - began < 3  # closing in order may take 5
+    assert time.monotonic() - began < 3  # closing them one after another may take 5
     assert do(client, "poll", [["poll"]]).type == "fail"
 
 

@@ -1,4 +1,4 @@
-"""Brokers in containers of an engine that the test starts, of an image made here."""
+"""Brokers in containers, with an engine that the test starts and an image that it builds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[str]:
-    """DOCKER_HOST, for this process and those that it starts; the engine has an image."""
+    """DOCKER_HOST of an engine with an image, for this process and its children."""
     with engine() as host, pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", host)
         made = harness("image", "build")
@@ -75,7 +75,7 @@ def test_the_main_job(where: str, tmp_path: Path) -> None:
 
 @pytest.mark.repeat(2, 5, 20)
 def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetition: int) -> None:
-    """By its guard alone, or by cleaning, where the guard was killed with it."""
+    """The guard process cleans up, or the next command does if the guard was killed too."""
     command = [*HARNESS, "run", "--runs", str(tmp_path), "--cluster", "docker", *LIGHT, *PLAIN]
     command += ["--time-limit", "60", "--nemesis-first", "1", "--nemesis", "leader-isolate,client-crash"]
     before = set(everything(where))
@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetit
     with (tmp_path / "out").open("wb") as out:
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        if repetition % 5 == 0:  # while containers are made
+        if repetition % 5 == 0:  # while containers are being created
             assert _soon(lambda: len(set(everything(where)) - before) > 1)
         else:
             folder = wait_for_load(tmp_path, ops_min=60 * (repetition % 5))
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_killed_harness(where: str, tmp_path: Path, repetit
             os.kill(pid, signal.SIGKILL)
         victim.wait()
         left = [] if alone else cleanup.leftovers(client)
-        for one in (*left, *left):  # safe to repeat
+        for one in (*left, *left):  # idempotent
             cleanup.remove(one, client)
     assert alone or {one.kind for one in left} == {"container", "network"}, left
     assert _soon(lambda: set(everything(where)) <= before, 30), set(everything(where)) - before

@@ -1,7 +1,7 @@
-"""What is lost and what is not: isolated leaders, cut power, and faults of every kind.
+"""Which records are lost and which are not, under isolated leaders, power loss, and every other fault.
 
-A run that ends invalid is a finding, or a defect of ours: its folder is kept by pytest, and the message names
-what was found.
+A run that ends invalid is a finding, or a bug of the harness: pytest keeps its folder, and the message names the
+anomalies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COMPACTED_THEN_ISOLATED = """
 @pytest.mark.repeat(0, 1, 5)
 @pytest.mark.timeout(400)
 def test_a_compacting_policy_excuses_no_lost_record(tmp_path: Path, repetition: int) -> None:
-    """Nothing was cleaned, as every log is one active segment: what the isolated leaders took is lost."""
+    """Nothing was compacted, as every log is a single active segment, so what isolated leaders acknowledged is lost."""
     (tmp_path / "schedule.yaml").write_text(COMPACTED_THEN_ISOLATED)
     schedule = ("--schedule", str(tmp_path / "schedule.yaml"))
     ran = run(tmp_path, *schedule, "--acks", "1", "--time-limit", "25", "--seed", str(repetition))
@@ -75,7 +75,7 @@ def test_a_compacting_policy_excuses_no_lost_record(tmp_path: Path, repetition: 
 @pytest.mark.repeat(0, 1, 5)
 @pytest.mark.timeout(400)
 def test_what_the_cleaner_took_is_not_lost(tmp_path: Path, repetition: int) -> None:
-    """Records without a key go, whatever comes later, as soon as the cleaner gets to them."""
+    """Compaction removes records without a key, whether or not later records have the same key."""
     brokers = ("log.roll.ms=1000", "log.cleaner.backoff.ms=200", "log.cleaner.min.cleanable.ratio=0.01")
     more = [part for setting in brokers for part in ("--broker-config", setting)]
     ran = run(tmp_path, "--nemesis", "config-change:compact", *more, "--time-limit", "20", "--seed", str(repetition))

@@ -1,4 +1,4 @@
-"""Experiments and matrices for real, on the mock cluster, which is known to be wrong."""
+"""Experiments and matrices on the mock cluster, which is known to be wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_experiment_agrees_or_not_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text(WRONG)
     done = harness("experiment", "run", str(tmp_path / "wrong.yaml"), "--runs", "3", "-x", "--runs-dir", runs, *PLAIN)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "no G1a: 0 of 1" in done.stdout  # the first one ended it
+    assert "no G1a: 0 of 1" in done.stdout  # the first run already ended the case
     assert "DISAGREES" in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""What a run with anomalies leaves for people: explanations, the ops around a place, order pages."""
+"""Explanations of an anomalous run for people: `explain`, the ops around a position, order pages."""
 
 from __future__ import annotations
 

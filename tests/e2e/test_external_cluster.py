@@ -1,4 +1,4 @@
-"""A cluster that others run: clients get in, are broken, and leave nothing; passwords are kept nowhere."""
+"""An external cluster: clients connect, faults hit them, no topics stay, and passwords are stored nowhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def config(folder: Path, broker: Secured, user: str = "alice") -> Path:
-    """The file of --client-config for a user, whose password is in the environment."""
+    """Writes the file of --client-config for a user, whose password is in the environment."""
     path = folder / f"{user}.properties"
     path.write_text(
         "# how to get in\nsecurity.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\n"
@@ -105,7 +105,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
     assert effects(ran) and all(effects(ran))
     plan = load(ran.folder / "plan.yaml")
     assert plan.client_config == str(file) and plan.nodes == 1
-    # What the brokers say of themselves counts for the verdict.
+    # The brokers' own settings count for the verdict.
     assert plan.broker_config["unclean.leader.election.enable"] == "true"
     assert topics(admin(broker)) == set()
 

@@ -1,4 +1,4 @@
-"""Random combinations of three faults, each in its own rhythm: every run ends with a verdict, in time."""
+"""Random combinations of three faults at independent intervals: every run ends with a verdict, in time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.alone]
 
 LOAD_S = 20
 MORE_S = 60
-FINAL_S = 14  # twice, for healing and for final polls: what may be left broken is never read to its end
+FINAL_S = 14  # twice, for healing and for final polls; a cluster that stays broken is not read to the end
 
 
 def everything() -> list[str]:
-    """Every fault that a local cluster takes on this machine, by name."""
+    """The names of all faults that a local cluster supports on this machine."""
     found = []
     for row in fault_support.rows():
         if not row.refused["local"]:
@@ -32,7 +32,7 @@ def everything() -> list[str]:
 
 
 def combination(seed: int) -> list[dict[str, object]]:
-    """A schedule of three different verbs, each with its own rhythm."""
+    """A schedule of three different verbs at independent intervals."""
     draw, names = Draw.of(seed, "combination", 0), everything()
     verbs = draw.shuffled(sorted({name.partition(":")[0] for name in names}))[:3]
     lines: list[dict[str, object]] = []
@@ -57,7 +57,7 @@ def test_every_combination_ends_with_a_verdict_in_time(tmp_path: Path, repetitio
         "--txn", "--sub-via", "assign,subscribe", "--time-limit", str(LOAD_S), "--seed", str(repetition),
         "--final-time-limit", str(FINAL_S),
     )  # fmt: skip
-    took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown follow the verdict
+    took_s = (ran.folder / "results.json").stat().st_mtime - began  # plots and teardown come after the verdict
     assert ran.code in (0, 1, 2), ran.out + ran.err
     assert ran.result["valid"] in (True, False, "unknown"), json.dumps(schedule)
     hit = {op["extra"]["fault"] for op in ran.nemesis if op["extra"].get("span") != "stop" and "fault" in op["extra"]}

@@ -1,4 +1,4 @@
-"""Every fault for real on the local cluster: its effect, the health afterwards, and what is left behind."""
+"""Every fault on the local cluster: its effect, the cluster's health afterwards, and leftovers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.e2e.harness_command import footprint, left_behind
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(240)]
 
-# A client that sends and polls without end, as those of a run do; 20 transactions a second at most.
+# A client that sends and polls continuously, like those of a run, with at most 20 transactions a second.
 TRAFFIC = """
 import sys, time
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -64,7 +64,7 @@ while True:
 
 @dataclass
 class Clients:
-    """The traffic's hosts. Satisfies Workers."""
+    """The hosts of the traffic. Satisfies Workers."""
 
     cluster: LocalCluster
     folder: Path
@@ -100,11 +100,11 @@ class Place:
             raise ClusterTrouble(f"{name}: {error}") from None
 
     def holds_records(self) -> bool:
-        """Whether every log does: a power cut may have emptied them."""
+        """Whether every log contains records; a power loss may have emptied them."""
         return all(end > start + 3 for _, start, end in self.admin.list_offsets(list(range(8))))
 
     def healthy(self, timeout_s: float = 60) -> str:
-        """Empty once all is well."""
+        """Why the cluster is not healthy; empty once it is."""
         deadline, still = time.monotonic() + timeout_s, "nobody answered"
         while still and time.monotonic() < deadline:
             try:
@@ -135,7 +135,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     roles = ViewRoles(cluster, "r", "r-group", 2, 3)
     try:
         cluster.up(print)
-        assert disks.why_not() or _loop_devices(folder)  # what is looked for is seen
+        assert disks.why_not() or _loop_devices(folder)  # proves that the check finds such devices
         clients.start()
         assert _soon(lambda: len(roles.leaders()) == 8 and bool(roles.holders("group-coordinator")))
         config = {"bootstrap": cluster.outside_bootstrap, "run": "r", "partitions_per_topic": 8}
@@ -148,10 +148,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def _loop_devices(folder: Path) -> dict[str, str]:
-    """Loop devices that stand for a file in there: `{device: file}`."""
+    """Loop devices whose backing file is in the folder: `{device: file}`."""
     found = {}
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # it has ended
             found[path.parent.parent.name] = path.read_text().strip()
     return {device: file for device, file in found.items() if file.startswith(str(folder))}
 
@@ -196,7 +196,7 @@ def _damaged(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
 
 
 def _deleted(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """The logs begin where they were cut."""
+    """The logs start where records were deleted."""
     starts = {key: start for key, start, _ in place.admin.list_offsets([key for key, _ in started["deleted"]])}
     return all(starts[key] == before > 0 for key, before in started["deleted"])
 
@@ -206,7 +206,7 @@ def _ended(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -
 
 
 def _reassigned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """Every list of replicas changed, and all are back."""
+    """Every replica list was changed, and all are restored."""
     now = {f"{row['topic']}-{row['partition']}": row["replicas"] for row in place.admin.partitions()}
     numbers = {node: number for number, node in enumerate(place.cluster.nodes, 1)}
     lists = started["reassigned"]
@@ -218,42 +218,42 @@ def _reassigned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Pla
 
 
 def _grown(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """There is a partition more, which is nobody's key."""
+    """There is one more partition, which belongs to no key."""
     return started["partitions"] == {"r-0": len(place.admin.partitions())} and len(place.admin.keys()) == 8
 
 
 def _removed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """It was empty when it came back, and has its replicas again."""
+    """The broker was empty when it returned, and has its replicas again."""
     number = place.cluster.nodes.index(started["nodes"][0]) + 1
     rows = place.admin.partitions(everything=True)
     return sum(number in row["isr"] for row in rows) >= started["moved"] > 0 and "not_back" not in ended
 
 
 def _min_isr(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """As many as there are replicas, and two again."""
+    """min.insync.replicas equals the number of replicas during the fault, and is two afterwards."""
     name = "min.insync.replicas"
 
     def two_again() -> bool:
-        """Brokers learn of it one by one, and any of them may be asked."""
+        """Polls, because brokers apply the setting one by one, and any of them may be queried."""
         return bool(place.admin.configs(["r-0"], [name])["r-0"][name] == "2")
 
     return started["settings"] == {name: "3"} and "not_back" not in ended and _soon(two_again)
 
 
 def _expired(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """The logs begin where the history says."""
+    """The logs start where the history says."""
     starts = {key: start for key, start, _ in place.admin.list_offsets([key for key, _ in ended["deleted"]])}
     return bool(starts) and all(starts[key] == before for key, before in ended["deleted"])
 
 
 def _cleaned(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """How far the cleaner had gone is known of every key: nowhere, as nothing but active segments is there."""
+    """The history says for every key how far the cleaner went: not at all, as there are only active segments."""
     keys = place.admin.keys()
     return ended["cleaned"] == [[key, 0] for key in keys]
 
 
 def _unclean(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """All had been killed, and the first one, which was behind, led."""
+    """All brokers were killed, and the first one to return, which lacked records, became leader."""
     late = started["killed"][0]
     return set(started["new_leaders"].values()) == {late} and "not_back" not in ended
 
@@ -263,7 +263,7 @@ def _stormed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place)
 
 
 def _slowed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """Connections took twice the delay, there and back, and packets were held for as long as was asked."""
+    """Connections took twice the delay (both directions), and packets were held for the configured time."""
     delay_ms = started["quality"]["delay_ms"]
     held_ms = [counts["held_ms"] for counts in ended["links"].values()]
     times = started["round_trip_ms"].values()
@@ -271,7 +271,7 @@ def _slowed(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) 
 
 
 def _lossy(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """About the share that was asked for."""
+    """About the configured share of packets was lost."""
     (counts,) = ended["links"].values()
     return 0.3 < counts["dropped"] / counts["packets"] / started["quality"]["loss"] < 3
 
@@ -287,31 +287,31 @@ def _narrow(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) 
 
 
 def _bumped(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """The servers' logs said so, and now say that the time is right."""
+    """The servers' logs reported the clock change, and report the right time afterwards."""
     off = [abs(ahead_s) > 0.2 for ahead_s in started["ahead_s"].values()]
     now = [place.cluster.clock_ahead_s(node) for node in started["nodes"]]
     return all(off) and all(seen is not None and seen[0] < 0.01 and seen[1] > -0.01 for seen in now)
 
 
 def _stalled(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """Writes waited for half a stall longer, a quarter of them, and do not any more."""
+    """A quarter of the writes waited at least half a stall longer, and writes are fast again."""
     waited = [now - before > 500 * started["stall_s"] for before, now in started["write_ms"].values()]
     return all(waited) and all(_soon(partial(_writes_quickly, place, node), 15) for node in started["nodes"])
 
 
 def _writes_quickly(place: Place, node: str) -> bool:
-    """Fifteen writes in a row are quick, which a disk that stalls has none of."""
+    """Fifteen fast writes in a row, which a stalling disk never has."""
     return max(place.cluster.write_ms(node)) < 200
 
 
 def _applied(started: Mapping[str, Any], ended: Mapping[str, Any], place: Place) -> bool:
-    """A rule was applied, and all that passed the proxy was understood."""
+    """A rule was applied, and the proxy could parse all traffic."""
     return ended["rules"][0]["released"] > 0 and "untouched" not in ended
 
 
 HEAL = "heal-network"
 WELL = "heal-links"
-# fault, the op that starts it, the op that ends it, what shows its effect
+# fault, the op that starts it, the op that ends it, the function that checks its effect
 CASES = [
     ("kill:leader", "kill", "restart", _moved),
     ("kill:controller", "kill", "restart", None),
@@ -359,7 +359,7 @@ CASES = [
     ("wire:delay-all", "wire", "wire-clear", _applied),
 ]
 
-# Other targets of verbs that CI tries.
+# Other targets of verbs that CI tests, tested at night.
 AT_NIGHT = {
     "kill:controller",
     "kill:minority",
@@ -384,7 +384,7 @@ def test_fault(place: Place, name: str, begin: str, end: str, shown: Any) -> Non
     started = fault.nemesis.invoke(env, op(begin)).value
     try:
         assert started["took_effect"], started
-        time.sleep(1)  # under way
+        time.sleep(1)  # the fault is active
     finally:
         ended = fault.nemesis.invoke(env, op(end)).value if end else {}
         fault.nemesis.teardown(env)
@@ -398,7 +398,7 @@ def test_every_verb_is_tried_in_ci() -> None:
 
 
 def test_what_is_refused_here_has_a_reason() -> None:
-    """The list of faults that this machine refuses: none for root with the tools that the base image has."""
+    """The list of faults that this machine refuses: empty for root with the tools of the base image."""
     why = disks.why_not()
     if os.geteuid() == 0:
         assert why == "", why

@@ -1,4 +1,4 @@
-"""A harness that is killed or interrupted: what is left, and what its history still tells."""
+"""A harness that is killed or interrupted: leftovers, and what its history still contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_killed_harness_leaves_nothing_but_its_history(tmp_path: Path, repetit
         victim = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
         folder = wait_for_load(tmp_path, ops_min=250)
-        # Each at another moment of the faults, which change every 3 s.
+        # Each repetition at another phase of the faults, which change every 3 s.
         time.sleep(0.4 * (repetition * 7 % 25 + repetition // 25 * 25))
     finally:
         os.kill(victim.pid, signal.SIGKILL)
@@ -54,7 +54,7 @@ def test_ctrl_c_heals_saves_and_checks(tmp_path: Path) -> None:
         running = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     folder = wait_for_load(tmp_path, ops_min=600)
     meanwhile = left_behind(before)
-    assert len(meanwhile["processes"]) >= 4 and meanwhile["namespaces"]  # what is looked for is seen
+    assert len(meanwhile["processes"]) >= 4 and meanwhile["namespaces"]  # proves that the check finds them
     running.send_signal(signal.SIGINT)
     assert running.wait(timeout=90) == 130
     faults = [op["f"] for op in ops(folder) if op["process"] == "nemesis"]

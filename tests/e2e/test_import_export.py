@@ -1,4 +1,4 @@
-"""Histories of other people: check many at once, import, export, and check what was exported."""
+"""Foreign histories: check many at once, import, export, and check exported ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES = ("error_types", "bad_error_types")
 
 
 def _agrees(line: dict[str, Any], row: dict[str, Any]) -> list[str]:
-    """What a line says otherwise than Jepsen: types, and each witness."""
+    """Differences of a line from Jepsen's result: types, and each witness."""
     if "jepsen_crashes_with" in row:
         return []
     types = {name: [kind for kind in row[name] if kind != jepsen.EMPTY_GRAPH] for name in TYPES}

@@ -35,7 +35,7 @@ def test_what_three_brokers_hold_after_transactions(tmp_path: Path) -> None:
     best = [each["replicas"][each["reference"]] for each in inspection["partitions"]]
     assert sum(one["records"] for one in best) >= ran.result["statistics"]["acknowledged"] > 0
 
-    # One byte of the longest log of a node, in what its checksum covers.
+    # Damage one byte of the longest log of a node, inside the part that the checksum covers.
     log = max((ran.folder / "data" / "n2").glob("*/*.log"), key=lambda path: path.stat().st_size)
     content = bytearray(log.read_bytes())
     content[70] ^= 1

@@ -1,4 +1,4 @@
-"""Kafka's versions for real: the main job on each, with ZooKeeper and KRaft, and controllers of their own."""
+"""Versions of Kafka: the main job on each, with ZooKeeper and KRaft, and with dedicated controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.harness_command import HARNESS, LIGHT, PLAIN, Ran, footprint, lef
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
-# The oldest and the newest run in CI, the others at night.
+# CI tests the oldest and the newest version, the nightly job the others.
 IN_CI = [("2.4", "zookeeper"), ("4.3", "kraft")]
 ALL = [(series, metadata) for series, patch in SERIES.items() for metadata in modes(patch)]
 SECONDS = "12"
@@ -32,7 +32,7 @@ def completed(ran: Ran, f: str) -> list[dict[str, Any]]:
 
 
 def main_job(runs: Path, version: str, metadata: str) -> None:
-    """A leader is killed, another takes over within seconds, and nothing is lost."""
+    """A leader is killed, another broker becomes leader within seconds, and no record is lost."""
     ran = run(
         runs, "--nemesis", "leader-kill", "--acks", "all", "--kafka-version", version, "--metadata", metadata,
         "--time-limit", SECONDS, "--seed", "7", *LIGHT,
@@ -56,7 +56,7 @@ def test_the_main_job(tmp_path: Path, version: str, metadata: str) -> None:
 
 
 def test_the_controller_is_a_node_of_its_own(tmp_path: Path) -> None:
-    """It is killed, another controller takes over, and no partition needs a new leader."""
+    """The active controller is killed, another one takes over, and no partition needs a new leader."""
     need_namespaces()
     before = footprint()
     ran = run(
@@ -74,7 +74,7 @@ def test_the_controller_is_a_node_of_its_own(tmp_path: Path) -> None:
 
 
 def test_two_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
-    """With the same seed and folder of runs: names, addresses and ports of their own."""
+    """With the same seed and the same folder of runs, they have different names, addresses and ports."""
     need_namespaces()
     before = footprint()
     common = [*HARNESS, "run", "--runs", str(tmp_path), "--quiet", "--nodes", "1", "--acks", "all",

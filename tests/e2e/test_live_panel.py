@@ -1,4 +1,4 @@
-"""`harness run` as somebody at a terminal sees it."""
+"""`harness run` on a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAULTS = """
 
 @pytest.fixture
 def runs() -> Iterator[str]:
-    """With a short name: lines are counted, and longer ones are broken."""
+    """A folder with a short name: the test counts lines, and longer ones would wrap."""
     with tempfile.TemporaryDirectory() as folder:
         yield folder
 
@@ -28,7 +28,7 @@ def runs() -> Iterator[str]:
 @pytest.mark.long
 @pytest.mark.timeout(1000)
 def test_a_run_at_a_terminal(tmp_path: Path, runs: str) -> None:
-    """The panel while it goes on, also in a smaller window; Ctrl-C; then the verdict and what to do next."""
+    """The panel during the run, also in a smaller window; Ctrl-C; then the verdict and the next steps."""
     (tmp_path / "faults.yaml").write_text(FAULTS)
     command = [
         *HARNESS, "run", "--cluster", "mock", "--runs", runs, "--time-limit", "500",

@@ -1,4 +1,4 @@
-"""The local cluster with real brokers: workers reach it, faults bite and heal, nothing is left behind."""
+"""The local cluster with real brokers: workers reach it, faults take effect and heal, and it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 
 
 def eventually(what: Callable[[], bool], timeout_s: float = 30.0) -> bool:
-    """Whether it becomes true in time."""
+    """Whether the condition becomes true in time."""
     deadline = time.monotonic() + timeout_s
     while not what():
         if time.monotonic() > deadline:
@@ -110,7 +110,7 @@ def test_an_isolated_node_is_fenced_and_stays_reachable(cluster: LocalCluster) -
     cluster.drop("n3", ["n1"])
     try:
         assert eventually(lambda: cluster.seen_by("n2") == cluster.seen_by("n3") == {"n2", "n3"})
-        assert cluster.seen_by("n1") == {"n1", "n2", "n3"}  # nobody told it
+        assert cluster.seen_by("n1") == {"n1", "n2", "n3"}  # without any notification
         assert reaches(cluster, "w0", 1) and reaches(cluster, "w0", 2)
         assert not reaches(cluster, "n2", 1) and not reaches(cluster, "n1", 3)
         assert reaches(cluster, "n2", 3)
@@ -127,7 +127,7 @@ def test_a_killed_node_is_fenced_and_comes_back(cluster: LocalCluster) -> None:
     cluster.kill("n2")
     assert not cluster.running("n2")
     assert cluster.seen_by("n2") == frozenset()
-    cluster.kill("n2")  # safe to repeat
+    cluster.kill("n2")  # idempotent
     assert eventually(lambda: cluster.seen_by("n1") == cluster.seen_by("n3") == {"n1", "n3"})
     cluster.start("n2")
     cluster.start("n2")
@@ -157,7 +157,7 @@ def test_logs_and_configuration_are_collected(cluster: LocalCluster, tmp_path: P
         assert "process.roles=" in (tmp_path / node / "server.properties").read_text()
 
 
-# --- other kinds, and trouble -------------------------------------------------------------------------
+# --- other kinds, and errors --------------------------------------------------------------------------
 
 
 def test_loopback_runs_brokers_without_network_faults(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ time.sleep(600)
 
 
 def mentioning(marker: str) -> dict[int, set[int]]:
-    """pid -> inodes of its namespaces, of every process with `marker` in its command line."""
+    """pid -> inodes of its namespaces, for every process with `marker` in its command line."""
     found: dict[int, set[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -248,7 +248,7 @@ def mentioning(marker: str) -> dict[int, set[int]]:
 
 
 def in_use() -> set[int]:
-    """Inodes of the namespaces of every process that this user may look at."""
+    """Inodes of the namespaces of every process that this user may inspect."""
     found: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -262,7 +262,7 @@ def in_use() -> set[int]:
 
 @pytest.mark.parametrize("mode", ["namespaces", "loopback"])
 def test_kill_9_leaves_nothing(mode: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """No broker, no worker, no namespace, no bridge or link, no mount."""
+    """No broker, worker, namespace, bridge, link or mount remains."""
     if mode == "namespaces":
         request.getfixturevalue("need_namespaces")
     links = sorted(Path("/sys/class/net").iterdir())
@@ -273,7 +273,7 @@ def test_kill_9_leaves_nothing(mode: str, request: pytest.FixtureRequest, tmp_pa
         try:
             assert harness.stdout is not None
             assert harness.stdout.readline() == "up\n"
-            # Three brokers, the worker, and the one that left its session.
+            # Three brokers, the worker, and the process that left its session.
             assert eventually(lambda: len(mentioning(f"{tmp_path}/")) >= 5)
             running = mentioning(str(tmp_path))
             inner = set().union(*running.values()) - running[harness.pid]

@@ -1,4 +1,4 @@
-"""The log model beside real brokers, and beside librdkafka's mock cluster, whose transactions are wrong."""
+"""The log model against real brokers, and against librdkafka's mock cluster, whose transactions are wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABORTED = "records of aborted transactions are read under read_committed"
 @pytest.mark.long
 @pytest.mark.timeout(1000)
 def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
-    """Retention, DeleteRecords, transactions, retries, the cleaner, elections and restarts of 4.1.1."""
+    """Retention, DeleteRecords, transactions, retries, compaction, elections and restarts of 4.1.1."""
     done = run(tmp_path, "--workload", "log-model", "--steps", "120", "--seed", "1", timeout_s=900)
     assert done.code == 0, (done.out, done.err)
     assert done.result["statistics"]["steps"] == 120
@@ -33,7 +33,7 @@ def test_brokers_do_what_the_model_says(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_brokers_with_a_remote_tier_do_what_the_model_says(tmp_path: Path) -> None:
-    """Segments are copied, leave the local log, are read from their copies, and are deleted there."""
+    """Segments are copied to remote storage, leave the local log, are read from it, and are deleted there."""
     weights = "restart=0,elect=0,append=60,read-all=15"
     done = run(
         tmp_path, "--workload", "log-model", "--tiered", "--steps", "60", "--seed", "1", "--weights", weights,

@@ -1,4 +1,4 @@
-"""The README's first runs: leaders are killed and nothing is lost; the mock cluster does not isolate transactions."""
+"""The first runs of the README: killed leaders lose nothing; the mock cluster does not isolate transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster as a target."""
+"""Runs on librdkafka's mock cluster."""
 
 from __future__ import annotations
 

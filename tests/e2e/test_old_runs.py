@@ -1,6 +1,6 @@
-"""Run folders that earlier versions wrote stay readable: judged as they were then, shown, served, and run again.
+"""Run folders of earlier versions stay usable: checked with the same result, displayed, served, and repeated.
 
-The archives are of real runs; what brokers kept on disk is left out of them.
+The archives are real runs, without the data of the brokers' disks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def unpacked(name: str, runs: Path) -> Path:
 
 def results_of(folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    results["statistics"].get("recovery", {}).pop("replicas", None)  # of what brokers had on disk
+    results["statistics"].get("recovery", {}).pop("replicas", None)  # needs the brokers' disks
     return results
 
 

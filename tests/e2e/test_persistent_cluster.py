@@ -1,4 +1,4 @@
-"""A cluster that stays: one run at a time, and each leaves it whole and empty, killed ones too."""
+"""A named cluster: it takes one run at a time, and is healthy and empty after each, even after a killed one."""
 
 from __future__ import annotations
 
@@ -146,5 +146,5 @@ def test_a_killed_keeper_takes_its_brokers_along_and_is_cleaned_up_after(tmp_pat
         again = harness(*clean, "--yes", "--json")
         assert [row for row in json.loads(again.stdout) if row["name"] == name] == []
         began = time.monotonic()
-        assert harness("cluster", "up", name, "--nodes", "1").returncode == 0  # the name is free again
+        assert harness("cluster", "up", name, "--nodes", "1").returncode == 0  # the name is available again
         assert time.monotonic() - began < 120

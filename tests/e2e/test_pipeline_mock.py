@@ -1,4 +1,4 @@
-"""The pipeline's clients against librdkafka's mock cluster, without transactions: it knows little of them."""
+"""The pipeline's clients on librdkafka's mock cluster, without transactions, which it does not implement."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from harness.plan.make_plan import make
 from harness.plan.resolve import workload_of
 from harness.run.start_workers import client_config
 
-# The mock cluster may leave a join without an answer when members have timed out; this bounds the wait.
+# The mock cluster may never answer a join after members have timed out; this limits the wait.
 JOIN_MS = "20000"
-TURNS = 400  # of a few tenths of a second; far more than it takes
+TURNS = 400  # of a few tenths of a second each; far more than needed
 _INDEX = itertools.count()
 
 
@@ -37,7 +37,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
 
 
 class Slot:
-    """A client; after `info`, as a machine with no time to spare may cause, a new process of the slot."""
+    """A client; after `info`, which an overloaded machine may cause, a new process of the slot."""
 
     def __init__(self, config: Mapping[str, Any], process: int) -> None:
         self._config, self._process = config, process
@@ -49,7 +49,7 @@ class Slot:
     def invoke(self, op: Op) -> Op:
         done: Op = self._client.invoke(op)
         if done.type == "info":
-            with suppress(Failed):  # what broke it comes up again
+            with suppress(Failed):  # the error occurs again where it is checked
                 self._client.close()
             self._process += self._config["concurrency"]
             self._client = self._open()

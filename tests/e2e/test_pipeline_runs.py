@@ -1,7 +1,7 @@
-"""The pipeline on real brokers: exactly once under kills and rebalances, in a group of both libraries; and a
-pipeline's mistakes, by the check of the finished run and by `harness qos` meanwhile.
+"""The pipeline on real brokers: exactly once under kills and rebalances, in a group with both libraries; and
+a pipeline's bugs, found by the check of the finished run and by `harness qos` during the run.
 
-The mistakes are the cases of the experiment `pipeline-mistakes`, one after another.
+The bugs are the cases of the experiment `pipeline-mistakes`, one after another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.e2e.test_qos import windows
 from tests.e2e.waiting import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
-# Brokers, pipeline, its check and the live check share the cores of one machine: batches take 5 to 18 s each.
+# Brokers, pipeline, check and live check share the cores of one machine, so batches take 5 to 18 s each.
 WINDOW_S, PADDING_S = 20, 15
 CASES = spec.named("pipeline-mistakes").cases
 FIRST = next(case for case in CASES if case.name == "abort-without-rewind")
@@ -37,7 +37,7 @@ def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
 
 
 def outputs(folder: Path) -> tuple[set[int], list[int]]:
-    """Ids of the input that was committed, and of each committed output."""
+    """Ids of the committed input, and of each committed output."""
     offsets = json.loads((folder / "pipeline" / "committed.json").read_text())["offsets"]
     rows = [row for row in lines(folder, "pipeline/read-*.jsonl") if "end" not in row]
     given = {
@@ -50,13 +50,13 @@ def outputs(folder: Path) -> tuple[set[int], list[int]]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[str, str]]:
-    """(name, address) of brokers that stay."""
+    """(name, address) of a named cluster."""
     with persistent_cluster("--outside") as name:
         yield name, status(name)["outside_bootstrap"]
 
 
 def first_alarm(checkpoint: Path, live: subprocess.Popen[str]) -> tuple[dict[str, Any], float] | None:
-    """The first window with an anomaly, and how many seconds after its padding it was told."""
+    """The first window with an anomaly, and how many seconds after its padding it was reported."""
     while True:
         ended = live.poll() is not None
         for window in windows(checkpoint).values():
@@ -68,7 +68,7 @@ def first_alarm(checkpoint: Path, live: subprocess.Popen[str]) -> tuple[dict[str
 
 
 def sums(checkpoint: Path) -> Mapping[str, int]:
-    """Over all windows."""
+    """Sums over all windows."""
     rows = windows(checkpoint).values()
     return {name: sum(row[name] for row in rows) for name in ("in", "missing", "duplicate")}
 
@@ -133,7 +133,7 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
     shows = set(case.expect.shows)
     assert shows <= judged.anomalies, judged.out
     assert judged.code == (1 if shows else 0), judged.out
-    # As many as the finished run's check has, and those of whom nothing was committed in the end.
+    # As many as the check of the finished run counts, and those without any committed output.
     given, made = outputs(judged.folder)
     rows = lines(judged.folder, "pipeline/read-*.jsonl")
     everything = {row["id"] for row in rows if row.get("side") == "input"}
@@ -144,7 +144,7 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
     counts = {anomaly["name"]: anomaly["count"] for anomaly in judged.result["anomalies"]}
     assert counts.get("missing-output", 0) == len(given - set(made)), judged.out
     assert counts.get("duplicate-output", 0) == sum(times > 1 for times in Counter(made).values()), judged.out
-    # Against what the writers themselves noted.
+    # Compare with the writers' own records.
     sent = lines(judged.folder, "pipeline/sent-*.jsonl")
     acknowledged = {row["id"] for row in sent if row["outcome"] == "ok"}
     assert acknowledged <= everything <= {row["id"] for row in sent}
@@ -153,5 +153,5 @@ def test_the_live_check_agrees_with_that_of_the_finished_run(
         window, late_s = alarm
         print(f"{case.name}: told {late_s:.1f} s after the padding of its window")
         assert {"place", "offset"} <= set(window["examples"][0]), window
-        if request.config.getoption("--soak"):  # else other tests run beside it
+        if request.config.getoption("--soak"):  # otherwise other tests run at the same time
             assert late_s <= 2 * WINDOW_S

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own: on the simulated log, and on a cluster for two tests."""
+"""The pytest plugin, in a separate pytest: on the simulated log, and on a cluster for two tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.report.folders import judged, recorded
 
 pytest_plugins = ["pytester"]
 
-CACHE = str(download_cache.root())  # before pytester gives the tests another home
+CACHE = str(download_cache.root())  # before pytester changes the home directory of the tests
 OPTIONS = "time_limit=2, final_time_limit=30, rate=100, concurrency=3, key_count=3"
 TESTS = f"""
 def test_an_honest_log(harness_run, kafka_cluster, assert_valid):

@@ -1,4 +1,4 @@
-"""`harness qos` on a real broker: known holes and copies, whatever is killed, and what it refuses."""
+"""`harness qos` on a real broker: known gaps and duplicates, interruptions, and refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPARE = ("--window", "10s", "--padding", "10s", "--every", "500ms")
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
-    """One, on a port of this machine."""
+    """A single broker, on a port of this machine."""
     cluster = namespaced_cluster.make(
         ClusterSpec(nodes=1, work_dir=tmp_path_factory.mktemp("cluster"), network="loopback")
     )
@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster
 
 
 class Load:
-    """Inputs with ids 0, 1, ..., the first of a time that is past, and outputs with holes and copies."""
+    """Inputs with ids 0, 1, ..., the first of them in the past, and outputs with gaps and duplicates."""
 
     def __init__(self, bootstrap: str) -> None:
         self.input, self.output = (f"{side}-{secrets.token_hex(3)}" for side in ("in", "out"))
@@ -63,7 +63,7 @@ class Load:
         return self._at.setdefault(id, past)
 
     def send(self, ids: range) -> None:
-        """Also outputs that are aborted: nobody may count them."""
+        """Sends ids, and also outputs that are aborted and must not be counted."""
         for id in ids:
             self._put(self._plain, self.input, id, {"order": id}, self.at(id))
         assert self._plain.flush(60) == 0
@@ -103,7 +103,7 @@ def _now_ms() -> int:
 
 
 def windows(checkpoint: Path) -> dict[int, dict[str, Any]]:
-    """The last whole line of each window."""
+    """The last complete line of each window."""
     path = checkpoint / "windows.jsonl"
     whole = path.read_text().splitlines(keepends=True) if path.exists() else []
     rows = [json.loads(line) for line in whole if line.endswith("\n")]
@@ -113,7 +113,7 @@ def windows(checkpoint: Path) -> dict[int, dict[str, Any]]:
 def test_holes_and_copies_are_found_whatever_is_killed(
     broker: LoopbackCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Broken off in turns: the broker, the check itself, and the topic's beginning."""
+    """Interruptions in turn: the broker, the check itself, and deletion of the start of the topic."""
     away_s = 60 if request.config.getoption("--soak") else 12
     bootstrap = broker.bootstrap
     load, checkpoint, output = Load(bootstrap), tmp_path / "checkpoint", tmp_path / "output"
@@ -122,7 +122,7 @@ def test_holes_and_copies_are_found_whatever_is_killed(
     with output.open("w") as stream:
         first = subprocess.Popen(argv, stdout=stream, stderr=subprocess.STDOUT)
     try:
-        # The alarm is raised while it goes on, and its page shows it.
+        # The alarm is raised during the load, and its page shows it.
         alarm = lambda: len(windows(checkpoint)) > 5 and "ALARM" in output.read_text()  # noqa: E731
         assert eventually(alarm, 400), output.read_text()
         page = output.read_text().split("http://")[1].split("/")[0]
@@ -137,7 +137,7 @@ def test_holes_and_copies_are_found_whatever_is_killed(
         read = lambda: sum(window["in"] for window in windows(checkpoint).values()) > PAST.stop  # noqa: E731
         assert eventually(read, 200), output.read_text()
     finally:
-        first.kill()  # in whatever it is at
+        first.kill()  # at any point of its work
         first.wait(60)
     load.send(LAST)
     again = [*argv, "--until-idle", "2s"]
@@ -148,7 +148,7 @@ def test_holes_and_copies_are_found_whatever_is_killed(
     assert {start: row["missing"] for start, row in found.items() if row["missing"]} == +load.missing
     assert {start: row["duplicate"] for start, row in found.items() if row["duplicate"]} == +load.copies
     assert sum(row["in"] for row in found.values()) == LAST.stop
-    assert set(found) == set(load.missing)  # no window is passed over, and none is made up
+    assert set(found) == set(load.missing)  # no window is skipped, and none is invented
     missing, copies = load.missing.total(), load.copies.total()
     assert f"invalid: {missing} missing; {copies} duplicate" in done.stdout
     assert not any(row["unmatched"] for row in found.values())
@@ -164,7 +164,7 @@ def test_holes_and_copies_are_found_whatever_is_killed(
 
 
 def end(bootstrap: str, topic: str, first: bool = False) -> int:
-    """Where partition 0 ends, or begins."""
+    """The log end offset of partition 0, or its start offset."""
     consumer: Any = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
     try:
         marks: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)

@@ -1,4 +1,4 @@
-"""Recovery scenarios on real brokers: three of them, and every one in soak."""
+"""Recovery scenarios on real brokers: three of them, and all with --soak."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workloads.recovery.scenarios import SCENARIOS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 
-ALONE = ("kill-restart", "tail-last-only")  # one server is enough
+ALONE = ("kill-restart", "tail-last-only")  # a single server is enough
 REPLICATED = ("flip-last-leader",)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every scenario in soak."""
+    """Adds every scenario with --soak."""
     if "scenario" in metafunc.fixturenames:
         metafunc.parametrize("scenario", SCENARIOS if metafunc.config.getoption("--soak") else REPLICATED)
 

@@ -1,4 +1,4 @@
-"""Removing a broker where the others can hold all its replicas: it is forgotten, and comes back empty."""
+"""Removing a broker whose replicas fit on the others: it is unregistered, and returns empty."""
 
 from __future__ import annotations
 

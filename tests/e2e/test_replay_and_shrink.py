@@ -1,4 +1,4 @@
-"""A plan carried out again, and made smaller, by the real commands on the simulated log."""
+"""Repeating a plan, and shrinking it, with the real commands on the simulated log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.plan import plan_file
 from harness.stored import find_runs
 from tests.e2e.harness_command import PLAIN, harness, run
 
-# One client, as fast as it can: only the length can become smaller, once, so the search comes to its end.
+# One client at full speed: only the duration can be reduced, and only once, so the search completes.
 SMALL = ("--time-limit", "2.8", "--final-time-limit", "30", "--rate", "0", "--concurrency", "1")
 SIZE = ("time_limit_s", "concurrency", "rate_hz", "nemesis", "schedule")
 
@@ -44,7 +44,7 @@ def test_an_anomaly_comes_again_and_a_smaller_plan_shows_it(tmp_path: Path) -> N
     plan, whole = plan_file.load(target), plan_file.load(ran.folder / "plan.yaml")
     assert (whole.time_limit_s, plan.time_limit_s) == (2.8, 2.1)
     assert (plan.cluster, plan.sim_bugs, plan.seed) == ("sim", whole.sim_bugs, 7)
-    # A run of just that plan is among those that were made, and shows it.
+    # One of the runs was made with exactly this plan, and shows the anomaly.
     size = _size(yaml.safe_load(target.read_text()))
     same = [row.path for row in find_runs.rows(tmp_path) if _size(find_runs.plan_of(row.path)) == size]
     results = [find_runs.result_of(folder) for folder in same]

@@ -1,4 +1,4 @@
-"""Brokers on hosts that are reached by ssh: the main job, a partition, what users get wrong, what is left."""
+"""Brokers on hosts that are reached by ssh: the main job, a network partition, user mistakes, leftovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.cluster]
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    """Three hosts, on which nothing is left at the end; nor is anything on this machine."""
+    """Three hosts; checks at the end that nothing is left on them, nor on this machine."""
     if os.geteuid() != 0:
         absent("hosts of namespaces with an sshd each take root")
     if missing := lacking():
@@ -45,7 +45,7 @@ def wait_for(true: Callable[[], object], timeout_s: float) -> None:
 
 
 def on_host(hosts: Hosts, name: str) -> dict[str, str]:
-    """What runs have on a host: processes, files, packet filters."""
+    """What runs currently have on a host: processes, files, packet filters."""
     processes = hosts.inside(name, "ps", "-ewwo", "args", "--no-headers").splitlines()
     ours = [line for line in processes if "kafka" in line]
     files = hosts.inside(name, "find", "/root", "/home", "-mindepth", "1").splitlines()
@@ -60,21 +60,21 @@ def on_host(hosts: Hosts, name: str) -> dict[str, str]:
 
 
 def left(hosts: Hosts) -> dict[str, dict[str, str]]:
-    """What is there and should not be, by host and kind."""
+    """Leftovers by host and kind."""
     found = {name: {kind: text for kind, text in on_host(hosts, name).items() if text} for name in NODES}
     return {name: kinds for name, kinds in found.items() if kinds}
 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Stands in the environment of every process that the test starts here, and of theirs."""
+    """A mark in the environment of every process that the test starts here, and of their children."""
     text = f"HARNESS_TEST_SSH={secrets.token_hex(8)}"
     monkeypatch.setenv(*text.split("="))
     return text
 
 
 def marked(mark: str) -> list[str]:
-    """The command lines of this machine's processes with the mark, but for this one."""
+    """The command lines of this machine's processes with the mark, except this process."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ def test_killing_leaders_on_other_hosts_is_valid(hosts: Hosts, tmp_path: Path, m
     assert marked(mark) == []
     for name in NODES:
         assert (ran.folder / "logs" / name / "server.log").stat().st_size > 1000
-    assert "Java" in ran.out  # n3 has none of its own
+    assert "Java" in ran.out  # n3 has none installed
     plan = (ran.folder / "plan.yaml").read_text()
     assert "cluster: ssh" in plan and "nodes: 3" in plan
 
@@ -152,7 +152,7 @@ def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(hosts: Host
             assert all("kafka.Kafka" in kinds["processes"] for kinds in found.values()), found
             assert all(kinds["rules"] for kinds in found.values()), found
             nodes = ssh_hosts.load(hosts.file)
-            assert cleanup.leftovers(nodes) == []  # it lives
+            assert cleanup.leftovers(nodes) == []  # its owner is alive
         finally:
             harness.kill()
     wait_for(lambda: not any({"processes", "rules"} & kinds.keys() for kinds in left(hosts).values()), 60)
@@ -161,14 +161,14 @@ def test_a_killed_harness_leaves_files_alone_and_they_can_be_removed(hosts: Host
     assert [(one.kind, one.host.name, "killed" in one.run) for one in leftovers] == [("run", n, True) for n in NODES]
     clean = ["cluster", "clean", "--cluster", "ssh", "--hosts", str(hosts.file), "--yes"]
     assert [invoke(clean), invoke(clean)] == [0, 0]
-    cleanup.remove(leftovers[0])  # safe to repeat
+    cleanup.remove(leftovers[0])  # idempotent
     assert cleanup.leftovers(nodes) == []
     assert left(hosts) == {}
     assert marked(mark) == []
 
 
 def _lines_until_held(process: subprocess.Popen[str]) -> list[str]:
-    """What it says, up to "held", or its end."""
+    """Its output, up to "held" or its end."""
     assert process.stdout is not None
     output: list[str] = []
     for line in process.stdout:
@@ -178,14 +178,14 @@ def _lines_until_held(process: subprocess.Popen[str]) -> list[str]:
     return output
 
 
-# --- what users get wrong ---------------------------------------------------------------------------------
+# --- user mistakes ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def refused(
     hosts: Hosts, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """What a run on these entries answers; it must not begin."""
+    """The message of a run with these entries; it must be refused before it starts."""
     monkeypatch.setenv("HOME", str(tmp_path))  # no keys, and no known hosts
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
 
@@ -204,7 +204,7 @@ def refused(
 
 
 def changed(hosts: Hosts, number: int, **change: object) -> list[dict[str, object]]:
-    """The entries, with another value for one of them; None: without it."""
+    """The entries with one value changed; None removes it."""
     entries = hosts.entries()
     entries[number] = {key: value for key, value in {**entries[number], **change}.items() if value is not None}
     return entries

@@ -1,6 +1,6 @@
-"""The tutorial's chapters: every command that is followed by a result gives that result.
+"""The chapters of the tutorial: every command with a stated result has that result.
 
-A comment before a command says what must come of it, in words that readers of the page do not see:
+A comment before a command states the expected result; it is not visible on the page:
 `<!-- exit 1, shows lost-write, never duplicate -->`.
 """
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(400)]
 
 @dataclass(frozen=True)
 class Step:
-    """A command, and what a chapter promises of it."""
+    """A command, and the result that a chapter states for it."""
 
     chapter: str
     command: str
@@ -61,13 +61,13 @@ def the_brokers_tell_why_a_record_was_lost(ran: Ran) -> None:
 
 
 def a_late_end_of_a_transaction_is_found(ran: Ran) -> None:
-    """KAFKA-17754, with the current client and broker; the plan is the experiment's."""
+    """KAFKA-17754, with the current client and broker; the plan is that of the experiment."""
     cleared = [op["value"] for op in ran.nemesis if op["f"] == "wire-clear" and "rules" in (op["value"] or {})]
     assert any(value["took_effect"] and value["rules"][0]["released"] > 0 for value in cleared), cleared
     quickly_shown_by_few(ran.folder, "torn-transaction", 8)
 
 
-# What else is asked of a chapter's run.
+# Further checks of a chapter's run.
 FURTHER: dict[str, Callable[[Ran], None]] = {
     "harness run --nemesis leader-isolate --acks 1 --time-limit 40": the_brokers_tell_why_a_record_was_lost,
     "harness run --txn --acks all --abort-p 0.3 --nemesis wire:late-endtxn --nemesis-first 2 --time-limit 20": (

@@ -1,4 +1,4 @@
-"""The wheel: installed into an empty environment outside the checkout, it runs, and so does its pytest plugin."""
+"""The wheel, installed into an empty environment outside the checkout: the command and its pytest plugin work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_an_honest_log_is_valid(harness_run, assert_valid):
 
 
 def _run(*argv: str | Path, cwd: Path, within_s: float) -> str:
-    """What a command prints. Nothing of this environment or checkout reaches it. Fails the test if it fails."""
+    """Returns the output of a command, isolated from this environment and checkout. A failure fails the test."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     clean["PATH"] = os.pathsep.join(part for part in clean["PATH"].split(os.pathsep) if str(ROOT) not in part)
     done = subprocess.run(
@@ -38,10 +38,10 @@ def _run(*argv: str | Path, cwd: Path, within_s: float) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment that holds the wheel, its dependencies as they are locked, and pytest."""
+    """The bin folder of an environment with the wheel, its locked dependencies, and pytest."""
     folder = tmp_path_factory.mktemp("wheel")
     uv = Path(sys.executable).with_name("uv")
-    # A copy: a build leaves files beside the sources, and takes such as an earlier one left.
+    # A copy, because a build leaves files among the sources, and picks up those that an earlier build left.
     unwanted = shutil.ignore_patterns(".*", "build", "runs", "tests", "docs", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, folder / "sources", ignore=unwanted)
     make = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
@@ -54,7 +54,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     locked = ROOT / "requirements" / "user.lock"
     _run(*install, "--require-hashes", "-r", locked, cwd=folder, within_s=INSTALL_S)
     pytest_of_ours = f"pytest=={pytest.__version__}"
-    # Of the wheel's own dependencies nothing is left to fetch, or its metadata and the lock file disagree.
+    # All dependencies are installed already, so --no-index fails if the metadata and the lock file disagree.
     _run(binaries / "pip", "install", "--quiet", "--no-index", wheel, cwd=folder, within_s=60)
     _run(*install, pytest_of_ours, cwd=folder, within_s=INSTALL_S)
     _run(binaries / "pip", "check", cwd=folder, within_s=60)

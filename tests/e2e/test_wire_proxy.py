@@ -1,4 +1,4 @@
-"""The wire proxy before a real cluster: what real clients say passes, and what rules do to it."""
+"""The wire proxy in front of a real cluster: traffic of real clients passes unchanged, and rules take effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluster]:
-    """Without a network of its own, so that what happens is the proxy's doing; brokers pass it too."""
+    """Brokers without a network of their own, so that effects come from the proxy, which they use too."""
     made = LoopbackCluster(ClusterSpec(work_dir=tmp_path_factory.mktemp("wire") / "cluster", proxy="everybody"))
     try:
         made.up(print)
@@ -43,7 +43,7 @@ def topic(cluster: LoopbackCluster, request: pytest.FixtureRequest) -> Iterator[
 
 
 def ends(cluster: LoopbackCluster, topic: str) -> int:
-    """The log's end. Not every broker knows a new topic from the moment that its creation is acknowledged."""
+    """The log end offset. Retries, as brokers may learn of a new topic after its creation is acknowledged."""
     consumer = Consumer({"bootstrap.servers": cluster.direct_bootstrap, "group.id": "ends"})
     marks: list[tuple[int, int]] = []
 
@@ -57,7 +57,7 @@ def ends(cluster: LoopbackCluster, topic: str) -> int:
 
 
 def send(cluster: LoopbackCluster, topic: str, **settings: Any) -> tuple[KafkaError | None, float]:
-    """A record sent by way of the proxy: its error, if any, and how long that took."""
+    """Sends a record through the proxy. Returns its error, if any, and how long that took."""
     errors: list[KafkaError | None] = []
     producer = Producer({
         "bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "request.timeout.ms": 1500,
@@ -90,7 +90,7 @@ def test_what_real_clients_say_passes_and_every_answer_has_its_request(
     assert after.requests - before.requests > 100
     assert after.unanswered > before.unanswered  # acks=0
     assert (after.unmatched, after.unknown, after.unparsed) == (0, 0, 0)
-    # Of a connection that ends, the last request may never be answered.
+    # When a connection ends, its last request may stay unanswered.
     open_or_ended = after.connections
     assert 0 <= after.requests - after.responses - after.unanswered <= open_or_ended
     assert 0 <= after.bytes_in - after.bytes_out < 1 << 16

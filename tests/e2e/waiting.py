@@ -1,4 +1,4 @@
-"""Waiting for a run that another process carries out; every wait has a deadline."""
+"""Waits for a run in another process; every wait has a deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.e2e.harness_command import left_behind
 
 
 def wait_for_load(runs: Path, ops_min: int) -> Path:
-    """The run's folder, once so many lines are in its history."""
+    """The run's folder, once its history has this many lines."""
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         for path in runs.glob("*/history/00000.jsonl"):
@@ -21,7 +21,7 @@ def wait_for_load(runs: Path, ops_min: int) -> Path:
 
 
 def eventually(what: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether it becomes true in time."""
+    """Whether the condition becomes true in time."""
     deadline = time.monotonic() + timeout_s
     while not what():
         if time.monotonic() > deadline:
@@ -31,7 +31,7 @@ def eventually(what: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def wait_until_gone(before: dict[str, set[str]]) -> None:
-    """The kernel may need a moment to take processes and namespaces down."""
+    """Waits until the kernel has removed processes and namespaces."""
     deadline = time.monotonic() + 15
     while left_behind(before) and time.monotonic() < deadline:
         time.sleep(0.2)

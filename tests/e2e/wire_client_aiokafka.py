@@ -1,4 +1,4 @@
-"""Traffic of aiokafka: python wire_client_aiokafka.py BOOTSTRAP; says how much it read."""
+"""Traffic of aiokafka: python wire_client_aiokafka.py BOOTSTRAP; prints how many records it read."""
 
 from __future__ import annotations
 

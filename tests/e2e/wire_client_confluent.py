@@ -1,4 +1,4 @@
-"""Traffic of confluent-kafka: python wire_client_confluent.py BOOTSTRAP; says how much it read."""
+"""Traffic of confluent-kafka: python wire_client_confluent.py BOOTSTRAP; prints how many records it read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic of the Java client, by way of py4j: python wire_client_java.py BOOTSTRAP CLASSPATH; says what it read."""
+"""Traffic of the Java client through py4j: python wire_client_java.py BOOTSTRAP CLASSPATH; prints what it read."""
 
 from __future__ import annotations
 
