@@ -1,7 +1,7 @@
-"""What a mutant must survive: histories with known answers, checked by the plain kernels.
+"""The checks that should kill a mutant: histories with known answers, checked by the plain kernels.
 
 Everything that does not depend on the kernels (tables, expectations, the answers of the plain checker) is
-made once, by `prepare`, before workers are forked. `stages` then asks the checker as the worker imports it.
+computed once by `prepare`, before the workers are forked. `stages` then calls the checker as the worker imports it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Judge = Callable[[Any, CheckOptions], Any]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A simulated run of a pipeline: its instances' events by partition, the offsets of its input, its mistake."""
+    """A simulated run of a pipeline: its instances' events by partition, the offsets of its input, its bug."""
 
     events: Sequence[tuple[Sequence[Event], frozenset[int]]]
     kinds: frozenset[str]
@@ -58,7 +58,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Material:
-    """Tables with what is expected of them."""
+    """Tables with the expected findings."""
 
     cases: Sequence[tuple[Case, Any]]
     logs: Sequence[tuple[Any, dict[str, Any], tuple[Cycles, Cycles], bool]]
@@ -68,7 +68,7 @@ class Material:
 
 
 def prepare() -> Material:
-    """Everything that is asked later; some seconds."""
+    """Computes everything that the stages need; takes some seconds."""
     logs = []
     for seed in range(RANDOM_LOGS):
         ops, ww_deps = nearly_right(seed), seed % 4 != 0
@@ -87,8 +87,8 @@ def prepare() -> Material:
 
 
 def _pipelines() -> Iterator[Pipeline]:
-    """Honest ones of each mode, and one with each mistake that the events show."""
-    for mode in MODES - {"files"}:  # judged as exactly-once
+    """Correct runs of each mode, and one run with each bug that the events show."""
+    for mode in MODES - {"files"}:  # checked like exactly-once
         for eager in (True, False):
             for seed in range(HONEST_PIPELINES):
                 yield _pipeline(Options(mode=mode, abort_p=0.05), seed, eager, 200)
@@ -107,7 +107,7 @@ def _pipeline(options: Options, seed: int, eager: bool, turns: int) -> Pipeline:
 
 
 def stages(material: Material, judge: Judge) -> Iterator[tuple[str, Callable[[], Sequence[str]]]]:
-    """(name, check): a check gives what is wrong. The quick ones first."""
+    """(name, check), fast ones first; a check returns its failures."""
     yield "cases", lambda: _cases(material, judge)
     yield "logs", lambda: _logs(material, judge)
     yield "runs", lambda: _runs(material, judge)
@@ -115,7 +115,7 @@ def stages(material: Material, judge: Judge) -> Iterator[tuple[str, Callable[[],
 
 
 def pipeline_stages(material: Material) -> Iterator[tuple[str, Callable[[], Sequence[str]]]]:
-    """As `stages`, for what judges pipelines."""
+    """As `stages`, for the modules that check pipelines."""
     yield "pipelines", lambda: _offsets(material)
 
 

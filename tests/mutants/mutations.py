@@ -1,8 +1,8 @@
-"""Small wrong changes of a source text: comparisons, constants, and/or, negations, arithmetic, indices.
+"""Small changes of a source text: comparisons, constants, and/or, negations, arithmetic, indices.
 
-A mutation is a replacement of one expression by another, as text, so that it can be shown as a line of a
-diff. Annotations, docstrings, decorators, tuning constants at the top of a module, and assertions are left
-alone: a change there changes no answer.
+A mutation replaces one expression by another, as text, so that it can be shown as a line of a diff. Annotations,
+docstrings, decorators, tuning constants at the top of a module, and assertions are not mutated, because changes
+there do not affect answers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SWAPPED: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Replace text[start:end] of a module by `new`; `number` tells equal ones in one function apart."""
+    """Replaces text[start:end] of a module by `new`; `number` distinguishes equal mutations in one function."""
 
     module: str
     function: str
@@ -54,11 +54,11 @@ class Mutation:
 
     @property
     def key(self) -> str:
-        """Stays the same while the function's text around it changes."""
+        """An identity that does not depend on the rest of the function's text."""
         return f"{self.module}:{self.function}: {self.old} -> {self.new} #{self.number}"
 
     def rank(self, seed: int) -> str:
-        """A number that puts mutations in a random order, which other code does not disturb."""
+        """A number that puts mutations in a random order that does not depend on other code."""
         return hashlib.sha256(f"{seed}:{self.key}".encode()).hexdigest()
 
     def apply(self, text: str) -> str:
@@ -74,13 +74,13 @@ class Mutation:
 
 
 class _Finder(ast.NodeVisitor):
-    """Collects (node, replacement, name of the function) of one module."""
+    """Collects (node, replacement, name of the function) in one module."""
 
     def __init__(self) -> None:
         self.found: list[tuple[ast.expr, ast.expr, str]] = []
         self._names: list[str] = []
 
-    # --- what is left alone ---
+    # --- not mutated ---
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if self._names and node.value is not None:
@@ -114,7 +114,7 @@ class _Finder(ast.NodeVisitor):
         if self._names:
             self.found.append((node, new, ".".join(self._names)))
 
-    # --- what is changed ---
+    # --- mutated ---
 
     def visit_Compare(self, node: ast.Compare) -> None:
         for place, operator in enumerate(node.ops):

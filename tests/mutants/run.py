@@ -1,13 +1,13 @@
-"""`make mutants`: a fixed sample of small wrong changes to the kernels, each of which a test should notice.
+"""`make mutants`: a fixed sample of small changes to the kernels, each of which a test should detect.
 
     python -m tests.mutants.run [--sample 300] [--seed 1] [--only NAME] [--jobs 2]
 
-Each mutant lives in a forked process of its own, where the checker is imported anew with the one module
-changed; it is asked the questions of `material`, then the small unit tests. One that uses 20 s of processor
-time for either is killed by its slowness. What judges pipelines is asked questions of its own, and if it
-survives them, the tests that need Spark, in a copy of the packages, so that Spark's Python processes import the
-mutant as well. Survivors are looked up in survivors.md, which says why each may live. Exit code 0 when 85% or
-more were killed and every survivor is listed.
+Each mutant runs in its own forked process, which imports the checker with one changed module. It runs the checks
+of `material`, then the small unit tests. A mutant that uses 20 s of processor time for either counts as killed.
+Mutants of modules that check pipelines have checks of their own; if they survive these, they run the tests that
+need Spark, in a copy of the packages, so that Spark's Python processes import the mutant as well. survivors.md
+lists the survivors, with the reason why each is acceptable. The exit code is 0 if at least 85% were killed and
+every survivor is listed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _verdict(material: Material, mutation: Mutation, text: str) -> str:
-    """What noticed the mutant; empty for nothing. In the worker."""
+    """What detected the mutant; empty if nothing did. Runs in the worker."""
     for name in [name for name in sys.modules if name.split(".")[0] == "checker"]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Mutated(mutation.module, mutation.apply(text)))
@@ -124,7 +124,7 @@ def _unit_tests(names: Sequence[str]) -> str:
 
 
 def _spark_tests(mutation: Mutation, text: str) -> str:
-    """The tests of pipelines in Spark, in a folder of their own with the mutant in place of its module."""
+    """Runs the pipeline tests that need Spark, in a copy of the packages with the mutated module."""
     resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -156,7 +156,7 @@ def _work(pipe: Connection, material: Material, mutation: Mutation, text: str) -
 
 
 class Worker:
-    """One mutant in a process of its own."""
+    """One mutant in its own process."""
 
     def __init__(self, material: Material, mutation: Mutation, text: str) -> None:
         self.mutation, self.text = mutation, text
@@ -168,7 +168,7 @@ class Worker:
         self._until = time.monotonic() + WALL_S + (SPARK_S if mutation.module in IN_SPARK else 0)
 
     def answer(self) -> str | None:
-        """What killed it; empty if nothing did; None while it lives."""
+        """What killed the mutant; empty if nothing did; None while it is running."""
         if self.pipe.poll(0.05):
             try:
                 killer: str = self.pipe.recv()
@@ -195,7 +195,7 @@ def chosen(sample: int, seed: int, only: str) -> list[tuple[Mutation, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the sample and print what became of it."""
+    """Runs the sample and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Small random histories for comparing checkers: from absurd ones to logs that are nearly right."""
+"""Small random histories for comparing checkers: from nonsensical ones to almost correct logs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ GONE = "gone"
 
 
 def scheduled(steps: list[tuple[int, str, str, Any, dict[str, Any], int]]) -> list[Op]:
-    """Ops that overlap, from (process, type, f, value, extra, hold).
+    """Overlapping ops, from steps (process, type, f, value, extra, hold).
 
-    A step's op completes once `hold` further steps have begun, or its process is needed again. The type
-    `open` is an op without completion, whose process p goes on as p + 100.
+    A step's op completes after `hold` further steps have started, or when its process is needed again. The type
+    `open` means an op without completion, whose process p continues as p + 100.
     """
     ops: list[Op] = []
     waiting: list[tuple[int, int, str, str, Any, dict[str, Any]]] = []
@@ -40,7 +40,7 @@ def scheduled(steps: list[tuple[int, str, str, Any, dict[str, Any], int]]) -> li
 
 
 def bare(f: str, value: Any) -> Any:
-    """The value of an invocation, from that of its completion."""
+    """The value of an invocation, given that of its completion."""
     if f not in ("send", "poll", "txn"):
         return value
     return [["poll"] if mop[0] == "poll" else ["send", mop[1], _sent(mop[2])] for mop in value]
@@ -51,7 +51,7 @@ def _sent(value: Any) -> Any:
 
 
 def nearly_right(seed: int) -> list[Op]:
-    """Transactions over two logs whose order is random, each polled in random runs: full of cycles."""
+    """Transactions over two logs in random order, polled in random pieces, which have many cycles."""
     draw = random.Random(seed)
     shapes = [[draw.random() < 0.6 for _ in range(draw.randint(1, 3))] for _ in range(draw.randint(2, 8))]
     written: list[list[int]] = [[] for _ in range(KEYS)]
@@ -85,7 +85,7 @@ def _draft(send: bool, written: list[list[int]], draw: random.Random) -> list[An
 
 
 def _log(values: list[int], draw: random.Random) -> list[tuple[int, int]]:
-    """(offset, value), ascending: mostly in some order of their own, with holes, rarely doubled or shared."""
+    """(offset, value), ascending: usually in random order, with gaps, rarely with duplicates or shared offsets."""
     order = draw.sample(values, len(values)) if draw.random() < 0.7 else list(values)
     if order and draw.random() < 0.1:
         order.insert(draw.randint(0, len(order)), draw.choice(order))

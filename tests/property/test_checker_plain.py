@@ -1,8 +1,7 @@
-"""The kernels agree with a plain, slow checker on small random histories, however absurd.
+"""The kernels agree with a plain, slow checker on small random histories, including nonsensical ones.
 
-Every analysis of Jepsen's rules, cycles included, in types and witnesses; see tests/unit/checker/plain.py and
-plain_cycles.py. That the plain checker is right is shown on Jepsen's own answers in
-tests/unit/checker/test_plain.py.
+All of Jepsen's rules, including cycles, are compared by types and witnesses; see tests/unit/checker/plain.py and
+plain_cycles.py. tests/unit/checker/test_plain.py compares the plain checker with Jepsen's own answers.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Witnesses = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def _ops(steps: list[Any]) -> list[Op]:
-    """A value polled or sent may be anything at all."""
+    """Polled and sent values may be of any type."""
     return scheduled(
         [
             (process, kind, f, bare(f, value) if kind == "open" else value, extra, hold)
@@ -95,7 +94,7 @@ def test_random_logs(repetition: int) -> None:
 @pytest.mark.parametrize("bug", [None, *BUGS])
 @pytest.mark.repeat(1, 10)
 def test_simulated_runs(bug: str | None, repetition: int) -> None:
-    """Without final polls, so that there is something left unseen."""
+    """Without final polls, so that some records are unseen."""
     bugs = frozenset({bug} if bug else ())
     _agree(simulate(repetition, ops=60, keys=3, bugs=bugs, final=repetition % 2 == 1))
 
@@ -103,10 +102,10 @@ def test_simulated_runs(bug: str | None, repetition: int) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_native_rules_answer_too(steps: list[Any]) -> None:
-    """Natively no history is a crash, and nothing is found that Jepsen's rules do not know."""
+    """In native mode no history makes the checker crash, or finds anomalies unknown to Jepsen's rules."""
     ops = _ops(steps)
     native = judge(in_memory(make_tables.of_ops(ops)), CheckOptions())
-    plain = Plain(ops, min).answer()  # natively the smallest value of an offset has its index
+    plain = Plain(ops, min).answer()  # in native mode the smallest value of an offset determines its index
     for anomaly in native.anomalies:
         known = anomaly.name in plain or is_cycle(anomaly.name)
         assert known or anomaly.name in ("unseen", "torn-transaction", "nonmonotonic-send", "phantom-read")

@@ -1,4 +1,4 @@
-"""The checker on simulated runs: an honest log is never flagged, each bug yields its anomaly."""
+"""The checker on simulated runs: a correct log has no anomalies, each bug yields its anomaly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TXN = Settings(
 
 
 def _judge(seed: int, txn: bool, final: bool = True, bugs: frozenset[str] = frozenset()) -> Result:
-    # A bug strikes at random moments: with it, the run is long enough for it to strike at all.
+    # Bugs strike at random moments, so a run with a bug must be long enough for it to strike.
     ops = simulate(seed, ops=(400 if bugs else 150) + seed % 200, txn=txn, final=final, bugs=bugs)
     settings = TXN if txn else Settings(txn=False, isolation_level="read_committed", auto_offset_reset="earliest")
     return judge(in_memory(make_tables.of_ops(ops)), CheckOptions(settings=settings, require_final_polls=final))
@@ -44,7 +44,7 @@ def test_honest_log_is_never_flagged(repetition: int) -> None:
 
 @pytest.mark.repeat(2, 25)
 def test_honest_log_cut_short_is_never_invalid(repetition: int) -> None:
-    """Without final polls much is unknown, and nothing is claimed."""
+    """Without final polls much is unknown, and no anomaly is reported."""
     for seed in range(repetition * HONEST_SEEDS, (repetition + 1) * HONEST_SEEDS):
         assert _judge(seed, txn=seed % 2 == 0, final=False).valid != "invalid", seed
 

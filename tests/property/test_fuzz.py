@@ -1,9 +1,9 @@
-"""Damaged histories of every kind: a verdict that is not `valid`, or one message; never a crash.
+"""Damaged histories give a verdict other than `valid`, or one error message, but never a crash.
 
-Bytes are flipped, cut out, doubled and inserted in EDN, JSON lines and Parquet folders, and fields of ops get
-values of other types. A change that leaves the history as it was (a blank, say) may leave the verdict too: so
-`valid` is allowed where what was read is still a history in which nothing is wrong, and not where lines were
-lost or the place of the damage is known to matter.
+Bytes are flipped, cut out, duplicated and inserted in EDN, JSON lines and Parquet folders, and fields of ops get
+values of other types. A change that does not alter the history (a blank, for example) may leave the verdict
+unchanged. Therefore `valid` is allowed if the damaged file still contains a correct history, but not if lines
+were lost or the damaged place is known to matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.sim.queue.run import simulate
 
 SEEDS = 30  # per repetition and form
 OPS: Final = [op_json.to_data(op) for op in simulate(7, ops=24, processes=3, keys=3, txn=True)]
-# Ops with every field that the checker reads beside keys, values and offsets.
+# Ops with every field that the checker reads besides keys, values and offsets.
 _END: Final = {"final": True, "positions": [[1, 1]], "ends": [[1, 0, 1]]}
 _ASSIGNED: Final = {"event": "assigned", "keys": [1], "committed": [[1, None]]}
 _STARTED: Final = {
@@ -146,7 +146,7 @@ VALUES: Final[list[Any]] = [
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:
-    """A few changes of bytes anywhere."""
+    """A few changed bytes at random places."""
     data = bytearray(content)
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(data)) if data else 0
@@ -165,7 +165,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def swapped(chance: random.Random, whole: list[dict[str, Any]] = OPS) -> list[dict[str, Any]]:
-    """The ops, of which one has a value of another type somewhere."""
+    """The ops, with a value of another type in one of them."""
     ops: list[dict[str, Any]] = json.loads(json.dumps(whole))
     place: Any = chance.choice(ops)
     while True:
@@ -178,7 +178,7 @@ def swapped(chance: random.Random, whole: list[dict[str, Any]] = OPS) -> list[di
 
 
 def verdict(path: Path, seed: int = 0) -> str:
-    """What the checker says; BadHistory is a verdict too. Anything else that is raised is a bug."""
+    """The checker's verdict, or BadHistory. Any other exception is a bug."""
     answers = []
     for options in (CheckOptions(), CheckOptions(jepsen_compatible=True))[: 2 if seed % 4 == 0 else 1]:
         try:
@@ -231,7 +231,7 @@ def test_values_of_other_types(tmp_path: Path, name: str, repetition: int) -> No
 
 @pytest.mark.repeat(4, 120)
 def test_fields_of_other_types(tmp_path: Path, repetition: int) -> None:
-    """In all that any check reads."""
+    """In every field that a check reads."""
     for seed in range(repetition * SEEDS, (repetition + 1) * SEEDS):
         (tmp_path / "h.jsonl").write_bytes(_json_text(swapped(random.Random(seed), RICH)))
         try:
@@ -247,7 +247,7 @@ def test_a_list_of_another_type_is_refused_with_its_place(tmp_path: Path, field:
     extra = ops[5]["extra"]
     if field == "keys":
         if isinstance(value, list):
-            return  # a key of any type
+            return  # a key may have any type
         extra = extra["rebalance_log"][0]
     extra[field] = value
     (tmp_path / "h.jsonl").write_bytes(_json_text(ops))
@@ -285,7 +285,7 @@ def test_any_bytes(tmp_path: Path, name: str, content: bytes) -> None:
 @pytest.mark.parametrize("checksums", [True, False])
 @pytest.mark.repeat(1, 40)
 def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: int) -> None:
-    """With checksums no damage passes; without, Parquet's own and the description must do."""
+    """With checksums no damage is accepted; without, Parquet's own checks and the description must detect it."""
     (tmp_path / "h.jsonl").write_bytes(_json_text(OPS))
     parquet_folder.write(tmp_path / "h.jsonl", tmp_path / "whole")
     if not checksums:
@@ -306,6 +306,6 @@ def test_flipped_bytes_in_tables(tmp_path: Path, checksums: bool, repetition: in
 
 
 def test_edn_forms_are_those_of_the_log() -> None:
-    """What is damaged above is what Jepsen would write."""
+    """The EDN text that is damaged above is what Jepsen would write."""
     for op in OPS:
         assert edn_ops.data_of(reader.loads(fast_path.text_of(op))) == op

@@ -1,4 +1,4 @@
-"""The log model against the simulated log: drawn by seed, and by Hypothesis; honest, and with each bug."""
+"""The log model against the simulated log, with seeds and with Hypothesis; without bugs, and with each bug."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from workloads.log_model.session import Session, simulated
 
 STEPS = 2000
 CI_SEEDS, SOAK_SEEDS = 2, 20
-# Few, so that shrinking is fast; what is drawn from them differs enough.
+# Few bits, so that shrinking is fast; the actions drawn from them differ enough.
 BITS = st.integers(0, 1023)
 
 
@@ -82,11 +82,11 @@ def test_the_command_prints_a_program_that_it_can_replay(tmp_path: Path, capsys:
     assert invoke(["model", "replay", str(tmp_path / "absent")]) == 254
 
 
-# --- by Hypothesis --------------------------------------------------------------------------------------
+# --- with Hypothesis ------------------------------------------------------------------------------------
 
 
 def machine(bugs: frozenset[str]) -> type[RuleBasedStateMachine]:
-    """A state machine over the same actions, against a log with these bugs."""
+    """A state machine with the same actions, against a log with these bugs."""
 
     class LogMachine(RuleBasedStateMachine):
         session: Session

@@ -1,6 +1,6 @@
-"""Simulated runs of the pipeline: the state machine finds nothing in honest ones, and mistakes that show.
+"""Simulated runs of the pipeline: the state machine finds nothing in correct ones, and finds bugs that show.
 
-What the outputs show is compared in tests/spark/test_pipeline.py.
+tests/spark/test_pipeline.py compares the outputs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def event(line: dict[str, Any]) -> Event:
 
 
 def by_partition(world: World) -> dict[Partition, list[Event]]:
-    """As checker.pipeline.events gives them: what concerns an instance as a whole is with each partition."""
+    """Events as checker.pipeline.events returns them: an event of a whole instance is repeated for each partition."""
     found: dict[Partition, list[Event]] = defaultdict(list)
     for lines in world.events.values():
         whole, mine = [], set()

@@ -1,4 +1,4 @@
-"""An honest simulated log is never flagged; each bug shows its anomaly; a seed gives one history."""
+"""A correct simulated log has no anomalies; each bug shows its anomaly; a seed always gives the same history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.sim.oracle import anomalies
 
 SEEDS = st.integers(0, 2**63 - 1)
 VIA = st.sampled_from([("assign",), ("subscribe",), ("assign", "subscribe")])
-NOT_BAD = {"int-send-skip"}  # other transactions write in between
+NOT_BAD = {"int-send-skip"}  # other transactions write between its sends
 
 runs = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and workers, from PySpark's own launcher."""
+"""A standalone Spark cluster on this machine: a master and workers, started with PySpark's own launcher."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened on a moment ago, all different."""
+    """Distinct ports that are currently unused."""
     sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in sockets]
     for each in sockets:
@@ -28,7 +28,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def environment() -> dict[str, str]:
-    """Workers and driver on loopback, with this Python."""
+    """Environment variables that keep workers and driver on loopback, with this Python."""
     return {
         **os.environ,
         "SPARK_LOCAL_IP": HOST,
@@ -63,7 +63,7 @@ def _wait_for(folder: Path, name: str, text: str, process: subprocess.Popen[byte
 
 @contextmanager
 def standalone(folder: Path, workers: int) -> Iterator[str]:
-    """The master's URL; `workers` workers of one core each. Everything is ended on leaving."""
+    """The master's URL; `workers` workers with one core each. All processes are stopped on leaving."""
     port, *web = free_ports(workers + 2)
     url = f"spark://{HOST}:{port}"
     started: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""The checker through Spark: the same answers as the plain kernels, whatever the number of buckets."""
+"""The checker on Spark gives the same answers as the plain kernels, with any number of buckets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_jepsen_rows_in_one_job(spark: Any) -> None:
 
 
 def test_cases_in_one_job_per_options(spark: Any) -> None:
-    """All anomaly cases, one job for each distinct set of options."""
+    """All anomaly cases, in one job for each distinct set of options."""
     groups: dict[str, list[Case]] = {}
     for case in cases():
         groups.setdefault(repr(case.options), []).append(case)
@@ -89,7 +89,7 @@ def _fields(options: CheckOptions) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["c045.assign", "c046.subscribe", "c125.subscribe"])
 def test_number_of_buckets_changes_nothing(spark: Any, tmp_path: Path, name: str) -> None:
-    """A Jepsen history as a run folder in 1, 4 and 16 buckets, natively and compatibly, and without Spark."""
+    """A Jepsen history as a run folder in 1, 4 and 16 buckets, in native and compatible mode, and without Spark."""
     path = jepsen.FOLDER / f"{name}.edn.gz"
     for compatible in (False, True):
         answers = []
@@ -111,7 +111,7 @@ def _jsonl_of(path: Path, run: Path) -> None:
 
 
 def _comparable(result: Result) -> Any:
-    """Without what depends on the grid of the series, and with witnesses in one order."""
+    """Without what depends on the intervals of the time series, and with witnesses in one order."""
     data = to_data(result)
     for anomaly in data["anomalies"]:
         for witness in anomaly["witnesses"]:

@@ -1,4 +1,4 @@
-"""What only large histories go through: a hot key shared by tasks, and tables made from segments in Spark."""
+"""Code that only large histories use: a hot key shared by tasks, and tables made from segments in Spark."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_the_notebook_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.Monke
     variables: dict[str, Any] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            assert not cell["outputs"]  # what a machine said once is no documentation
+            assert not cell["outputs"]  # the output of one machine is not documentation
             exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}, {cell['id']}", "exec"), variables)
     (lost,) = [found.count for found in result.anomalies if found.name == "lost-write"]
     assert len(variables["unread"]) == lost > 0

@@ -1,4 +1,4 @@
-"""How a history is spread over buckets, files and machines changes nothing in the result."""
+"""The result does not depend on how a history is spread over buckets, files and machines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _run(folder: Path, bugs: frozenset[str] = EVERYTHING, keys: int = 9) -> Path
 
 
 def comparable(result: Result) -> Any:
-    """Without the order of witnesses, and without statistics that pick a few of many equal ones."""
+    """Without the order of witnesses, and without statistics that pick a few out of many equal ones."""
     data = to_data(result)
     for anomaly in data["anomalies"]:
         anomaly["witnesses"] = sorted(json.dumps(witness, sort_keys=True) for witness in anomaly["witnesses"])
@@ -56,7 +56,7 @@ def comparable(result: Result) -> Any:
 
 
 def witnesses(run: Path) -> dict[str, list[str]]:
-    """All that is below results/, in one order."""
+    """All files below results/, with their lines in one order."""
     found = {}
     for file in sorted((run / "results" / "witnesses").glob("*.parquet")):
         texts = [json.loads(text) for text in pq.read_table(file).column("witness").to_pylist()]
@@ -79,7 +79,7 @@ def test_number_of_buckets(spark: Any, tmp_path: Path, compatible: bool) -> None
 
 
 def _same_types(answers: list[Result]) -> None:
-    """Verdict, counts and statistics; which of equally bad witnesses are shown first is left open."""
+    """Compares verdict, counts and statistics; which of equally severe witnesses come first is not specified."""
     shapes = []
     for answer in answers:
         data = comparable(answer)
@@ -90,7 +90,7 @@ def _same_types(answers: list[Result]) -> None:
 
 
 def _shuffled(table: pa.Table, draw: random.Random) -> pa.Table:
-    """The ops in another order; the rows of one op keep theirs, which says what was seen first."""
+    """Shuffles the ops; the rows of one op keep their order, which tells what was read first."""
     if "op" not in table.column_names:
         rows = list(range(table.num_rows))
         draw.shuffle(rows)
@@ -101,7 +101,7 @@ def _shuffled(table: pa.Table, draw: random.Random) -> pa.Table:
 
 
 def _mix(tables: Path, seed: int) -> None:
-    """Rewrite every file of the tables with its rows in another order; those of buckets in two files."""
+    """Rewrites every file of the tables with its rows shuffled; those of buckets as two files."""
     draw = random.Random(seed)
     meta = orjson.loads((tables / make_tables.META).read_bytes())
     files = {}
@@ -139,12 +139,12 @@ def test_order_of_rows(spark: Any, tmp_path: Path, compatible: bool) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_workers_of_a_standalone_cluster(tmp_path: Path) -> None:
-    """As a user would ask for it; the same result as in one process."""
+    """Started as a user would; the result is the same as in one process."""
     run, here = _run(tmp_path / "run"), _run(tmp_path / "here")
     plain = to_data(check_plain(here, CheckOptions()))
     cluster = tmp_path / "spark"
     cluster.mkdir()
-    # Six buckets, so that there is something for both.
+    # Six buckets, so that both workers get some.
     make_tables.make(run, run / "tables", 6)
     with standalone(cluster, workers=2) as url:
         checked = _harness("check", str(run), "--spark-master", url, "--json")

@@ -1,4 +1,4 @@
-"""The checks of pipelines over simulated runs, in a few jobs: honest ones, each mistake, and bad files."""
+"""The checks of pipelines on simulated runs, in a few jobs: correct ones, each bug, and bad files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Files = dict[str, list[dict[str, Any]]]
 
 
 def simulated(options: Options, seed: int, eager: bool = True) -> Files:
-    """Zombies that meet, and producers that fence each other, take a longer run."""
+    """A simulated run; it must be longer for zombies to overlap and for producers to fence each other."""
     turns = 600 if options.mistake in (SHARED_ID, NOT_FENCED) else 200
     return files(simulate(options, seed, turns, eager))
 
@@ -46,7 +46,7 @@ def write(folder: Path, content: Mapping[str, list[dict[str, Any]]]) -> Path:
     return folder
 
 
-# --- one thing wrong in a run that is right -----------------------------------------------------------
+# --- one error in a correct run ----------------------------------------------------------------------
 
 
 def _outputs(content: Files) -> list[dict[str, Any]]:
@@ -99,14 +99,14 @@ def _unsent(content: Files) -> None:
 
 
 def _aborted(content: Files) -> None:
-    """A process says that it aborted all that it had committed, and all of it is shown."""
+    """A process reports that it aborted everything that it had committed, and all of it is visible."""
     for line in content["events/instance-0.jsonl"]:
         if line["event"] == "committed":
             line["event"] = "aborted"
 
 
 def _twice(content: Files) -> dict[str, Any]:
-    """The writer sent a record once more: it stands in the input again, beyond what is committed."""
+    """The writer sent a record twice: it is in the input again, after the committed part."""
     rows = [row for row in content[READ] if row.get("side") == "input" and row["partition"] == 0]
     last = max(int(row["offset"]) for row in rows)
     again = next(row for row in rows if row["offset"] != last) | {"offset": last + 1}
@@ -193,12 +193,12 @@ def _no_offsets(content: Files) -> None:
 
 
 def _lost_sends(content: Files) -> None:
-    """What was sent is not on record: a line that cannot be used."""
+    """A line about what was sent is malformed, so the record is unknown."""
     content[SENT][5]["outcome"] = "maybe"
 
 
 def _lost_commit(content: Files) -> None:
-    """That the group had committed is not on record, and what was produced then was aborted later."""
+    """The group's commit is not recorded, and the outputs produced with it were aborted later."""
     for line in content["events/instance-0.jsonl"]:
         if line["event"] == "committed":
             line["event"] = "aborted"
@@ -227,7 +227,7 @@ UNKNOWN: Mapping[str, tuple[Callable[[Files], None], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What both checks say of each run, by its name."""
+    """The findings of both checks for each run, by the run's name."""
 
     batch: Mapping[str, Result]
     offsets: Mapping[str, Result]
@@ -235,7 +235,7 @@ class Judged:
 
 @pytest.fixture(scope="module")
 def seeds(request: pytest.FixtureRequest) -> tuple[int, int]:
-    """How many of honest runs, and of each mistake."""
+    """Number of correct runs, and of runs with each bug."""
     return (100, 10) if request.config.getoption("--soak") else (4, 1)
 
 
@@ -298,7 +298,7 @@ def test_each_mistake_is_found(judged: Judged, seeds: tuple[int, int], mistake: 
         for witness in found.witnesses:
             assert witness["instance"] is not None and witness["incarnation"] is not None
             assert witness["offset"] is not None and witness["around"], witness
-        if mistake != SHARED_ID:  # what one producer does to another, no event tells
+        if mistake != SHARED_ID:  # no event shows what one producer does to another
             offsets = judged.offsets[f"{mistake} {seed}"]
             assert offsets.valid == "invalid" and offsets.anomalies, f"seed {seed}"
             assert offsets.anomalies[0].witnesses[0]["instance"] is not None
@@ -351,7 +351,7 @@ def test_what_cannot_be_judged(judged: Judged, name: str) -> None:
 
 
 def test_a_run_folder(spark: Any, tmp_path: Path) -> None:
-    """Witnesses are stored, all of them; faults are told; the summary reads."""
+    """All witnesses are stored, faults are reported, and the summary is readable."""
     ops = [Op(-1, 10**9, 0, INVOKE, "work", None), Op(-1, 2 * 10**9, 0, OK, "work", 1)]
     run = recorded(tmp_path, "a run [1]", woven(ops, killed(1.0, 3.0, "n1")), workload="pipeline")
     write(run, simulated(Options(mistake="commit-buffered"), 3))
@@ -368,7 +368,7 @@ def test_a_run_folder(spark: Any, tmp_path: Path) -> None:
     assert any(fault["event"].startswith("kill:leader") for fault in faults)
     text = summary.summary(run, result)
     assert "missing-output" in text and "instance" in text and "input records" in text
-    # A run that is judged again leaves nothing of the check before.
+    # Checking a run again removes the files of the previous check.
     write(run, simulated(Options(), 3))
     for stale in run.glob("events/instance-*"):
         if stale.name not in {Path(name).name for name in simulated(Options(), 3)}:

@@ -1,4 +1,4 @@
-"""Batches of a live comparison in Spark: which input has which outputs, when, and what is remembered."""
+"""Batches of a live comparison in Spark: which input has which outputs, when, and what the state contains."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def made(id: str | None, at_s: float, part: int = 0) -> Row:
 
 
 class Steps:
-    """A comparison's batches, each at a time after NOW in seconds."""
+    """The batches of a comparison, each at a time in seconds after NOW."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark, self._folder = spark, folder
         self.book, self._ids = Book(), spark_batch.nothing(spark)
 
     def batch(self, at_s: float, rows: Sequence[Row], gap: bool = False) -> list[Window]:
-        """gap: nothing was read between the batch before and this one; else there were empty ones."""
+        """gap: nothing was read between the previous batch and this one; otherwise there were empty batches."""
         from pyspark.sql import Observation
 
         full = [dict(zip(ROWS.names, (*row, "t-0", n), strict=True)) for n, row in enumerate(rows)]
@@ -70,10 +70,10 @@ def counts(windows: list[Window]) -> list[tuple[int, ...]]:
 def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path)
     first = [*(sent(str(n), n) for n in range(10)), *(made(str(n), n + 1) for n in range(8)), made("3", 9)]
-    assert steps.batch(10, first) == []  # nothing is due
-    # An id of before comes again: its output is not the other's.
+    assert steps.batch(10, first) == []  # no window is complete yet
+    # An earlier id is used again: the output of one input does not count for the other.
     assert steps.batch(40, [sent("0", 39), made("0", 40), sent(None, 40), sent("x", 40, None)]) == []
-    # The output of "8" comes when its window is over, an input of that window, too, and an output of nobody.
+    # The output of "8" arrives after its window; so does an input of that window; and one output has no input.
     lines = steps.batch(95, [sent("20", 95), made("20", 95)])
     assert counts(lines) == [(11, 10, 2, 1, 0, 0)]
     found = spark_batch.examples(steps.judged, [NOW], 9)
@@ -84,15 +84,15 @@ def test_holes_copies_and_what_comes_late(spark: Any, tmp_path: Path) -> None:
     ]
     lines = steps.batch(100, [made("8", 99), sent("late", 20), made("ghost", 100)])
     assert counts(lines) == [(12, 11, 1, 1, 1, 0)] and steps.book.pending == 1
-    # The late input has the padding from its arrival on.
+    # The padding of the late input starts at its arrival.
     assert steps.batch(110, [made("late", 109)]) != []
     assert steps.book.windows[0].counts == (12, 12, 1, 1, 1, 0)
     lines = steps.batch(200, [sent("30", 200), made("30", 200)], gap=True)
-    assert counts(lines) == []  # after a gap judgement waits
+    assert counts(lines) == []  # after a gap, judgement is postponed
     lines = steps.batch(231, [sent("31", 231), made("31", 231)])
     assert (1, 1, 0, 0, 0, 1) in counts(lines)
     assert steps.book.rejects == (2, 0)
-    assert steps.kept() < 8  # those of the first window are forgotten
+    assert steps.kept() < 8  # those of the first window are dropped from the state
     steps.batch(400, [])
     assert steps.kept() == 0
     sums = steps.book.totals
@@ -109,7 +109,7 @@ def test_times_that_jump_move_the_watermark_by_nothing(spark: Any, tmp_path: Pat
     assert counts(steps.batch(20, [made("b", 7 * 86_400), made("c", 20)])) == []
     steps.batch(400, [])
     assert steps.book.totals.missing == 0 and steps.kept() == 0
-    # Older than all that is remembered: counted in the newest window, and compared all the same.
+    # Older than everything in the state: counted in the newest window, but still compared.
     steps.batch(432, [sent("d", -86_400)])
     assert steps.book.behind == 1
     steps.batch(800, [])
@@ -139,7 +139,7 @@ def test_several_outputs_are_told_apart(spark: Any, tmp_path: Path) -> None:
         sent("c", 4, 0),
     ]
     lines = steps.batch(10, [*rows, made("c", 5), sent("z", 5, 2000)]) + steps.batch(100, [sent("n", 100)])
-    # Part 1 is missing though there are three outputs; "b" has none, as it must; "c" has one too many.
+    # Part 1 is missing although there are three outputs; "b" correctly has none; "c" has one too many.
     assert counts(lines) == [(3, 3, 1, 1, 0, 1)]
     assert steps.book.rejects == (1, 0)
 

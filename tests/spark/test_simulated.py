@@ -1,4 +1,4 @@
-"""Simulated runs through Spark, all in one job: honest ones are valid, each bug yields its anomaly."""
+"""Simulated runs on Spark, all in one job: correct ones are valid, each bug yields its anomaly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session is quiet, warm, and clear about a missing Java. Each in a process of its own."""
+"""The session starts quietly, is warm, and reports a missing Java clearly. Each test in its own process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _python(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 def test_start_is_quiet(spark: object) -> None:
-    """The fixture says whether there is a Java at all."""
+    """The fixture skips the test if there is no Java."""
     code = """
 from checker.spark import session
 spark = session.start("local[1]")

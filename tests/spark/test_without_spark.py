@@ -1,4 +1,4 @@
-"""`--spark-master none`: this process judges by the kernels that Spark's tasks call, and finds the same."""
+"""`--spark-master none`: this process runs the kernels that Spark's tasks call, and finds the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """The witnesses that a verdict leaves beside it."""
+    """The files with witnesses that a check stores."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

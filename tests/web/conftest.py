@@ -1,4 +1,4 @@
-"""A browser for the tests of pages: the system's Chromium, without a window, through Playwright."""
+"""A browser for the tests of pages: the system's Chromium, headless, through Playwright."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from tests.conftest import absent
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
-# Looked at by people; the last ones stay.
+# For people to look at; each run of the tests overwrites them.
 SHOTS: Final = Path(__file__).parents[2] / "build" / "screenshots"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for the tests of a file: tests of other files cannot have an event loop meanwhile.
-    Without one: a failure in CI, a skip elsewhere."""
+    """A browser for the tests of one file, closed afterwards because its event loop would block other tests.
+    A missing browser is a failure in CI, a skip elsewhere."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -37,6 +37,6 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shots() -> Path:
-    """Where screenshots are kept."""
+    """The folder for screenshots."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     return SHOTS

@@ -1,6 +1,6 @@
-"""Strings that a page must show as text: markup, scripts, links, and what breaks out of quotes and JSON.
+"""Strings that a page must show as text: markup, scripts, links, and text that ends quotes or JSON.
 
-Each that would run says so by setting `window.hit`, or by a dialog.
+Any of them that is executed sets `window.hit`, or opens a dialog.
 """
 
 from __future__ import annotations

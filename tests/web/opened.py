@@ -1,4 +1,4 @@
-"""A page in the browser, with everything that it should not do written down."""
+"""Opens a page in the browser and records everything that it should not do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Opened:
-    """An open page; `trouble`: errors, messages of the console, dialogs, and requests elsewhere."""
+    """An open page; `trouble`: errors, console messages, dialogs, and requests to other places."""
 
     page: Any
     trouble: list[str] = field(default_factory=list)
@@ -19,7 +19,7 @@ class Opened:
 
 @contextmanager
 def watched(browser: Any, allowed: str, **context: Any) -> Iterator[Opened]:
-    """An empty page that may ask for what begins with `allowed`; what else it does is trouble, afterwards."""
+    """An empty page that may request only URLs starting with `allowed`; anything else fails after the block."""
     browser_context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **context})
     try:
         browser_context.set_default_timeout(60_000)
@@ -46,7 +46,7 @@ def watched(browser: Any, allowed: str, **context: Any) -> Iterator[Opened]:
 
 @contextmanager
 def opened(browser: Any, path: Path, fragment: str = "", **context: Any) -> Iterator[Opened]:
-    """Open a file, wait until it is ready, and require afterwards that it did nothing that it should not."""
+    """Opens a file, waits until it is ready, and checks after the block that the page did nothing forbidden."""
     url = path.as_uri()
     with watched(browser, url, **context) as one:
         one.page.goto(url + (f"#{fragment}" if fragment else ""))

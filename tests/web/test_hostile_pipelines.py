@@ -1,4 +1,4 @@
-"""The page of a pipeline's run whose topics, instances, events, run and nodes have hostile names."""
+"""The page of a pipeline run whose topics, instances, events, run and nodes have hostile names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 FIELDS: Final = ("topic", "instance", "said", "event")
 NAMES: Final = ("missing-output", "offset-gap", "work-skipped")
-EACH: Final = 10  # so many of each name are on the page
-# Of runs and nodes: markup, what ends a quote or a script, a template, and a text that turns around.
+EACH: Final = 10  # occurrences of each name on the page
+# Names of runs and nodes: markup, ends of quotes and scripts, a template, and right-to-left text.
 FOLDERS: Final = (
     "<script>window.hit=1<!--",
     '"><svg onload="window.hit=1">',
@@ -33,7 +33,7 @@ FOREIGN: Final = "img, iframe, object, embed, link, base, form:not(#range), math
 
 
 def witness(name: str, texts: dict[str, str]) -> dict[str, Any]:
-    """One with a text for each of FIELDS, wherever a witness can have one."""
+    """A witness with a text in each of FIELDS, in every place where witnesses can have one."""
     event = {"time_ns": 8 * S, "event": texts["event"], "first": 1, "last": 1, **DONE}
     event["instance"] = texts["instance"]
     copy = {"topic": texts["topic"], "partition": 1, "offset": 4, **DONE, "instance": texts["instance"]}
@@ -42,7 +42,7 @@ def witness(name: str, texts: dict[str, str]) -> dict[str, Any]:
 
 
 def hostile_run(runs: Path, turn: int) -> Path:
-    """A run of which each string is the value of one field; of another in each turn."""
+    """A run where each string is the value of one field; each turn assigns them to other fields."""
     folder = piped(runs / str(turn))
     anomalies = []
     for number, name in enumerate(NAMES):
@@ -78,9 +78,9 @@ def test_hostile_names_of_pipelines_stay_text(browser: Any, tmp_path: Path, turn
         page.wait_for_function("[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)")
         assert page.locator("details.witness").count() == len(NAMES) * EACH
         text = page.locator("body").inner_text()
-        assert plain(FOLDERS[turn - 1]) in text  # the node, beside what it logged
+        assert plain(FOLDERS[turn - 1]) in text  # the node, next to its log lines
         assert sum(text in text for text in STRINGS if text.startswith("<") and len(text) < 100) >= 20
-        assert page.locator("script").count() == 2  # the data, and the page's own
+        assert page.locator("script").count() == 2  # the data, and the page's own script
         assert page.locator(FOREIGN).count() == 0
         hrefs = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
         assert all(re.match(r"#|orders/key-", href) for href in hrefs)

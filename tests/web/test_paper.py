@@ -1,4 +1,4 @@
-"""The run page in a real browser: a range of many witnesses, a run of a pipeline, and on paper."""
+"""The run page in a real browser: a time range with many witnesses, a pipeline's run, and printing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web.opened import opened
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
 
-PAPER: Final = 718  # pixels between the margins of A4
+PAPER: Final = 718  # width in pixels between the margins of A4
 LINES: Final = "#lost-write .lines li"
 
 

@@ -1,4 +1,4 @@
-"""The pages of runs on real brokers: a record that was lost, and a cycle."""
+"""The pages of runs on real brokers: one with a lost record, and one with a cycle."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_page_of_a_record_that_was_really_lost(browser: Any, tmp_path: Path,
 
 
 def test_the_page_of_a_real_cycle(browser: Any, tmp_path: Path, shots: Path) -> None:
-    """Writes of transactions are interleaved on any brokers: G0, which does not count against the verdict."""
+    """On any broker, writes of transactions interleave: G0, which does not count against the verdict."""
     ran = run(tmp_path, "--txn", "--acks", "all", "--key-count", "4", "--time-limit", "15", "--seed", "1")
     assert "G0" in {found["name"] for found in ran.result["anomalies"]}, ran.out + ran.err
     with opened(browser, ran.folder / "report.html") as one:

@@ -1,4 +1,4 @@
-"""The run page in a real browser: of lost writes, of a cycle, and of a run full of hostile strings."""
+"""The run page in a real browser: with lost writes, with a cycle, and with hostile strings everywhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cyclic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run in which transactions saw each other's records."""
+    """The page of a run in which transactions read each other's records."""
     ops = simulate(1, ops=400, bugs=frozenset({"dirty-read"}))
     folder = recorded(tmp_path_factory.mktemp("runs"), "20260102T030405-cycle", ops, txn=True)
     judged(folder, CheckOptions(settings=Settings(acks="all", txn=True, isolation_level="read_committed")))
@@ -45,7 +45,7 @@ def cyclic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def painted(page: Any) -> int:
-    """How many charts have something drawn on them."""
+    """The number of charts that are not empty."""
     found: int = page.evaluate(
         """() => [...document.querySelectorAll("#charts canvas")].filter((canvas) => {
             const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -56,7 +56,7 @@ def painted(page: Any) -> int:
 
 
 def drag(page: Any, number: int, begin: float, end: float) -> None:
-    """Drag over a chart from one share of its width to another."""
+    """Drags the mouse over a chart, from one fraction of its width to another."""
     box = page.locator("#charts .u-over").nth(number).bounding_box()
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * begin, middle)
@@ -67,7 +67,7 @@ def drag(page: Any, number: int, begin: float, end: float) -> None:
 
 
 def becomes(page: Any, condition: str) -> None:
-    """Wait in the page: its policy lets nobody evaluate text there, as `wait_for_function` does."""
+    """Waits for a condition in the page, whose policy forbids the evaluation of text that `wait_for_function` needs."""
     page.evaluate(
         "async () => { for (let n = 0; n < 1800; n++) {"
         f"if ({condition}) return; await new Promise(requestAnimationFrame); }}"
@@ -84,7 +84,7 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
         assert page.locator("#charts canvas").count() == painted(page) == 5
         page.screenshot(path=shots / "lost-light.png", full_page=True)
 
-        # Brush: everything follows, and comes back.
+        # Select a range: the whole page follows; reset it.
         whole = page.locator("#counts tbody tr").first.inner_text()
         every = page.locator("details.witness:visible").count()
         drag(page, 0, 0.05, 0.5)
@@ -124,14 +124,14 @@ def test_a_lost_write(browser: Any, lost: Path, shots: Path) -> None:
         first.locator("a.link").click()
         assert page.evaluate("location.hash") == "#lost-write-1"
 
-        # The faults are named with what they hit, and so is one without effect.
+        # The faults are named with their targets; so is a fault without effect.
         page.locator("#reset").click()
         tracks = page.locator("#tracks svg").text_content()
         assert "kill:leader n2" in tracks and "isolate:leader n1 (no effect)" in tracks
 
 
 def test_a_finger_chooses_a_range(browser: Any, lost: Path) -> None:
-    """Across a chart it brushes as the mouse does; a tap and a finger that scrolls choose nothing."""
+    """Dragging across a chart selects a range, as with the mouse; a tap or scrolling does not."""
     with opened(browser, lost, has_touch=True, viewport={"width": 420, "height": 900}) as one:
         page = one.page
         page.locator("#charts .u-over").first.scroll_into_view_if_needed()
@@ -232,7 +232,7 @@ def test_without_scripts_the_words_are_there(browser: Any, lost: Path) -> None:
 
 
 def hostile_ops() -> list[Op]:
-    """Each string is a key, a value, an error and an f; records of half of them are lost."""
+    """Each string is used as a key, a value, an error and an f; records of half of the keys are lost."""
     ops: list[Op] = []
 
     def add(process: int, type_: str, f: str, value: Any, error: Any = None, **extra: Any) -> None:
@@ -296,7 +296,7 @@ def test_hostile_strings_stay_text(browser: Any, tmp_path: Path, shots: Path) ->
             details.evaluate("(one) => { one.open = true; }")
         page.wait_for_function("[...document.querySelectorAll('details.witness')].every((one) => one.dataset.painted)")
         assert page.locator("details.witness").count() >= 20
-        assert page.locator("script").count() == 2  # the data, and the page's own
+        assert page.locator("script").count() == 2  # the data, and the page's own script
         foreign = "img, iframe, object, embed, link, base, form:not(#range), math, [onerror], [onload]"
         assert page.locator(foreign).count() == 0
         hrefs = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")

@@ -60,13 +60,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def ids(page: Any) -> list[str]:
-    """The runs that are listed, in their order."""
+    """Ids of the listed runs, in order."""
     found: list[str] = page.locator("td.id a").all_inner_texts()
     return found
 
 
 def go(page: Any, action: Callable[[], Any]) -> None:
-    """Do what leads to another page, and wait until that is there."""
+    """Performs an action that navigates to another page, and waits until that is loaded."""
     with page.expect_navigation():
         action()
 
@@ -143,7 +143,7 @@ def test_a_run_that_goes_on_is_followed(browser: Any, tmp_path: Path, shots: Pat
         with watched(browser, here, **narrow) as one:
             page = one.page
             at = f"{here}runs/{folder.name}/index.html"
-            page.goto(f"{at}?still=1")  # first as it stands, so that nothing is asked of a page that goes away
+            page.goto(f"{at}?still=1")  # first without updates, so that no request is pending when the page is left
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert "kill:leader n2" in page.locator("#live").inner_text()
             assert page.locator("meta[http-equiv=refresh]").count() == 0
@@ -151,13 +151,13 @@ def test_a_run_that_goes_on_is_followed(browser: Any, tmp_path: Path, shots: Pat
             go(page, page.locator("a", has_text="Follow it").click)
             with (folder / "history" / "00000.jsonl").open("ab") as file:
                 file.write(op_json.encode(Op(500, 20 * S, 1, OK, "news", [])))
-            # Nobody loads it again but the page itself.
+            # The page reloads itself.
             page.locator("#live tbody th", has_text="news").wait_for()
         assert served.log == []
 
 
 def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> None:
-    """Names, and files that a browser would run if it was let: served, and in an export."""
+    """Hostile names, and files that a browser would execute if allowed: as served pages, and in an export."""
     runs = tmp_path / "runs"
     texts = [text for text in STRINGS if text and not set(text) & {"/", "\0"} and len(text) < 200]
     texts += [text.replace("/", "\\") for text in STRINGS if "/" in text and len(text) < 200]
@@ -200,7 +200,7 @@ def test_nothing_of_a_run_runs(browser: Any, tmp_path: Path, shots: Path) -> Non
                 assert page.locator("td.id a").count() >= len(files)
                 page.screenshot(path=shots / "serve-files.png")
             for name in files:
-                # A browser that refuses to run something says so on its console; nothing else may happen.
+                # The browser reports refused scripts on its console; nothing else may happen.
                 with watched(browser, root) as one:
                     at = f"{root}runs/{LOST}/files/{quote(name)}"
                     if root != here and not (tmp_path / "site" / "runs" / LOST / "files" / name).exists():
