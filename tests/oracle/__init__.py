@@ -1,13 +1,13 @@
-"""An oracle of another kind for the checker: what Kafka promises, said slowly and plainly.
+"""An oracle for the checker: a slow and simple implementation of what Kafka guarantees.
 
-It shares no code with the checker, and was written from Kafka's documentation and docs/history.md alone. Where the
+It shares no code with the checker, and was written only from Kafka's documentation and docs/history.md. Where the
 two differ, one of them is wrong.
 
-    case.py      what a run is drawn to be: settings, faults, lies
-    log.py       replicated logs of keys, and what became of every record
-    clients.py   processes: what they ask, and what they are answered
-    run.py       a run: history, settings, and the truth
-    evidence.py  from a recorded history to what anybody could know
-    promises.py  what Kafka promises under which settings and faults
-    compare.py   the checker's answer beside the oracle's
+    case.py      the random parameters of a run: settings, faults, lies
+    log.py       replicated logs of keys, and the fate of every record
+    clients.py   client processes: their requests and the responses
+    run.py       a simulated run: history, settings, and the truth
+    evidence.py  what can be concluded from a recorded history
+    promises.py  what Kafka guarantees under which settings and faults
+    compare.py   compares the checker's answer with the oracle's
 """

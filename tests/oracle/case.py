@@ -1,7 +1,7 @@
-"""What a run is drawn to be: settings as a plan has them, faults, how its history is recorded, and lies.
+"""The random parameters of a run: settings as in a plan, faults, gaps of the recorded history, and lies.
 
-A lie is what a correct Kafka with correct clients does not do, whatever the settings. Settings and faults alone may
-bring about the same: then it happened too, but was not promised to stay away.
+A lie is behaviour that a correct Kafka with correct clients never shows, whatever the settings. Settings and faults
+alone may have the same effect: then the anomaly happened too, but was not ruled out.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ LIES = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run as drawn.
+    """The parameters of one run.
 
-    final          how the final polls go: complete, short (they stop too early), absent, without seek,
+    final          the final polls: complete, short (they stop too early), absent, without seek,
                    partial (of some keys only)
-    cut            what is missing of the history: "", tail, lines; named: process 0 is called as the nemesis
-    plain          the settings are not known, and no final polls are expected, as of a foreign history
+    cut            what is missing in the history: "", tail, lines; named: process 0 is called nemesis
+    plain          the settings are unknown and no final polls are expected, as for a foreign history
     demands_final  final polls are expected
-    elr            eligible leader replicas are in force (KIP-966); None: it is not known
-    keep_cleaned   how the cleaner's checkpoint is recorded: all, some, none
+    elr            eligible leader replicas are enabled (KIP-966); None: unknown
+    keep_cleaned   which checkpoints of the log cleaner are recorded: all, some, none
     """
 
     seed: int
@@ -109,7 +109,7 @@ class Case:
         )
 
     def options(self) -> CheckOptions:
-        """What a run with this plan tells the checker."""
+        """The check options of a run with this plan."""
         if self.plain:
             return CheckOptions(sub_via=frozenset(self.sub_via))
         options = replace(resolve.judged_by(self.plan()), require_final_polls=self.demands_final)
@@ -120,10 +120,10 @@ class Case:
         return options
 
     def record_bytes_known(self) -> bool:
-        """Whether the settings say how large a record is at most."""
+        """Whether the settings limit the size of a record."""
         return not self.plain and any(each.name == "record_bytes" for each in fields(Settings))
 
-    # --- what brokers and clients make of the settings: Kafka's own reading of them -------------------------
+    # --- how brokers and clients interpret the settings ---------------------------------------------------
 
     @property
     def true_acks(self) -> str:
@@ -132,7 +132,7 @@ class Case:
 
     @property
     def idempotent(self) -> bool:
-        """KIP-679: on, unless switched off or excluded by what goes with it."""
+        """KIP-679: enabled, unless disabled explicitly or by other settings."""
         if self.txn:
             return True
         if "enable.idempotence" in self.producer:
@@ -143,12 +143,12 @@ class Case:
 
     @property
     def unclean_enabled(self) -> bool:
-        """ConfigDef reads booleans without regard to case, blanks around them left out."""
+        """ConfigDef trims values, and reads booleans in any case."""
         return self.broker.get("unclean.leader.election.enable", "false").strip().lower() == "true"
 
     @property
     def retention_ms(self) -> int | None:
-        """log.retention.ms before .minutes before .hours; -1: without limit. A week where nothing is said."""
+        """log.retention.ms overrides .minutes, which overrides .hours; -1: no limit. The default is a week."""
         for name, factor in (
             ("log.retention.ms", 1),
             ("log.retention.minutes", 60_000),
@@ -166,7 +166,7 @@ class Case:
 
 
 def draw_case(seed: int, ops: int | None = None) -> Case:
-    """A case from a seed; with `ops` the same with so many operations."""
+    """A case from a seed; with `ops`, the same case with that many operations."""
     draw = Draw.of(seed, "oracle-case", 0)
     count = draw.between(10, 80)
     txn = draw.random() < 0.4
@@ -227,7 +227,7 @@ def draw_case(seed: int, ops: int | None = None) -> Case:
 
 
 def _themed(case: Case, draw: Draw) -> Case:
-    """Half of all cases have a theme, so that what goes wrong only together is drawn together."""
+    """Half of all cases have a theme, so that circumstances that matter only in combination occur together."""
     theme = draw.choice(("", "", "", "", "in doubt", "deletes", "compacts", "open transactions", "copies", "lines"))
     if theme == "in doubt":
         return replace(

@@ -1,8 +1,8 @@
-"""Processes of a run: what they ask of the logs, step by step, and what is recorded as their answer.
+"""Client processes of a run: their requests to the logs, step by step, and the recorded completions.
 
-Each operation is a generator: it yields where other things may happen in between, and returns its completion as
-(type, value, error, extra). What is a definite failure, and what nobody knows, follows docs/history.md: `fail` only
-where certainly nothing was appended.
+Each operation is a generator: it yields where other operations may interleave, and returns its completion as
+(type, value, error, extra). Which failures are definite and which are indeterminate follows docs/history.md:
+`fail` only if certainly nothing was appended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACKED, REFUSED, UNKNOWN = "acked", "refused", "unknown"
 
 
 class Group:
-    """One consumer group: who subscribes to what, and what was committed."""
+    """One consumer group: subscriptions and committed offsets."""
 
     def __init__(self) -> None:
         self.members: dict[int, list[int]] = {}
@@ -39,7 +39,7 @@ class Group:
             self.generation += 1
 
     def share(self, process: int) -> list[int]:
-        """Keys in turn among those who subscribe to them."""
+        """The keys of a process: subscribers take the keys in rotation."""
         mine = []
         for key in sorted({key for keys in self.members.values() for key in keys}):
             who = sorted(member for member, keys in self.members.items() if key in keys)
@@ -50,19 +50,19 @@ class Group:
 
 @dataclass(slots=True)
 class Consumer:
-    """Positions of a process; `epochs`: of the leader that each position was valid under."""
+    """Positions of a process; `epochs`: the leader epoch under which each position was valid."""
 
     positions: dict[int, int] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     last: dict[int, tuple[int, int]] = field(default_factory=dict)
-    origin: dict[int, int] = field(default_factory=dict)  # where the operation found every key that it read
+    origin: dict[int, int] = field(default_factory=dict)  # position of every key it read, at the start of the operation
     subscribed: bool = False
     generation: int = -1
     rebalances: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Client:
-    """One process."""
+    """One client process."""
 
     def __init__(self, world: World, process: int) -> None:
         self.world, self.process = world, process
@@ -72,7 +72,7 @@ class Client:
     # --- the end of a client ---
 
     def crash(self) -> None:
-        """It is gone: its group notices, and an open transaction is aborted when its time is up."""
+        """Ends the client: its group rebalances, and an open transaction is aborted after its timeout."""
         self.world.group.leave(self.process)
         if self.txn is not None and self.world.logs.txns[self.txn] == OPEN:
             self.world.abandoned.append(self.txn)
@@ -156,7 +156,7 @@ class Client:
         return OK, op.value, None, {}
 
     def _reset(self, key: int) -> int:
-        """auto.offset.reset: where a consumer without a valid position begins."""
+        """auto.offset.reset: where a consumer without a valid position starts."""
         if self.world.case.reset == "earliest":
             return self.world.logs.partitions[key].start
         return self.world.logs.stable(key, self.world.committed_only)
@@ -164,7 +164,7 @@ class Client:
     # --- sends ---
 
     def _send(self, key: int, value: int, txn: int | None) -> Generator[None, None, tuple[str, int | None]]:
-        """One record to a log: (what the client knows of it, its offset)."""
+        """Sends one record to a log. Returns (outcome as the client sees it, offset)."""
         world, case = self.world, self.world.case
         partition, acks = world.logs.partitions[key], case.true_acks
         nothing: tuple[str, int | None] = (ACKED, None) if acks == "0" else (UNKNOWN, None)
@@ -199,7 +199,7 @@ class Client:
         elif world.chance(0.6):
             partition.replicate()
         offset: int | None = entry.offset
-        if acks != "0" and world.chance(case.trouble):  # the answer is lost on its way
+        if acks != "0" and world.chance(case.trouble):  # the response is lost
             if case.retries == 0 or world.chance(0.4):
                 return UNKNOWN, None
             yield
@@ -220,7 +220,7 @@ class Client:
         return ACKED, None if acks == "0" else offset
 
     def _squeezed(self, key: int, value: int) -> tuple[str, int | None]:
-        """A record takes the place of the last one, which moves behind it: the order of the log is a lie."""
+        """Inserts a record before the last one, so that the order of the log is a lie."""
         partition = self.world.logs.partitions[key]
         last = partition.entries[-1]
         entry = self.world.append(key, value, None)
@@ -262,7 +262,7 @@ class Client:
         return OK, results, None, self._extra() | extra
 
     def _order(self, mops: list[Any]) -> list[int]:
-        """In which order micro-ops reach the log: as they stand, unless a lie turns sends round."""
+        """The order in which micro-ops reach the log: their own, unless a lie swaps sends."""
         order = list(range(len(mops)))
         if len(mops) > 1 and all(mop[0] == "send" for mop in mops) and self.world.lie("reorder"):
             order.reverse()
@@ -297,7 +297,7 @@ class Client:
             self._rewind()
             return FAIL, op.value, failed or "aborted", self._extra()
         if world.chance(world.case.trouble):
-            return INFO, results, "commit timed out", self._extra()  # abandoned: it will be aborted
+            return INFO, results, "commit timed out", self._extra()  # abandoned: the coordinator will abort it
         extra = self._commit(polled)
         if extra is None:
             world.logs.finish(txn, ABORTED, world.now_ms)
@@ -312,7 +312,7 @@ class Client:
         return OK, results, None, self._extra() | extra
 
     def _rewind(self) -> None:
-        """Back to where the operation found its keys: what it polled was not consumed."""
+        """Resets positions to the start of the operation, as its polled records count as not consumed."""
         held = self.consumer.positions
         self.consumer.positions = held | {key: at for key, at in self.consumer.origin.items() if key in held}
         self.consumer.last = {}
@@ -324,7 +324,7 @@ class Client:
         return {"rebalance_log": events} if events else {}
 
     def _sync(self) -> None:
-        """A new generation of the group: other keys, from where the group has committed."""
+        """Joins a new generation of the group: new keys, at the group's committed offsets."""
         world, consumer = self.world, self.consumer
         if consumer.generation == world.group.generation:
             return
@@ -344,7 +344,7 @@ class Client:
         consumer.rebalances.append({"event": "assigned", "keys": share, "committed": committed})
 
     def _poll(self, polled: dict[int, int], txn: int | None = None) -> list[Any]:
-        """[[key, [[offset, value], ...]], ...]; `polled` learns the positions to commit."""
+        """[[key, [[offset, value], ...]], ...]; adds the positions to commit to `polled`."""
         world, consumer = self.world, self.consumer
         if consumer.subscribed:
             self._sync()
@@ -368,7 +368,7 @@ class Client:
         return found
 
     def _validate(self, key: int) -> None:
-        """A position beyond a truncated log goes back to where the logs part (KIP-320); one out of range resets."""
+        """Resets a position beyond a truncated log to the point of divergence (KIP-320); handles one out of range."""
         world, consumer = self.world, self.consumer
         partition = world.logs.partitions[key]
         if consumer.epochs.get(key) != partition.epoch:
@@ -403,7 +403,7 @@ class Client:
         return records, after
 
     def _commit(self, polled: dict[int, int]) -> dict[str, Any] | None:
-        """Commit what was read, of a member of the group; None where the group has moved on."""
+        """Commits what a group member has read; None if the group has a newer generation."""
         if not self.consumer.subscribed or not polled:
             return {}
         if self.consumer.generation != self.world.group.generation:

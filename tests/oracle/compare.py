@@ -1,4 +1,4 @@
-"""The checker's answer beside the oracle's: where they differ, one of them is wrong."""
+"""Compares the checker's answer with the oracle's: where they differ, one of them is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.oracle.lies import Lie
 from tests.oracle.promises import promises
 from tests.oracle.run import Run, simulate
 
-# What the oracle calls by one name, and the names under which the checker may say it.
+# The oracle's name of an anomaly, and the names under which the checker may report it.
 NAMES: Mapping[str, frozenset[str]] = {
     "lost": frozenset({"lost-write", "unseen", "torn-transaction"}),
     "duplicate": frozenset({"duplicate"}),
@@ -46,7 +46,7 @@ ORACLE = "the oracle contradicts the truth"
 
 @dataclass(slots=True)
 class Comparison:
-    """wrong: (kind, what) of each difference; missed: whether `unknown` was said of what can be known."""
+    """wrong: (kind, what) of each difference; missed: whether the checker said `unknown` though the answer is known."""
 
     case: Case
     run: Run
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def judged(run: Run, lie: Lie | None) -> Result:
-    """As `harness check --spark-master none` judges a history file; one that is refused is not called anything."""
+    """The result of `harness check --spark-master none` on a history file; "unknown" if the file is refused."""
     ops, options = run.recorded, run.case.options()
     if lie is not None:
         ops, options = lie.deceive(run.case, ops, options)
@@ -86,7 +86,7 @@ def compare_case(case: Case, lie: Lie | None = None) -> Comparison:
 
 
 def answers(found: Comparison) -> dict[str, str]:
-    """The oracle's answer by anomaly, as it names them (`NAMES`)."""
+    """The oracle's answer by anomaly, under the names in `NAMES`."""
     happened = Fates(found.run).happened()
     given: dict[str, str] = {}
     for name, reported in NAMES.items():
@@ -111,7 +111,7 @@ def _oracle_is_right(found: Comparison, fates: Fates) -> None:
         if things and name in NAMES and not NAMES[name] & happened and name not in ("lost",):
             found.wrong.append((ORACLE, f"{name} {sorted(things, key=str)[:3]} shown, and did not happen"))
 
-    if not found.run.truth.world.told:  # what is promised does not happen in a cluster that is no liar
+    if not found.run.truth.world.told:  # without lies, nothing that is ruled out may happen
         given = promises(found.case)
         for name, things in found.known.shown.items():
             if things and name in NAMES and all(given.get(each) for each in NAMES[name]):
@@ -123,7 +123,7 @@ def _verdict(found: Comparison) -> None:
     shown = sorted(name for name, things in shows.shown.items() if things)
     found.definite = bool(shown) or not (shows.open or shows.lenient)
     if ("lines are missing" in shows.open or found.case.cut == "named") and result.valid == UNKNOWN:
-        found.definite = False  # a history that does not fit together may be refused as a whole
+        found.definite = False  # an inconsistent history may be refused as a whole
         return
     if result.valid == VALID:
         found.wrong += [(VALID_BUT_SHOWN, f"{name}: {sorted(shows.shown[name], key=str)[:4]}") for name in shown]
@@ -159,7 +159,7 @@ def _accusations(found: Comparison, fates: Fates) -> None:
 
 
 def _lost(found: Comparison, fates: Fates, record: tuple[int, Any], witness: Mapping[str, Any] | None) -> None:
-    """A record that the checker takes for lost."""
+    """Examines a record that the checker reports as lost."""
     if fates.lost(record):
         text = "" if witness is None else witness_text("lost-write", witness, None)
         if found.lie is not None and found.lie.text is not None:
@@ -171,7 +171,7 @@ def _lost(found: Comparison, fates: Fates, record: tuple[int, Any], witness: Map
 
 
 def _acknowledged(found: Comparison, record: tuple[int, Any]) -> bool:
-    """Whether a broker is recorded to have acknowledged a record."""
+    """Whether the history records an acknowledgement of a record by a broker."""
     history = History(found.case, found.run.recorded)
     if record in history.acked:
         return True
@@ -180,7 +180,7 @@ def _acknowledged(found: Comparison, record: tuple[int, Any]) -> bool:
 
 
 def _seen(found: Comparison, name: str) -> bool:
-    """Whether the oracle saw it in the history, if only so that nobody must report it."""
+    """Whether the oracle saw the anomaly in the history, including those that need not be reported."""
     own = {each for each, names in NAMES.items() if name in names}
     return any(found.known.shown.get(each) or found.known.maybe.get(each) for each in own)
 
@@ -196,7 +196,7 @@ def _promises(found: Comparison) -> None:
 
 
 def told(found: Comparison) -> str:
-    """The difference in words: seed, settings, history, both answers."""
+    """The difference as text: seed, settings, history, both answers."""
     settings = {each.name: getattr(found.case, each.name) for each in fields(found.case)}
     lines = [
         ", ".join(f"{name} {value}" for name, value in settings.items() if value not in ((), {}, None, "", frozenset()))
@@ -208,7 +208,7 @@ def told(found: Comparison) -> str:
             and (op.type == INVOKE or op.value == [["poll", []]])
             and op is not found.run.recorded[-1]
         ):
-            continue  # what the final polls found is in those that found something
+            continue  # only the final polls that found something matter
         extra = f" {dict(op.extra)}" if op.extra else ""
         error = f" ({op.error})" if op.error else ""
         where = f"  {op.index:3} {op.time_ns // 1_000_000:6}ms {op.process!s:8}"

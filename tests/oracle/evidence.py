@@ -1,9 +1,10 @@
-"""From a recorded history and the settings to what anybody could know of it; without the truth.
+"""What can be concluded from a recorded history and the settings, without knowing the truth.
 
-A record is owed when its acknowledgement, or a read that proves that its transaction committed, is in the history. It
-is missing when a consumer that began at the beginning read its log to the end, and nobody ever polled it. It may be
-missing only because of what the history and the settings let be deleted: each such reason is looked at by itself.
-Where two worlds agree with the history, one honest and one not, the answer is `unknown`.
+A record must be in the log if the history contains its acknowledgement, or a read that proves that its transaction
+committed. It is missing if a consumer that started at the beginning read the log to its end, and no consumer ever
+polled the record. It may be missing legitimately only if the history and the settings permit its deletion; each
+such reason is examined separately. If the history is consistent with both a correct and an incorrect system, the
+answer is `unknown`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ WITHOUT_SUCCESS = ("crash", "debug-topic-partitions")
 class Known:
     """What a history shows.
 
-    shown    by anomaly: records, keys or ops of which it certainly is so
-    maybe    the same, of which it is so, but that nobody must report
+    shown    by anomaly: records, keys or ops that certainly show it
+    maybe    those that show it, but that the checker need not report
     open     why the verdict cannot be `valid`
     lenient  why both `valid` and `unknown` are right
     """
@@ -47,7 +48,7 @@ class Known:
 
 
 def known(case: Case, ops: Sequence[Op]) -> Known:
-    """What the history shows."""
+    """Evaluates a history."""
     history, answer = History(case, ops), Known()
     _positive(history, answer)
     _order_of_sends(history, answer)
@@ -60,7 +61,7 @@ def known(case: Case, ops: Sequence[Op]) -> Known:
     return answer
 
 
-# --- what is seen ---
+# --- what was read ---
 
 
 def _positive(history: History, answer: Known) -> None:
@@ -108,7 +109,7 @@ def _whole_payload(record: Record) -> bool:
 
 
 def _polled_before_sent(asked: Asked, record: Record) -> bool:
-    """Whether the operation polled a record in an earlier micro-op than the one that sent it."""
+    """Whether the operation polled a record in a micro-op before the one that sent it."""
     if asked.done is None:
         return False
     for mop in asked.done.value:
@@ -126,7 +127,7 @@ def _polled_before_sent(asked: Asked, record: Record) -> bool:
 
 
 def _order_of_sends(history: History, answer: Known) -> None:
-    """Records that stand in another order than they were sent, of operations with one known place each."""
+    """Finds records in another order than they were sent, for operations where each has one known offset."""
     rows: list[tuple[Asked, int, int, int]] = []  # operation, key, number in it, offset
     for asked in history.asked:
         for number, (key, _, value) in enumerate(asked.sends):
@@ -149,7 +150,7 @@ def _order_of_sends(history: History, answer: Known) -> None:
 
 
 def _order_of_polls(history: History, answer: Known) -> None:
-    """Consumers that went back or passed over records, where nothing lets them."""
+    """Finds consumers that went back or skipped records without a legitimate reason."""
     last: dict[Any, dict[int, int]] = defaultdict(dict)
     seen_at: dict[int, dict[int, Any]] = defaultdict(dict)
     for (key, value), offsets in history.polled_ok.items():
@@ -209,7 +210,7 @@ def _missing(history: History, answer: Known) -> None:
                     answer.maybe["lost"].add(record)
                 continue
             if case.txn and case.isolation == "read_uncommitted" and offset is not None:
-                # It was in the log, and whoever reads what is not committed should see it, aborted or not.
+                # It was in the log, and read_uncommitted consumers should see it, aborted or not.
                 answer.lenient.append(f"record {record} of a transaction in doubt")
                 answer.maybe["lost"].add(record)
                 continue
@@ -226,7 +227,7 @@ def _missing(history: History, answer: Known) -> None:
 
 
 def _judge_missing(history: History, answer: Known, record: Record, offset: int | None, writer: Asked) -> None:
-    """A record that is owed and that nobody polled."""
+    """Judges a record that must be in the log and was never polled."""
     key = record[0]
     if history.missing_lines:
         answer.open.append("lines are missing")
@@ -272,7 +273,7 @@ def _judge_missing(history: History, answer: Known, record: Record, offset: int 
 
 
 def _end_below(history: History, key: int, offset: int, after: int) -> bool:
-    """Whether the final polls say that the log ends at or before the offset, later than the acknowledgement."""
+    """Whether final polls after the acknowledgement reported an end of the log at or before the offset."""
     for asked in history.asked:
         done = asked.done
         if done is None or asked.type != OK or asked.invoked.index < after or not done.extra.get("final"):
@@ -283,7 +284,7 @@ def _end_below(history: History, key: int, offset: int, after: int) -> bool:
 
 
 def _why_missing(history: History, key: int, offset: int | None, reader: Reader, writer: Asked) -> str:
-    """YES: it was deleted legally; NO: nothing lets it be missing; or it cannot be known."""
+    """YES: it was deleted legitimately; NO: there is no such reason; otherwise it cannot be known."""
     cleaned = history.cleaned(key)
     always_compacted = "compact" in history.case.broker.get("log.cleanup.policy", "")
     if always_compacted:
@@ -304,13 +305,13 @@ def _why_missing(history: History, key: int, offset: int | None, reader: Reader,
     sudden = history.case.reset != "earliest" and reader.start > 0 and history.explained(key, reader) != YES
     if reader.doubtful or sudden:
         return UNKNOWABLE
-    if reader.at.get(offset):  # another record has its place
+    if reader.at.get(offset):  # another record has its offset
         return NO
     return NO if cleaned is not None else UNKNOWABLE
 
 
 def _gone_after_read(history: History, answer: Known, record: Record) -> None:
-    """An acknowledged record that was polled once, and is not in the log at the end."""
+    """Finds an acknowledged record that was polled once, and is not in the log at the end."""
     key, value = record
     writer, offset = history.writer[record], history.acked.get(record)
     if history.missing_lines or offset is None or writer.done is None:

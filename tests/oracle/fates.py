@@ -1,4 +1,4 @@
-"""The true fate of every record, and which anomalies can have happened at all."""
+"""The true fate of every record, and the anomalies that can have happened at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ KEPT, NEVER = "kept", "never"
 
 
 class Fates:
-    """fate      by (key, value): kept, lost, deleted, compacted, aborted, never (in the log)
-    cut_off     records that were deleted or compacted from a part of the log that was cut off later
-    troubled    keys of which records were lost, doubled, or put elsewhere, so that orders look wrong
+    """The fates of a run's records.
+
+    fate        by (key, value): kept, lost, deleted, compacted, aborted, never (in the log)
+    cut_off     records that were deleted or compacted in a part of the log that was truncated later
+    troubled    keys with lost, duplicate or moved records, so that orders look wrong
     """
 
     def __init__(self, run: Run) -> None:
@@ -57,16 +59,16 @@ class Fates:
             self.fate[record] = NEVER
 
     def lost(self, record: tuple[int, object]) -> bool:
-        """Whether a record that was acknowledged, or that was in the log for good, is gone illegally."""
+        """Whether an acknowledged or permanently stored record was lost without a legitimate reason."""
         fate = self.fate.get(record)
         return fate == LOST or (fate == NEVER and self.type_of.get(record) == OK)
 
     def unread_by_lies(self) -> bool:
-        """Whether records were passed over, read damaged, or moved: nobody can tell that from their loss."""
+        """Whether lies made consumers skip, misread or misplace records, which cannot be distinguished from a loss."""
         return bool({"skip-poll", "int-skip-poll", "bad-payload", "stale-place"} & set(self.run.truth.world.told))
 
     def happened(self) -> set[str]:
-        """Anomalies that may have happened, by what was done to the logs and told by clients."""
+        """Anomalies that may have happened, given what was done to the logs and the lies of clients."""
         world, case = self.run.truth.world, self.run.case
         found: set[str] = set()
         order = {"nonmonotonic-send", "int-nonmonotonic-send", "stale-send"}

@@ -1,4 +1,4 @@
-"""Faults of a run: each a generator that goes on while clients work, and is recorded as nemesis operations."""
+"""Faults of a run: each is a generator that runs along with the clients, and is recorded as nemesis operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Script = Generator[None, None, None]
 
 
 def catch_up(world: World, partition: Partition) -> None:
-    """Followers that fell behind by themselves come back; those on servers that are down do not."""
+    """Replicas that fell behind by themselves catch up, except those on servers that are down."""
     partition.behind &= world.down
 
 
@@ -23,7 +23,7 @@ def _node(copy: int) -> str:
 
 
 def _leave(world: World, copies: set[int]) -> None:
-    """Servers are gone: clean elections where a copy in sync is left, unclean ones where they are allowed."""
+    """Servers go down: a clean election if a replica in sync is left, an unclean one if it is allowed."""
     world.down |= copies
     for partition in world.logs.partitions.values():
         partition.behind |= copies & set(range(partition.copies))
@@ -75,7 +75,7 @@ def kill(world: World, name: str) -> Script:
 
 
 def elect_unclean(world: World, name: str) -> Script:
-    """A copy falls behind, the others are killed, and it leads."""
+    """A replica falls behind, the others are killed, and it becomes leader."""
     yield from _wait(world)
     world.fault("elect-unclean", name, "start", "invoke", {"target": "leader"})
     partition = world.logs.partitions[world.draw.below(world.case.keys)]
@@ -99,7 +99,7 @@ def elect_unclean(world: World, name: str) -> Script:
 
 
 def power_loss(world: World, name: str) -> Script:
-    """Servers lose what they had not written to disk; where no other copy is in sync, what is left leads."""
+    """Servers lose what was not on disk; if no other replica is in sync, one with what is left becomes leader."""
     yield from _wait(world)
     copies = set(range(world.case.replication)) if name.endswith("all") else {_some_leader(world)}
     nodes = sorted(map(_node, copies))
@@ -117,7 +117,7 @@ def power_loss(world: World, name: str) -> Script:
 
 
 def truncate_tail(world: World, name: str) -> Script:
-    """The end of a server's logs is cut off while it is down."""
+    """Truncates the logs of a server while it is down."""
     yield from _wait(world)
     copy = _some_leader(world)
     world.fault("truncate-tail", name, "start", "invoke", {"target": "leader"})
@@ -135,12 +135,12 @@ def truncate_tail(world: World, name: str) -> Script:
 
 
 def _lead_again(world: World, copies: set[int]) -> None:
-    """After copies came to harm: another one in sync leads, or the harmed leader comes back with what it has."""
+    """After damage to replicas: another replica in sync becomes leader, or the damaged leader returns as it is."""
     world.down |= copies
     for partition in world.logs.partitions.values():
         partition.behind |= copies & set(range(partition.copies))
         in_sync = sorted(partition.isr - copies)
-        if world.case.elr and not in_sync:  # others that hold all that was committed may lead (KIP-966)
+        if world.case.elr and not in_sync:  # others with all committed records may lead (KIP-966)
             whole = {copy for copy in range(partition.copies) if partition.reach[copy] >= partition.high_watermark}
             in_sync = sorted(whole - world.down)
             if not in_sync and whole - copies and partition.leader in copies:  # when they are back

@@ -1,4 +1,4 @@
-"""A recorded history, taken apart: operations, readers of whole logs, and what may have been deleted."""
+"""Splits a recorded history into operations, readers of whole logs, and possible deletions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Reader:
-    """A consumer that read a log from its beginning to the end that was reported: values, log start, end, when.
+    """A consumer that read a log from its beginning to its reported end: values, log start, end, time.
 
     doubtful  deletion may have overtaken it, and auto.offset.reset=latest may have moved it to the end
     """
@@ -53,7 +53,7 @@ class Reader:
 
 
 def pairs(ops: Iterable[Op]) -> list[Asked]:
-    """Operations of clients, by invocation; a completion whose invocation is missing stands for both."""
+    """Client operations in order of invocation; a completion without an invocation stands for both."""
     found: list[Asked] = []
     busy: dict[Any, Asked] = {}
     for op in ops:
@@ -70,7 +70,7 @@ def pairs(ops: Iterable[Op]) -> list[Asked]:
 
 
 class History:
-    """A recorded history, taken apart."""
+    """A recorded history with its operations, readers and deletions."""
 
     def __init__(self, case: Case, ops: Sequence[Op]) -> None:
         self.case, self.ops = case, ops
@@ -93,7 +93,7 @@ class History:
         self.readers = self._readers()
 
     def _readers(self) -> dict[int, list[Reader]]:
-        """By key, those who read its log from the beginning to the end in the final polls."""
+        """By key, the consumers that read its log from the beginning to the end in the final polls."""
         found: dict[int, list[Reader]] = defaultdict(list)
         by_process: dict[Any, list[Asked]] = defaultdict(list)
         for asked in self.asked:
@@ -127,7 +127,7 @@ class History:
         return found
 
     def _overtaken(self, key: int, began: Asked) -> bool:
-        """Whether a log's beginning may have been deleted under a consumer that began there, and sent it to the end."""
+        """Whether deletion may have overtaken a consumer at the beginning of a log and moved it to the end."""
         if self.case.reset == "earliest" and not self.case.plain:
             return False
         late = [op for op in self.nemesis if op.index > began.invoked.index and isinstance(op.value, dict)]
@@ -148,7 +148,7 @@ class History:
     # --- deletion ---
 
     def deleted_on_request(self, key: int) -> tuple[int, bool]:
-        """Up to which offset requests may have deleted; and whether one says no more than `to the end`."""
+        """The offset up to which requests may have deleted; and whether a request says only `to the end`."""
         until, to_the_end = 0, False
         for op in self.nemesis:
             for deleted_key, offset in (op.value or {}).get("deleted", ()) if isinstance(op.value, dict) else ():
@@ -171,7 +171,7 @@ class History:
         return until, to_the_end
 
     def surely_deleted(self, key: int, offset: int, acked_at: int) -> bool:
-        """Whether a request that succeeded deleted a record that was acknowledged by index `acked_at`."""
+        """Whether a successful request deleted a record that was acknowledged before index `acked_at`."""
         for op in self.nemesis:
             for deleted_key, until in op.value.get("deleted", ()) if isinstance(op.value, dict) else ():
                 if deleted_key == key and offset < until:
@@ -185,7 +185,7 @@ class History:
         return False
 
     def looks(self, key: int) -> list[Reader]:
-        """What was told of a log's start and end, by final polls and by the admin, as readers who read nothing."""
+        """Reported starts and ends of a log, by final polls and by the admin, as readers without records."""
         found: list[Reader] = []
         for asked in self.asked:
             if asked.done is None or asked.type != OK:
@@ -198,7 +198,7 @@ class History:
         return found
 
     def start_reported(self, key: int) -> int:
-        """The largest log start that anybody was told."""
+        """The largest log start offset that was reported."""
         return max((look.start for look in self.looks(key)), default=0)
 
     def places(self, record: Record) -> set[int]:
@@ -206,7 +206,7 @@ class History:
         return self.polled[record] | ({acked} if acked is not None else set())
 
     def explained(self, key: int, reader: Reader) -> str:
-        """Whether the history and the settings let the log begin there."""
+        """Whether the history and the settings permit the log start offset."""
         until, to_the_end = self.deleted_on_request(key)
         if reader.start <= until:
             return YES
@@ -230,7 +230,7 @@ class History:
         for (other, value), writer in self.writer.items():
             if other != key or not any(until <= offset < reader.start for offset in self.places((other, value))):
                 continue
-            # The record's time lies between its invocation and its completion.
+            # The record's timestamp is between its invocation and its completion.
             if writer.invoked.time_ns + limit_ms * MS > reader.done_ns:
                 return NO
             done_ns = writer.done.time_ns if writer.done is not None else 1 << 62
@@ -245,14 +245,14 @@ class History:
         if limit is None:
             return NO
         if self.case.record_bytes_known():
-            # What is left of a log was as much as the limit when it was cut, and has only grown since.
+            # After the deletion, the log had at least the size of the limit, and it has only grown since.
             return NO if (reader.end - reader.start) * RECORD_BYTES < limit else YES
         return UNKNOWABLE
 
     # --- compaction ---
 
     def cleaned(self, key: int) -> int | None:
-        """How far the cleaner may have gone; None: not known."""
+        """How far the log cleaner may have compacted; None: unknown."""
         begun = [op for op in self.faults("config-change:compact") if op.f == "config-change"]
         ended = [
             op
@@ -268,6 +268,6 @@ class History:
 
 
 def case_deletes(case: Case) -> bool:
-    """Whether the settings let brokers delete within the minutes of a run."""
+    """Whether the settings let brokers delete records within the minutes of a run."""
     age = case.retention_ms is not None and case.retention_ms < 3_600_000
     return age or case.retention_bytes is not None or case.plain

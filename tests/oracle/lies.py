@@ -1,8 +1,8 @@
-"""Lies that a checker once told, brought back: each makes today's checker believe what the old one took for granted.
+"""Former bugs of the checker, simulated: each makes today's checker believe what an old version assumed.
 
-A lie changes what the checker is given, as if it read, remembered or concluded less than it does: the history, the
-settings, or the words of a witness. The oracle sees the true ones, and must notice in one of the runs that the lie is
-about.
+Such a lie changes the checker's input, as if it had read, remembered or concluded less than it does: the history,
+the settings, or the text of a witness. The oracle gets the true input, and must detect the difference in one of the
+runs that the lie is about.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Given = tuple[list[Op], CheckOptions]
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """One belief.
+    """One former bug.
 
     about    whether a case can show it
-    deceive  what the checker is given instead of (case, history, options)
-    text     what becomes of the words of a witness
-    shape    what of a case is changed so that it can show the lie more often
+    deceive  replaces the checker's input (case, history, options)
+    text     replaces the text of a witness
+    shape    changes a case so that it shows the bug more often
     """
 
     name: str
@@ -77,7 +77,7 @@ def _nothing_is_owed_in_doubt(case: Case, ops: list[Op], options: CheckOptions) 
 
 
 def _doubtful_deletion_is_done(case: Case, ops: list[Op], options: CheckOptions) -> Given:
-    """A log begins where a deletion in doubt would have it begin, wherever it was seen to begin."""
+    """Assumes that an indeterminate deletion was executed, whatever log start was reported."""
     starts: dict[int, int] = {}
     for op in ops:
         if op.f == "delete-records" and op.type == INFO and op.process != NEMESIS:
@@ -163,7 +163,7 @@ def _loses_copies(case: Case) -> bool:
 
 
 def _deletes_in_doubt(case: Case) -> Case:
-    """A log that loses a record and that clients may have deleted from."""
+    """A log that loses a record, and from which clients may have deleted records."""
     return replace(
         case,
         ops=30,
@@ -179,7 +179,7 @@ def _deletes_in_doubt(case: Case) -> Case:
 
 
 def _reads_in_doubt(case: Case) -> Case:
-    """A short run of operations that often end in doubt, over a log that gives away what is yet to be sent."""
+    """A short run with many indeterminate operations, over a log that returns records before they are sent."""
     return replace(
         case,
         ops=14,

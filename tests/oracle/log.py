@@ -1,9 +1,10 @@
 """Replicated logs of keys: appends, replication, elections, transactions, deletion; and every record's true fate.
 
-A log is the leader's; every other copy is a prefix of it, known by its length (`reach`). What lies below the high
-watermark is in every in-sync copy. An election that is clean takes a copy in sync; what the new leader lacks is gone
-from all. Source: Kafka documentation, Design, "Replication"; KIP-101 (followers truncate to the leader's log);
-KIP-966 (the high watermark stands still while fewer than min.insync.replicas are in sync).
+A log is the leader's log; every other replica is a prefix of it, described by its length (`reach`). Records below
+the high watermark are in every replica in sync. A clean election chooses a replica in sync; records that the new
+leader lacks are removed from all replicas. Source: Kafka documentation, Design, "Replication"; KIP-101 (followers
+truncate to the leader's log); KIP-966 (the high watermark does not advance while fewer than min.insync.replicas are
+in sync).
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ RECORD_BYTES = 100
 
 @dataclass(slots=True)
 class Entry:
-    """A record, or a transaction's marker (value None)."""
+    """A record, or a transaction marker (value None)."""
 
     offset: int
     value: int | None
     txn: int | None
     time_ms: int
-    gone: str = ""  # why it is no longer there
+    gone: str = ""  # why it was removed; empty if it is in the log
 
 
 @dataclass(slots=True)
 class Partition:
     """The log of one key.
 
-    copies      how many there are; copy `leader` leads
-    reach       by copy, the offset after its last record
-    flushed     by copy, the offset after the last record that is on its disk
+    copies      number of replicas; `leader` is the number of the leader
+    reach       by replica, the offset after its last record
+    flushed     by replica, the offset after the last record on its disk
     flushing    every record is written to disk at once (log.flush.interval.messages=1)
-    segments    first offsets of the segments, the last one active
-    history     every entry that there ever was, those that are gone too
+    segments    base offsets of the segments, the last of which is active
+    history     every entry that was ever in the log, including removed ones
     """
 
     key: int
@@ -79,7 +80,7 @@ class Partition:
         return entry
 
     def replicate(self) -> bool:
-        """Followers that keep up fetch everything; the others fall out of sync. Whether enough are in sync."""
+        """Followers that keep up fetch everything; others leave the ISR. Returns whether the ISR is large enough."""
         for copy in range(self.copies):
             if copy not in self.behind:
                 self.reach[copy] = self.end
@@ -95,18 +96,18 @@ class Partition:
         return True
 
     def flush(self, draw: Draw) -> None:
-        """What operating systems write to disk in their own time."""
+        """Writes what operating systems write to disk on their own."""
         for copy in range(self.copies):
             if self.flushing or draw.random() < 0.2:
                 self.flushed[copy] = self.reach[copy]
 
     def elect(self, leader: int) -> list[Entry]:
-        """A copy leads, and the others follow it; the records that are gone by that."""
+        """A replica becomes leader, and the others follow it. Returns the records that are lost."""
         self.leader, self.epoch = leader, self.epoch + 1
         return self.truncate(self.reach[leader])
 
     def truncate(self, to: int) -> list[Entry]:
-        """All copies end there; the records that are gone by that."""
+        """Truncates all replicas. Returns the records that are lost."""
         lost = [entry for entry in self.entries if entry.offset >= to]
         if any(reach > to for reach in self.reach):
             self.truncations.append(to)
@@ -122,14 +123,14 @@ class Partition:
         return lost
 
     def delete_before(self, offset: int) -> None:
-        """Records before the offset are deleted, as by DeleteRecords or retention."""
+        """Deletes records before the offset, as DeleteRecords and retention do."""
         self.start = max(self.start, min(offset, self.end))
         self._remove((entry for entry in self.entries if entry.offset < self.start), DELETED)
         while len(self.segments) > 1 and self.segments[1] <= self.start:
             self.segments.pop(0)
 
     def remove(self, entries: Iterable[Entry], why: str) -> None:
-        """Take records out of the middle: their offsets stay empty."""
+        """Removes records from the middle; their offsets stay unused."""
         self._remove(entries, why)
 
     def _remove(self, entries: Iterable[Entry], why: str) -> None:
@@ -138,7 +139,7 @@ class Partition:
         self.entries = [entry for entry in self.entries if not entry.gone]
 
     def old_segments(self, limit_ms: int, now_ms: int) -> int:
-        """Up to where retention by time deletes: whole segments, oldest first, whose last time is over (KIP-33)."""
+        """Where retention by time deletes to: whole segments, oldest first, by their largest timestamp (KIP-33)."""
         bounds = [*self.segments, self.end]
         until = self.start
         for base, after in itertools.pairwise(bounds):
@@ -149,7 +150,7 @@ class Partition:
         return until
 
     def large_segments(self, limit_bytes: int) -> int:
-        """Up to where retention by size deletes: whole segments, never the active one, while the limit is kept."""
+        """The offset up to which retention by size deletes: whole segments except the active one, down to the limit."""
         left = len(self.entries) * RECORD_BYTES
         until = self.start
         for base, after in zip(self.segments, self.segments[1:], strict=False):
@@ -160,7 +161,7 @@ class Partition:
         return until
 
     def clean(self) -> None:
-        """What compaction makes of records without key: the cleaner keeps none of them in segments not active."""
+        """Compacts records without a key: the cleaner removes all of them from inactive segments."""
         until = min(self.segments[-1], self.high_watermark)
         self.remove((entry for entry in self.entries if entry.offset < until), COMPACTED)
         self.cleaned = max(self.cleaned, until)
@@ -178,7 +179,7 @@ class Logs:
         return len(self.txns) - 1
 
     def finish(self, txn: int, state: str, now_ms: int) -> None:
-        """Commit or abort, with a marker in every log that the transaction wrote to."""
+        """Commits or aborts, with a marker in every log that the transaction wrote to."""
         self.txns[txn] = state
         for partition in self.partitions.values():
             if any(entry.txn == txn for entry in partition.entries):
@@ -186,7 +187,7 @@ class Logs:
                 partition.replicate()
 
     def stable(self, key: int, committed_only: bool) -> int:
-        """Up to where a consumer reads: the high watermark, or the last stable offset."""
+        """The end for consumers: the high watermark, or the last stable offset."""
         partition = self.partitions[key]
         until = partition.high_watermark
         if committed_only:

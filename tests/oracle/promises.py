@@ -1,6 +1,6 @@
-"""What Kafka promises not to happen, by settings and faults: a table with a source for each row.
+"""Which anomalies Kafka rules out, by settings and faults: a table with a source for each row.
 
-True: forbidden. False: not forbidden. None: the documentation can be read both ways, or does not say.
+True: ruled out. False: not ruled out. None: the documentation is ambiguous or silent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKSUMS = "Kafka documentation, consumer setting check.crcs"
 
 
 def copies_kept(case: Case) -> bool | None:
-    """Whether what was committed lives on in a copy that leads, whatever acks says."""
+    """Whether committed records survive on a replica that becomes leader, regardless of acks."""
     if case.unclean_enabled or "elect-unclean:leader" in case.faults:
         return False
     least = 1 if "config-change:min-isr-down" in case.faults else case.min_isr
@@ -45,7 +45,7 @@ def copies_kept(case: Case) -> bool | None:
 
 
 def durable(case: Case) -> bool | None:
-    """Whether what was acknowledged stays."""
+    """Whether acknowledged records are kept."""
     kept = copies_kept(case)
     if case.true_acks == "0" or kept is False:
         return False
@@ -55,19 +55,19 @@ def durable(case: Case) -> bool | None:
 
 
 def whole_transactions(case: Case) -> bool | None:
-    """Whether all of a committed transaction stays visible, and nothing of an aborted one is."""
+    """Whether a committed transaction stays visible as a whole, and an aborted one is never visible."""
     if not case.txn or case.isolation == "read_uncommitted":
         return None
     return copies_kept(case)
 
 
 def own_unseen(case: Case) -> bool | None:
-    """Whether a transaction's records are hidden from itself until it commits."""
+    """Whether a transaction does not see its own records before it commits."""
     return True if whole_transactions(case) else None
 
 
 def one_offset(case: Case) -> bool | None:
-    """Whether an offset that was acknowledged or read is never given to another record."""
+    """Whether an offset that was acknowledged or read is never used for another record."""
     return None if case.true_acks == "0" else durable(case)
 
 
@@ -79,42 +79,42 @@ def once(case: Case) -> bool | None:
 
 
 def read_in_order(case: Case) -> bool | None:
-    """Whether consumers see nothing again. A doubled record looks as if they had."""
+    """Whether consumers never go back. A duplicate record looks as if they had."""
     kept = copies_kept(case)
     return kept if kept is False or case.idempotent else None
 
 
 def all_read(case: Case) -> bool | None:
-    """Whether consumers pass over nothing; they do where a cleaner has been."""
+    """Whether consumers skip nothing; they skip what a log cleaner has removed."""
     return None if "config-change:compact" in case.faults and copies_kept(case) else read_in_order(case)
 
 
 def read_in_order_by_assignment(case: Case) -> bool | None:
-    """`read_in_order` from one operation to the next, which rebalances of a group come between."""
+    """`read_in_order` across operations, between which a group may rebalance."""
     return None if "subscribe" in case.sub_via else read_in_order(case)
 
 
 def all_read_by_assignment(case: Case) -> bool | None:
-    """`all_read` from one operation to the next."""
+    """`all_read` across operations."""
     return None if "subscribe" in case.sub_via else all_read(case)
 
 
 def sent_in_order(case: Case) -> bool | None:
-    """Whether records stand in the log as one producer sent them."""
+    """Whether records are in the log in the order in which one producer sent them."""
     if copies_kept(case) is False:
         return False
     return True if case.idempotent and durable(case) else None
 
 
 def sent_in_order_at_once(case: Case) -> bool | None:
-    """The same of records in flight at the same time: a retry may be overtaken."""
+    """The same for records in flight at the same time, where a retry may be overtaken."""
     if not case.idempotent and case.retries != 0 and case.true_acks != "0":
         return False
     return sent_in_order(case)
 
 
 def unaltered(case: Case) -> bool | None:
-    """Whether nobody reads what nobody sent."""
+    """Whether consumers read only what was sent."""
     return True if copies_kept(case) else None
 
 
@@ -143,7 +143,7 @@ PROMISES = (
 
 
 def promises(case: Case) -> dict[str, bool]:
-    """By anomaly: whether it was promised not to happen; without those that the documentation leaves open."""
+    """By anomaly: whether it is ruled out; without those that the documentation leaves open."""
     if case.plain:
         return {}
     found = {name: promise.given(case) for promise in PROMISES for name in promise.anomalies}

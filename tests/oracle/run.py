@@ -1,7 +1,7 @@
-"""A run: processes and faults take turns as the seed decides, and everything is recorded as a real run would.
+"""A simulated run: client processes and faults interleave as the seed decides, and are recorded as in a real run.
 
-`simulate(case)` gives the whole history, what is recorded of it, and the truth: every log with what became of its
-records, and which lies were told.
+`simulate(case)` returns the whole history, the recorded part of it, and the truth: every log with the fate of its
+records, and the lies that were applied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Slot:
 
 
 class World:
-    """What clients and faults of one run share."""
+    """The state that the clients and faults of one run share."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -75,11 +75,11 @@ class World:
         return self.case.isolation == "read_committed"
 
     def chance(self, p: float) -> bool:
-        """Trouble that only happens under load."""
+        """Draws whether something happens that only happens under load."""
         return self.loading and self.draw.random() < p
 
     def lie(self, name: str, possible: bool = True) -> bool:
-        """Whether to tell a lie now."""
+        """Draws whether to apply a lie now."""
         if not possible or name not in self.case.lies or not self.loading or self.told.get(name, 0) >= LIES_MOST:
             return False
         if self.draw.random() >= LIE_RATE:
@@ -94,11 +94,11 @@ class World:
         return entry
 
     def lose(self, key: int, entry: Entry) -> None:
-        """A record vanishes; its offset stays empty."""
+        """Removes a record; its offset stays unused."""
         self.logs.partitions[key].remove([entry], LOST)
 
     def make_visible(self, txn: int) -> None:
-        """Records of a transaction that is about to be aborted look as if they were of none."""
+        """Makes records of a transaction that will be aborted look non-transactional."""
         for partition in self.logs.partitions.values():
             for entry in partition.entries:
                 if entry.txn == txn and entry.value is not None:
@@ -116,7 +116,7 @@ class World:
     # --- time ---
 
     def tick(self) -> None:
-        """What brokers do by themselves between two steps."""
+        """What brokers do on their own between two steps."""
         draw = self.draw
         self.now_ns += draw.between(1, 120) * MS
         for partition in self.logs.partitions.values():
@@ -144,7 +144,7 @@ class World:
             self.logs.partitions[key].replicate()
 
     def retain(self, partition: Partition) -> None:
-        """Delete segments that are over the limits, by the broker's clock."""
+        """Deletes segments beyond the limits, by the broker's clock."""
         until = partition.start
         if self.retention_ms is not None:
             until = max(until, partition.old_segments(self.retention_ms, self.now_ms + self.clock_ahead_ms))
@@ -153,14 +153,14 @@ class World:
         partition.delete_before(until)
 
     def expire(self) -> None:
-        """Abandoned transactions are aborted by their coordinator."""
+        """The coordinator aborts abandoned transactions."""
         while self.abandoned:
             txn = self.abandoned.pop()
             if self.logs.txns[txn] == OPEN:
                 self.logs.finish(txn, ABORTED, self.now_ms)
 
     def settle(self) -> None:
-        """All faults are over, all copies the same."""
+        """Ends all faults and brings all replicas in sync."""
         self.loading = False
         self.expire()
         for partition in self.logs.partitions.values():
@@ -185,7 +185,7 @@ class Truth:
     """What happened.
 
     world       logs, transactions, lies
-    lost_head   keys whose beginning was lost without a trace
+    lost_head   keys whose first records were lost without a trace
     """
 
     world: World
@@ -194,7 +194,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """ops: the whole history; recorded: what is left of it."""
+    """ops: the whole history; recorded: the part of it that was recorded."""
 
     case: Case
     ops: list[Op]
@@ -203,7 +203,7 @@ class Run:
 
 
 class Load:
-    """What slots ask for, one operation after the other."""
+    """The operations of the slots, one after another."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -235,7 +235,7 @@ class Load:
 
 
 def _step(world: World, slot: Slot) -> Op | None:
-    """One step of a slot's operation; its completion, if that was the last."""
+    """One step of a slot's operation. Returns its completion after the last step."""
     world.tick()
     assert slot.steps is not None and slot.op is not None
     try:
@@ -267,7 +267,7 @@ def _whole(world: World, slot: Slot, f: str, value: Any, extra: dict[str, Any]) 
 
 
 def _final(world: World, slots: list[Slot]) -> None:
-    """The final polls: one slot after the other reads everything back."""
+    """The final polls: one slot after another reads everything back."""
     keys = sorted(world.logs.partitions)
     if world.case.final == "partial":
         keys = sorted(world.draw.shuffled(keys)[: world.draw.between(1, len(keys))])
@@ -304,8 +304,8 @@ def _final(world: World, slots: list[Slot]) -> None:
 
 
 def _cut(case: Case, ops: list[Op], draw: Draw) -> list[Op]:
-    """What is left of the history."""
-    if case.cut == "named":  # the client of process 0 calls itself as the nemesis does
+    """The recorded part of the history."""
+    if case.cut == "named":  # the client of process 0 uses the nemesis's name
         return [op.with_(process=NEMESIS) if op.process == 0 else op for op in ops]
     if case.cut == "tail":
         return ops[: max(1, len(ops) - draw.between(1, len(ops) // 2 + 1))]
@@ -349,7 +349,7 @@ def simulate(case: Case) -> Run:
 
 
 def _late_lies(world: World, truth: Truth) -> None:
-    """Lies about logs as a whole, when the load is over."""
+    """Lies about whole logs, applied after the load."""
     draw = world.draw
     partition = world.logs.partitions[draw.below(world.case.keys)]
     if "lose-tail" in world.case.lies and partition.end - partition.start > 1:

@@ -1,4 +1,4 @@
-"""The smallest histories on which the checker and the oracle have differed, with the answer that Kafka's rules give."""
+"""The smallest histories on which checker and oracle have differed, with the answer that follows from Kafka's rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sent(at_ms: int, process: int, *places: tuple[int | None, int]) -> list[Row]
 
 
 def read(at_ms: int, process: int, *records: list[int], final: dict[str, Any] | None = None) -> list[Row]:
-    """A consumer that is assigned key 0 and polls; with `final`: from the beginning, with what it was told at last."""
+    """A consumer that is assigned key 0 and polls; with `final`: from the beginning, with the last reported offsets."""
     extra = {} if final is None else {"final": True}
     begin = {**extra, "seek_to_beginning": True} if final is not None else {}
     value = [["poll", [[0, list(records)]] if records else []]]
@@ -67,7 +67,7 @@ def whole(start: int, end: int) -> dict[str, Any]:
 
 
 def test_what_has_no_known_place_and_was_not_looked_for_is_not_known() -> None:
-    """One of two records was deleted; neither place is known, and nobody read the log to its end."""
+    """One of two records was deleted; both offsets are unknown, and no consumer read the log to its end."""
     rows = [
         *sent(0, 1, (None, 1)),
         fault(20, "delete-records", "delete-records:some", "", "invoke", {"target": "some"}),
@@ -79,7 +79,7 @@ def test_what_has_no_known_place_and_was_not_looked_for_is_not_known() -> None:
 
 
 def test_what_was_missing_when_its_log_was_read_stays_lost_when_the_rest_is_deleted() -> None:
-    """The log began below the record when it was read to its end without it; later all of it was deleted by age."""
+    """The log was read to its end from below the record's offset, without the record; retention then deleted it all."""
     rows = [
         *sent(0, 1, (0, 5), (1, 6)),
         *read(100, 7, [1, 6], final=whole(0, 2)),
@@ -89,7 +89,7 @@ def test_what_was_missing_when_its_log_was_read_stays_lost_when_the_rest_is_dele
 
 
 def test_brokers_delete_by_age_before_and_after_a_compacting_policy() -> None:
-    """Under cleanup.policy=delete again, what is over its age may be gone: nobody looked at the log's start."""
+    """With cleanup.policy=delete in force again, old records may be deleted; the log start was never reported."""
     name = "config-change:compact"
     rows = [
         fault(0, "config-change", name, "start", "invoke", {"target": "compact"}),
@@ -104,13 +104,13 @@ def test_brokers_delete_by_age_before_and_after_a_compacting_policy() -> None:
 
 
 def test_what_was_read_before_a_record_was_sent_does_not_tell_that_it_is_lost() -> None:
-    """An offset is given away twice, which is bad enough; that nobody read its second record is no loss."""
+    """An offset was used twice, which is an anomaly by itself; that its second record was not read is not a loss."""
     rows = [*sent(0, 1, (0, 1)), *read(20, 2, [0, 1], [1, 3]), *sent(10, 3, (1, 3)), *sent(40, 4, (1, 7))]
     assert bad(judged(sorted(rows, key=lambda row: row[0]), PLAIN)) == {"inconsistent-offsets"}
 
 
 def test_what_was_read_of_a_log_that_was_cut_off_tells_nothing_of_what_came_later() -> None:
-    """Offset 4 was read, the log was cut off, and offset 2 was given to a later record that nobody looked for."""
+    """Offset 4 was read, the log was truncated, and offset 2 was used for a later record that was never polled for."""
     rows = [*sent(0, 1, (0, 1), (4, 5)), *read(20, 2, [0, 1], [4, 5]), *sent(40, 4, (2, 7))]
     assert "lost-write" not in bad(judged(rows, PLAIN))
 

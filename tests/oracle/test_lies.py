@@ -1,4 +1,4 @@
-"""Each lie that a checker once told is noticed by the oracle when it is told again."""
+"""The oracle detects each former bug of the checker when it is simulated again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.oracle.compare import compare_case
 from tests.oracle.lies import LIES, Lie
 
 SEEDS = 6000  # cases to choose from
-TRIES = 150  # of those that the lie is about
+TRIES = 150  # cases among them that the bug affects
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Drawn runs, judged by the checker and by the oracle: where they differ, one of them is wrong."""
+"""Random runs, judged by the checker and by the oracle: where they differ, one of them is wrong."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 from tests.oracle.compare import Comparison, compare, told
 
-FEW, BLOCK = 100, 250  # draws a test: in `make test`, in CI and soak
-UNKNOWN_MOST = 0.02  # of what can be known
+FEW, BLOCK = 100, 250  # runs per test: in `make test`; in CI and soak
+UNKNOWN_MOST = 0.02  # highest share of `unknown` among runs with a known answer
 SMALLEST_OPS = 80
 
 
 @pytest.fixture(scope="module")
 def first_seed(request: pytest.FixtureRequest) -> int:
-    """Soak draws other runs each time; ORACLE_SEED names one to look at again."""
+    """Soak uses other runs each time; ORACLE_SEED selects one for debugging."""
     if "ORACLE_SEED" in os.environ:
         return int(os.environ["ORACLE_SEED"])
     return int.from_bytes(os.urandom(5), "big") if request.config.getoption("--soak") else 0
 
 
 def _smallest(found: Comparison) -> Comparison:
-    """The same seed with as few operations as still show a difference of the same kind."""
+    """The same seed with the fewest operations that still show a difference of the same kind."""
     kinds = {kind for kind, _ in found.wrong}
     for ops in range(1, SMALLEST_OPS):
         smaller = compare(found.case.seed, ops)
@@ -48,7 +48,7 @@ def _judge(seed: int, count: int) -> None:
     if wrong:
         seeds = ", ".join(str(each.case.seed) for each in wrong)
         pytest.fail(f"{len(wrong)} of {count} draws differ, seeds {seeds}\n{told(_smallest(wrong[0]))}", pytrace=False)
-    if len(missed) > max(3, UNKNOWN_MOST * definite):  # of few, three say nothing yet
+    if len(missed) > max(3, UNKNOWN_MOST * definite):  # of a few runs, up to three are accepted
         pytest.fail(f"{len(missed)} of {definite} unknown that can be known\n{told(missed[0])}", pytrace=False)
 
 
