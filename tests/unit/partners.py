@@ -1,4 +1,4 @@
-"""The other half of each op of a history."""
+"""Pairs the invocations and completions of a history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated catalogues are what docs/generate.py makes of the tables now."""
+"""The generated catalogues match the current output of docs/generate.py."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_network_faults_are_only_where_there_is_a_network(made: dict[str, Any]) 
 
 
 def test_sources_are_named_for_readers(made: dict[str, Any]) -> None:
-    """Not by the names of papers that are not here."""
+    """They do not refer to papers by file names that are not in the repository."""
     assert not re.search(r"document \d|checker\.md", made["anomalies"]())
 
 

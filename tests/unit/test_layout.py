@@ -1,4 +1,4 @@
-"""The tree: no circle of imports between files or between folders, at any level, and few folders to look through.
+"""The layout of the code: no circular imports between files or folders at any level, and not too many folders.
 
 Imports within functions count, too. `make layers` checks the order of the layers; see pyproject.toml.
 """
@@ -32,7 +32,7 @@ def _module(path: PurePosixPath) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Names of modules, and of what may be a module in a package."""
+    """Names of imported modules, and of what may be a module in a package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -44,7 +44,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def imports() -> tuple[tuple[PurePosixPath, PurePosixPath], ...]:
-    """Which file of the packages imports which. A package's __init__ counts only where a name is taken from it."""
+    """Which file of the packages imports which. A package's __init__ counts only if a name is imported from it."""
     files = {_module(path): path for path in _sources()}
     found = set()
     for importing in files.values():

@@ -1,7 +1,7 @@
-"""The anomaly cases: tests/histories/<anomaly>/<case>.jsonl beside <case>.expect.json.
+"""The anomaly cases: tests/histories/<anomaly>/<case>.jsonl, each with a <case>.expect.json.
 
-An expectation holds `valid`, `anomalies` {name: bad} (complete), and where they matter `options` and
-`settings` (of CheckOptions), `promised`, `reason` (a part of one of the reasons) and `witnesses` {name: all}.
+An expectation contains `valid`, `anomalies` {name: bad} (complete), and where they matter `options` and
+`settings` (of CheckOptions), `promised`, `reason` (part of one of the reasons) and `witnesses` {name: all}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HISTORIES = Path(__file__).parents[2] / "histories"
 
 @dataclass(frozen=True)
 class Case:
-    """One history and what must come of it."""
+    """One history and its expected result."""
 
     path: Path
     expect: dict[str, Any]
@@ -52,7 +52,7 @@ def cases() -> list[Case]:
 
 
 def differences(case: Case, result: Result) -> list[str]:
-    """What is not as expected; empty when all is."""
+    """Differences from the expectation; empty if there are none."""
     wrong = []
     expect = case.expect
     if result.valid != expect["valid"]:

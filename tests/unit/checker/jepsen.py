@@ -1,6 +1,6 @@
-"""Jepsen's own answers in tests/histories/jepsen, and how ours are compared with them.
+"""Jepsen's own answers in tests/histories/jepsen, and the comparison with ours.
 
-Everything must agree: the verdict, error types, bad error types, every witness, the worst lag; but for DIFFERENCES.
+The verdict, error types, bad error types, every witness, and the worst lag must agree, except for DIFFERENCES.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.model.check_options import CheckOptions
 FOLDER: Final = Path(__file__).parents[2] / "histories" / "jepsen"
 
 EMPTY_GRAPH: Final = "empty-transaction-graph"
-# Where ours may differ, and why.
+# Where ours may differ, with the reasons.
 DIFFERENCES: Final = {
     "no-writer-of-value": "Jepsen crashes; ours reports a phantom-read, and judges the rest",
     "java.lang.IndexOutOfBoundsException": "Jepsen crashes at polls that hold nothing; ours answers",
@@ -31,7 +31,7 @@ DIFFERENCES: Final = {
     "cycle": "Elle searches each component for a second; where that is not enough it says so and shows any cycle, "
     "ours shows a short one; no row is so large",
 }
-# Rows of which the worst lag is not compared.
+# Rows whose worst lag is not compared.
 OTHER_LAG: Final = frozenset({"lag-nil-send-a"})
 CRASHES: Final = ("no-writer-of-value", "java.lang.IndexOutOfBoundsException")
 
@@ -53,7 +53,7 @@ def options(row: Row) -> CheckOptions:
 
 
 def is_cycle(name: str) -> bool:
-    """Types that come from cycles: Adya's and the consistency models'."""
+    """Types that come from cycles: Adya's anomalies and the consistency models."""
     return name.startswith(("G0", "G1c", "G-", "G2", "PL-", "strong-PL-"))
 
 
@@ -71,7 +71,7 @@ def _unseen(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
 
 
 def differences(row: Row, data: Mapping[str, Any]) -> list[str]:
-    """What is not as Jepsen says; `data`: a result as plain data."""
+    """Differences from Jepsen's answer; `data`: a result as plain data."""
     found = {a["name"]: a for a in data["anomalies"]}
     if "jepsen_crashes_with" in row:
         if row["jepsen_crashes_with"] == "no-writer-of-value":

@@ -1,7 +1,7 @@
-"""A plain, slow checker of the non-cycle analyses, straight from the rules of jepsen.tests.kafka: an oracle.
+"""A plain, slow checker of the analyses without cycles, directly from the rules of jepsen.tests.kafka: an oracle.
 
-Dictionaries and loops only, Jepsen-compatible rules, one witness set per type. It shares nothing with the
-kernels but the definitions.
+Only dictionaries and loops, Jepsen-compatible rules, one set of witnesses per type. It shares only definitions
+with the kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MICRO = ("send", "poll", "txn")
 
 
 def pick(values: set[Any]) -> Any:
-    """Which of the values at one offset has its index: the first in the order of Clojure's sets."""
+    """The value that determines the index of an offset: the first in the order of Clojure's sets."""
     return min(values, key=lambda value: int(set_order(np.array([value], np.int64))[0]))
 
 
@@ -33,12 +33,12 @@ def _by_key(rows: Iterable[tuple[Any, Any, Any]]) -> dict[Any, list[Any]]:
 
 
 def _named(op: Op) -> dict[Any, list[Any]]:
-    """The keys that an op's polls name, records or not."""
+    """The keys that an op's polls name, with or without records."""
     return {key: [] for mop in op.value if mop[0] == "poll" and len(mop) > 1 for key, _ in mop[1]}
 
 
 def completed(ops: Sequence[Op]) -> list[Op]:
-    """The completions, and as `info` the invocations that never completed; by index."""
+    """The completions by index, with `info` for invocations that never completed."""
     done: list[Op] = []
     open_: dict[Any, Op] = {}
     for op in ops:
@@ -51,7 +51,7 @@ def completed(ops: Sequence[Op]) -> list[Op]:
 
 
 class Plain:
-    """Everything about one history, found by looping over it. `chosen`: who has the index of an offset."""
+    """All findings for one history, by looping over it. `chosen`: picks the value that has the index of an offset."""
 
     def __init__(self, ops: Sequence[Op], chosen: Callable[[set[Any]], Any] = pick) -> None:
         self.done = completed(ops)
@@ -69,7 +69,7 @@ class Plain:
         self.order = {key: [chosen(values) for _, values in log] for key, log in self.logs.items()}
 
     def committed(self, op: Op) -> bool:
-        """It happened: ok, or info with a write that an ok op read."""
+        """Whether the op happened: ok, or info with a write that an ok op read."""
         if op.type == "info":
             return any((k, v) in self.polled_ok for k, _, v in sends(op))
         return op.type == "ok"
@@ -86,7 +86,7 @@ class Plain:
         return 1 if i is None or j is None else j - i
 
     def within(self, rows: Callable[[Op], list[Any]], excused: bool) -> list[tuple[int, Any, Any, Any, int]]:
-        """(op, key, a, b, delta) of steps inside ops."""
+        """(op, key, a, b, delta) of steps within ops."""
         found = []
         for op in self.micro:
             moved = {key for event in op.extra.get("rebalance_log", ()) for key in event["keys"]}
@@ -103,7 +103,7 @@ class Plain:
         reference: tuple[str, ...],
         seen: tuple[str, ...],
     ) -> Any:
-        """(op before, op, key, a, b, delta) of steps between ops of a process."""
+        """(previous op, op, key, a, b, delta) of steps between ops of a process."""
         found = []
         last: dict[Any, dict[Any, tuple[int, Any]]] = defaultdict(dict)
         for op in self.done:
@@ -111,7 +111,7 @@ class Plain:
             if op.f in ("assign", "subscribe") and op.type != "fail":
                 last[op.process] = {key: place for key, place in mine.items() if key in op.value}
             elif op.f in MICRO and op.type in seen:
-                # A poll that names a key and holds nothing of it leaves no place that is known.
+                # After a poll that names a key without any record, the position is unknown.
                 for key, values in {**named(op), **_by_key(rows(op))}.items():
                     if key in mine and values and mine[key][1] is not None:
                         before, value = mine[key]
@@ -133,7 +133,7 @@ class Plain:
         return found
 
     def max_reader(self, key: Any, bound: int) -> int | None:
-        """The first op that polled the value that Jepsen takes of those that stand last at the bound."""
+        """The first op that polled the value that Jepsen chooses among those last at the bound."""
         if bound < 0:
             return None
         top = {value for value in self.logs[key][bound][1] if self.places(key, value)[-1] == bound}
@@ -141,16 +141,16 @@ class Plain:
         return min(readers, default=None)
 
     def skipped(self, key: Any, a: Any, delta: int) -> tuple[Any, ...]:
-        """The values that a step of delta > 1 from `a` passed over."""
+        """The values that a step of delta > 1 from `a` skipped."""
         place = self.index(key, a)
         return () if place is None else tuple(self.order[key][place + 1 : place + delta])
 
     def skips(self, steps: Iterable[tuple[int, Any, Any, Any, int]]) -> set[Witness]:
-        """The steps inside ops that pass over something, with what they pass over."""
+        """The steps within ops that skip values, with these values."""
         return {(*step, self.skipped(step[1], step[2], step[-1])) for step in steps if step[-1] > 1}
 
     def unseen(self) -> dict[Any, set[Any]]:
-        """Key -> values left at the last point of Jepsen's series, whose merge keeps keys only polled."""
+        """Key -> values left at the last point of Jepsen's series, whose merge keeps keys that were only polled."""
         left: dict[Any, set[Any]] = {}
         polled: dict[Any, set[Any]] = {}
         for op in self.micro:
@@ -168,7 +168,7 @@ class Plain:
         return {key: values for key, values in left.items() if values}
 
     def phantoms(self) -> set[Witness]:
-        """(key, value, offset and op of the first poll, number of polls) of values that nobody sent."""
+        """(key, value, offset and op of the first poll, number of polls) of values that were never sent."""
         seen: dict[tuple[Any, Any], list[tuple[int, int]]] = {}
         for op in self.micro:
             for key, offset, value in polls(op):
@@ -177,7 +177,7 @@ class Plain:
         return {(*pair, *places[0], len(places)) for pair, places in seen.items()}
 
     def answer(self) -> dict[str, set[Witness]]:
-        """Witnesses by type; the types without any are left out."""
+        """Witnesses by type; types without witnesses are omitted."""
         failed = {(k, v) for op in self.micro if op.type == "fail" for k, _, v in sends(op)}
         poll_steps, send_steps = self.within(polls, True), self.within(sends, False)
         reads = self.across(polls, _named, ("ok",), ("ok", "info", "fail"))
@@ -222,7 +222,7 @@ class Plain:
 
 
 def shaped(name: str, witness: dict[str, Any]) -> Witness:
-    """A witness of the kernels in the oracle's shape."""
+    """A witness of the kernels in the oracle's form."""
     w = witness
     if name in ("int-poll-skip", "int-send-skip"):
         return (w["op"], w["key"], *w["values"], w["delta"], tuple(w["skipped"]))
@@ -245,7 +245,7 @@ def shaped(name: str, witness: dict[str, Any]) -> Witness:
 
 
 def shaped_all(name: str, witnesses: Sequence[Any]) -> set[Witness]:
-    """All witnesses of one type in the oracle's shape; `unseen` has one for all keys."""
+    """All witnesses of one type in the oracle's form; `unseen` has one for all keys."""
     if name != "unseen":
         return {shaped(name, witness) for witness in witnesses}
     ((messages),) = [witness["messages"] for witness in witnesses]
@@ -253,5 +253,5 @@ def shaped_all(name: str, witnesses: Sequence[Any]) -> set[Witness]:
 
 
 def _original(key: str) -> Any:
-    """Keys of JSON objects are texts; the histories compared here have integers."""
+    """Keys of JSON objects are strings; the histories compared here have integers."""
     return int(key) if key.lstrip("-").isdigit() else key

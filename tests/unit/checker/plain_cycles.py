@@ -1,9 +1,9 @@
-"""A plain, slow search for cycles between operations, straight from the rules: an oracle.
+"""A plain, slow search for cycles between operations, directly from the rules: an oracle.
 
-Every edge is found by comparing every pair of ops, every answer by networkx's strongly connected components;
-no window, no reduction, no packed integers. What Elle says of a component follows from which of its subgraphs
-have a cycle: see `exists` and `plain_type`. Source: Elle's elle.txn, elle.core (`realtime-graph`);
-jepsen.tests.kafka, `ww-graph`, `wr-graph`.
+It finds edges by comparing every pair of ops, and answers with networkx's strongly connected components; no window,
+no reduction, no packed integers. Elle's result for a component follows from which of its subgraphs have a cycle: see
+`exists` and `plain_type`. Source: Elle's elle.txn, elle.core (`realtime-graph`); jepsen.tests.kafka, `ww-graph`,
+`wr-graph`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.unit.checker.plain import Plain
 
 JEPSEN: Final = ("ww", "wr", "realtime")
 ALL: Final = ("ww", "wr", "rw", "process", "realtime")
-# (case, subgraph) in Elle's order, and the weaker ones, of which any that is broken makes it redundant.
+# (case, subgraph) in Elle's order, and the weaker cases that make it redundant.
 CASES: Final = (
     ("PL-1-cycle-exists", {"ww"}, ()),
     ("PL-2-cycle-exists", {"ww", "wr"}, ("PL-1",)),
@@ -46,7 +46,7 @@ CASES: Final = (
         ),
     ),
 )
-# The types that the one cycle found for a case may have. A step through time may have another reason beside.
+# The possible types of the cycle found for a case. A step in time may have another reason as well.
 TYPES: Final = {
     "PL-1-cycle-exists": {"G0"},
     "PL-2-cycle-exists": {"G1c"},
@@ -56,9 +56,9 @@ TYPES: Final = {
 
 
 class Cycles:
-    """The dependency graph of one history. Ops are known by the index of their completion.
+    """The dependency graph of one history. Ops are identified by the index of their completion.
 
-    kinds   the kinds of edges; Elle names a step by the first of them that holds between its ops
+    kinds   the kinds of edges; Elle names a step after the first of them that connects its ops
     """
 
     def __init__(self, ops: Sequence[Op], ww_deps: bool = True, kinds: tuple[str, ...] = JEPSEN) -> None:
@@ -75,7 +75,7 @@ class Cycles:
         }
 
     def _invocations(self, ops: Sequence[Op]) -> dict[int, int]:
-        """Completion -> invocation, by index; an op without completion is its own."""
+        """Completion -> invocation, by index; an op without completion maps to itself."""
         at: dict[Any, int] = {}
         found = {}
         for op in ops:
@@ -86,16 +86,16 @@ class Cycles:
         return {**found, **{index: index for index in at.values()}}
 
     def _ww(self) -> Iterable[tuple[int, int]]:
-        """The writer of a value, and the writer of the next value in the version order."""
+        """(writer of a value, writer of the next value in the version order)."""
         for key, values in self.plain.order.items():
             for place, (first, second) in enumerate(pairwise(values)):
                 a, b = self.plain.writer.get((key, first)), self.plain.writer.get((key, second))
-                known = self.plain.index(key, second) == place + 1  # a doubled value stands at its last place
+                known = self.plain.index(key, second) == place + 1  # the last position of a duplicate value counts
                 if a is not None and b is not None and a.index != b.index and known:
                     yield a.index, b.index
 
     def _wr(self) -> Iterable[tuple[int, int]]:
-        """The writer of a value, and who polled it."""
+        """(writer of a value, op that polled it)."""
         for op in self.ops.values():
             for key, _, value in polls(op):
                 writer = self.plain.writer.get((key, value))
@@ -103,7 +103,7 @@ class Cycles:
                     yield writer.index, op.index
 
     def _rw(self) -> Iterable[tuple[int, int]]:
-        """An ok op, and the writer of the value after the highest one of a key that it polled."""
+        """(ok op, writer of the value after the highest one of a key that the op polled)."""
         for op in self.ops.values():
             highest: dict[Any, int] = {}
             for key, _, value in polls(op) if op.type == "ok" else ():
@@ -117,14 +117,14 @@ class Cycles:
                     yield op.index, writer.index
 
     def _process(self) -> Iterable[tuple[int, int]]:
-        """An ok op, and every later ok op of its process."""
+        """(ok op, later ok op of the same process)."""
         for a in self.ops.values():
             for b in self.ops.values():
                 if a.index < b.index and a.process == b.process and (a.type, b.type) == ("ok", "ok"):
                     yield a.index, b.index
 
     def _realtime(self) -> Iterable[tuple[int, int]]:
-        """An ok op, and every op invoked after it."""
+        """(ok op, op invoked after it)."""
         for a in self.ops.values():
             for b in self.ops.values():
                 if a.type == "ok" and a.index < self.invoked[b.index]:
@@ -137,14 +137,14 @@ class Cycles:
         return found
 
     def components(self, kinds: Iterable[str], within: Iterable[int] | None = None) -> list[frozenset[int]]:
-        """The strongly connected components of two or more ops."""
+        """The strongly connected components with two or more ops."""
         graph = self.graph(kinds)
         if within is not None:
             graph = graph.subgraph(within)
         return [frozenset(found) for found in nx.strongly_connected_components(graph) if len(found) > 1]
 
     def exists(self, within: frozenset[int]) -> dict[str, set[frozenset[int]]]:
-        """Elle's cycle-exists cases of one component: case -> its smallest components; one is shown."""
+        """Elle's cycle-exists cases of one component: case -> its smallest components, one of which is reported."""
         cases: dict[str, set[frozenset[int]]] = {}
         for case, kinds, weaker in CASES:
             broken = {f"{level}-cycle-exists" for level in weaker} & cases.keys()
@@ -156,11 +156,11 @@ class Cycles:
         return cases
 
     def step(self, a: int, b: int) -> str | None:
-        """The name of the step from a to b: the first kind of edge that holds between them."""
+        """The name of the step from a to b: the first kind of edge that connects them."""
         return next((kind for kind in self.kinds if (a, b) in self.edges[kind]), None)
 
     def type_of(self, cycle: Sequence[int]) -> str | None:
-        """What a cycle [op, ..., first op again] is called; None if it is none."""
+        """The type of a cycle [op, ..., first op again]; None if it is not a cycle."""
         steps = [self.step(a, b) for a, b in pairwise(cycle)]
         if len(cycle) < 3 or cycle[0] != cycle[-1] or len(set(cycle)) != len(cycle) - 1 or None in steps:
             return None
@@ -174,7 +174,7 @@ class Cycles:
 
 
 def complaints(cycles: Cycles, anomalies: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What is wrong with a checker's cycles: {type: witnesses}, each type of a cycle or of a case."""
+    """Errors in a checker's cycles: {type: witnesses}, with the types of cycles and cases."""
     wrong = []
     shown = {name: list(anomalies.get(name, ())) for name, _, _ in CASES}
     found = [(name, w) for name, witnesses in anomalies.items() for w in witnesses if "cycle" in w]
@@ -194,14 +194,14 @@ def complaints(cycles: Cycles, anomalies: Mapping[str, Sequence[Mapping[str, Any
 
 
 def _types(cycles: Cycles, expected: Iterable[str], here: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """One cycle for each case, of a type that fits it; two of one type are shown once."""
+    """One cycle per case, with a type that fits it; two of the same type are reported once."""
     wrong = [
         f"{name}: {witness} is {cycles.type_of(witness['cycle'])}"
         for name, witness in here
         if cycles.type_of(witness["cycle"]) != name or not _explained(cycles, witness)
     ]
     names = {name for name, _ in here}
-    if cycles.kinds != JEPSEN:  # with rw edges, which cycles show a component is not settled
+    if cycles.kinds != JEPSEN:  # with rw edges, a component may be shown by different cycles
         return wrong if names or not expected else [*wrong, f"no cycle where {list(expected)}"]
     choices: list[set[str]] = [set()]
     for case in expected:
@@ -212,7 +212,7 @@ def _types(cycles: Cycles, expected: Iterable[str], here: list[tuple[str, Mappin
 
 
 def _explained(cycles: Cycles, witness: Mapping[str, Any]) -> bool:
-    """Whether each step says what is true."""
+    """Whether the explanation of each step is true."""
     steps = list(zip(pairwise(witness["cycle"]), witness["steps"], strict=True))
     return all(_true(cycles, a, b, step) for (a, b), step in steps)
 
@@ -235,6 +235,6 @@ def _true(cycles: Cycles, a: int, b: int, step: Mapping[str, Any]) -> bool:
     places = [cycles.plain.index(key, step[name]) for name in ("value", "value'")]
     last = (key, step["value'"]) in [(k, v) for k, _, v in sends(two.with_(value=[b_mop]))]
     order = cycles.plain.order[key]
-    if kind == "rw":  # the next record, though the value may stand at a later place once more
+    if kind == "rw":  # the next record, although the value may occur again later
         return last and places[0] is not None and order[places[0] + 1] == step["value'"]
     return last and places[1] is not None and order[places[1] - 1] == step["value"]

@@ -1,7 +1,7 @@
-"""What Kafka promises under settings and faults: a table, row by row with its sources.
+"""What Kafka guarantees under settings and faults: a table whose rows have sources.
 
-A row begins with SAFE, under which everything below is promised, and says what its changes leave: of each group
-of anomalies whether it is still promised not to happen (True where the row does not name it).
+A row starts from SAFE, under which all anomalies below are ruled out, and applies changes. For groups of anomalies
+it says whether they are still ruled out; groups that it does not name are.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Promise = bool | None
 
 @dataclass(frozen=True)
 class Row:
-    """name; what differs from SAFE; what is left of which groups; where Kafka says so."""
+    """name; differences from SAFE; which groups are still ruled out; where Kafka says so."""
 
     name: str
     changes: Mapping[str, Any]
@@ -80,12 +80,12 @@ TABLE: Final = (
     Row("acks=1 of one replica", {"acks": "1", "replication": 1, "min_insync_replicas": 1, "idempotence": False,
                                   **PLAIN},
         _all(False, SENDS, ONCE, POLLS, SKIPS, OWN), "acks: the leader is all of the in-sync replicas"),
-    # --- copies, none of which is lost ---
+    # --- replicas, none of which is lost ---
     Row("one copy, none lost", {"replication": 1, "min_insync_replicas": 1, "offsets_topic": ONE,
                                 "transactions_topic": ONE}, {}, REPLICATION),
     Row("one in sync, none lost", {"min_insync_replicas": 1}, {},
         f"{REPLICATION}; min.insync.replicas: acks=all waits for those that are in sync, were it the leader alone"),
-    # --- power that one replica loses ---
+    # --- power loss of one replica ---
     Row("one cut, eligible leaders known", {"unsynced_copies": 1}, {},
         "KIP-966: those that left while too few were in sync lead instead of a server that ended uncleanly"),
     Row("one cut, before KIP-966", {"unsynced_copies": 1, "eligible_leader_replicas": False},
@@ -100,7 +100,7 @@ TABLE: Final = (
         {"unsynced_copies": 1, "replication": 1, "min_insync_replicas": 1, "flush_messages": 1,
          "offsets_topic": InternalTopic(1, 1, False, 1), "transactions_topic": InternalTopic(1, 1, False, 1)}, {},
         "log.flush.interval.messages: with 1 every message is forced to disk"),
-    # --- power that all lose ---
+    # --- power loss of all replicas ---
     Row("all cut", {"unsynced_copies": EVERY_NODE}, _all(False, *LOGS),
         "Design, 4.7 Replication: what if they all die?; flush.messages: durability is replication's"),
     Row("all cut, the run's topics flushed", {"unsynced_copies": EVERY_NODE, "flush_messages": 1},
@@ -167,6 +167,6 @@ TABLE: Final = (
 
 
 def expected(row: Row) -> dict[str, Promise]:
-    """anomaly -> whether it is promised not to happen."""
+    """anomaly -> whether it is ruled out."""
     by_name = {name: row.left.get(group, True) for group in ALL for name in group}
     return {**by_name, **dict.fromkeys(NEVER, False)}

@@ -1,4 +1,4 @@
-"""What no history should hold: refused with its place, or judged and not called valid. In both forms."""
+"""Malformed histories are refused with their position, or judged but not valid. In both formats."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_not_valid(tmp_path: Path, name: str, form: str) -> None:
     path = written(tmp_path, form, ops)
     for options in (CheckOptions(), COMPATIBLE):
         result = check_plain(path, options)
-        # What was polled and nobody sent counts by Jepsen's rules, though who sent it may be in a missing line.
+        # By Jepsen's rules a value without a sender counts, though the send may be in a missing line.
         by_absence = name == "missing beginning" and options is COMPATIBLE
         assert result.valid == ("invalid" if by_absence else "unknown")
         assert any(reason in given for given in result.reasons), result.reasons
 
 
 def test_what_is_no_client_may_speak_unasked(tmp_path: Path) -> None:
-    """Info of a process that is no client, without invocation, as Jepsen's nemeses have it."""
+    """Info of a process that is not a client, without invocation, as Jepsen's nemeses write it."""
     ops = [*SEND, *POLL, op(4, "chaos", "info", "start", None), op(5, "chaos", "info", "start", None)]
     for form in FORMS:
         assert check_plain(written(tmp_path, form, ops), COMPATIBLE).valid == "valid"
@@ -130,7 +130,7 @@ def test_blocks_of_any_size_hold_the_same_lines(tmp_path: Path, size: int, monke
 
 
 def test_deep_nesting_that_is_well_formed(tmp_path: Path) -> None:
-    """JSON that orjson reads, deeper than what may follow can bear."""
+    """JSON that orjson accepts, but nested deeper than later code can handle."""
     deep: Any = 1
     for _ in range(400):
         deep = [deep, {"a": 2}]

@@ -1,4 +1,4 @@
-"""The generated histories of tests/bench are valid, and their tables are those of their log."""
+"""The generated histories of tests/bench are valid, and their tables match their log."""
 
 from __future__ import annotations
 

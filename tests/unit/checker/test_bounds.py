@@ -1,4 +1,4 @@
-"""Where lists are cut and searches end: just there, and not one earlier or later."""
+"""Limits of lists and searches apply exactly at the limit, not one earlier or later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_component_is_explained_up_to_its_size(
 
 @pytest.mark.parametrize("name", ["G0/positive", "G1c/positive", "G2-item/positive"])
 def test_in_a_component_that_is_not_explained_no_type_is_guessed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Only types whose own edges make a component; rw edges alone would need the cycle itself."""
+    """Only types whose own edges form a component; rw edges alone would need the cycle itself."""
     case = next(case for case in cases() if case.name == name)
     shown = {anomaly.name for anomaly in check_plain(case.path, case.options).anomalies}
     monkeypatch.setattr(search, "EXPLAINED_MAX", 1)

@@ -1,4 +1,4 @@
-"""Every anomaly case through the plain kernels, and that each anomaly has its cases."""
+"""Every anomaly case with the plain kernels; and each anomaly has its cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_anomaly_has_a_positive_a_negative_and_a_variant(name: str) -> Non
 
 
 def test_lists_of_skipped_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they would fill the memory; the delta still says how many there are."""
+    """Lists that would fill the memory are cut; the delta still contains the number of values."""
     case = next(case for case in cases() if case.name == "poll-skip/positive")
     monkeypatch.setattr(steps_between_values, "SKIPPED_MAX", 1)
     monkeypatch.setattr(steps_between_values, "SKIPPED_CUT", 1)

@@ -1,4 +1,4 @@
-"""Import and export: the same forms op for op, the same verdict, and nothing left of what went wrong."""
+"""Import and export: every op is preserved, the verdict is the same, and failures leave no files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.sim.queue.run import simulate
 from tests.unit.checker import jepsen
 
 JEPSEN = sorted(jepsen.FOLDER.glob("*.edn.gz"))
-# Everything that EDN has and JSON lacks, in ops of several shapes.
+# All EDN types that JSON lacks, in ops of several shapes.
 ODD = r"""
 #jepsen.history.Op{:index 0, :time 1, :type :invoke, :process 0, :f :txn, :value [[:send :k 1] [:poll]]}
 #jepsen.history.Op{:index 1, :time 2, :type :ok, :process 0, :f :txn, :value [[:send :k 1] [:poll {3 ()}]]}
@@ -90,7 +90,7 @@ def test_what_json_lacks_comes_back(tmp_path: Path) -> None:
     lines = (run / "history" / "00000.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["record"] is True
     assert json.loads(lines[1])["value"] == [["send", {"edn": ":k"}, 1], ["poll"]]
-    assert "edn" not in json.loads(lines[1])  # it is a record, as most are
+    assert "edn" not in json.loads(lines[1])  # it is a record, like most
     tables = make_tables.collect(run)
     direct = make_tables.collect(tmp_path / "odd.edn")
     assert tables.texts == direct.texts
@@ -167,7 +167,7 @@ def _schema(folder: Path, **changes: Any) -> None:
 
 
 def _other_columns(folder: Path) -> None:
-    """Well-formed Parquet, of another schema, and described as such."""
+    """Well-formed Parquet with another schema, and a description that matches it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -211,7 +211,7 @@ def test_other_peoples_parquet_is_refused(tmp_path: Path) -> None:
 
 
 def test_tables_keep_what_the_run_noted(tmp_path: Path) -> None:
-    """Trouble in a run's events makes a verdict unknown, and so it does of its tables alone."""
+    """Trouble in a run's events makes a verdict unknown, also when only its tables are checked."""
     ops = simulate(5, ops=60, processes=3, keys=3)
     run = tmp_path / "run"
     (run / "history").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The search for cycles in one component, against every simple cycle of small random graphs."""
+"""The search for cycles in one component, compared with every simple cycle of small random graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES = {"single": "G-single", "nonadjacent": "G-nonadjacent", "several": "G2-it
 
 
 def _graph(draw: random.Random) -> Adjacent:
-    """Each edge of one kind, so that a cycle has one explanation."""
+    """A graph with one kind per edge, so that a cycle has one explanation."""
     ops = range(draw.randint(2, 6))
     kinds = [1 << WW, 1 << WR, 1 << RW]
     adjacent = {a: {b: draw.choice(kinds) for b in ops if b != a and draw.random() < 0.4} for a in ops}
@@ -26,7 +26,7 @@ def _graph(draw: random.Random) -> Adjacent:
 
 
 def _cycles(graph: Adjacent) -> list[list[int]]:
-    """Every simple cycle, its first op last again."""
+    """Every simple cycle, with its first op repeated at the end."""
     drawn = nx.DiGraph([(a, b) for a, out in graph.items() for b in out])
     return [[*cycle, cycle[0]] for cycle in nx.simple_cycles(drawn)]
 
@@ -53,7 +53,7 @@ def _shortest(graph: Adjacent) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_with_rw_a_cycle_of_the_type(mode: str) -> None:
-    """For one rw edge a shortest one; for several one that is what it says, if there is any at all."""
+    """With one rw edge, the shortest cycle; with several, a cycle of the type, if there is any."""
     for seed in range(SEEDS):
         _of_type(_graph(random.Random(seed)), mode)
 

@@ -1,4 +1,4 @@
-"""Windows lose no component, files carry what messages do, and the search finds shortest cycles."""
+"""Windows lose no component, files contain the same as messages, and the search finds shortest cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from checker.cycles.windows import Graph, Stored
 
 
 def _edges(rng: random.Random, ops: int, count: int, reach: int) -> Edges:
-    """Random edges between ops 0, 3, 6, ..., mostly to neighbours."""
+    """Random edges between ops 0, 3, 6, ..., mostly between neighbours."""
     rows = []
     for _ in range(count):
         a = rng.randrange(ops)
@@ -127,12 +127,12 @@ def _all_cycles(adjacent: dict[int, dict[int, int]], kinds: int) -> Iterator[lis
 
 @pytest.mark.parametrize("seed", range(200))
 def test_search_against_every_cycle(seed: int) -> None:
-    """There is an answer just where there is a cycle, as short as the shortest."""
+    """There is an answer exactly if there is a cycle, and it is as short as the shortest."""
     adjacent = _graph(random.Random(seed))
     data, starts = mask((WW, WR)), list(range(7))
 
     def count_rw(cycle: list[int]) -> tuple[int, bool]:
-        """How many edges are rw alone, and whether two such follow each other."""
+        """The number of edges that are only rw, and whether two such edges are adjacent."""
         anti = [adjacent[a][b] == 1 << RW for a, b in pairwise(cycle)]
         return sum(anti), any(x and y for x, y in zip(anti, anti[1:] + anti[:1], strict=True))
 
@@ -143,7 +143,7 @@ def test_search_against_every_cycle(seed: int) -> None:
     found = find(adjacent, data, "single", starts, lambda cycle: count_rw(cycle)[0] == 1)
     assert (None if found is None else len(found)) == min(single, default=None)
     if plain or single:
-        return  # the more general types are looked for only where these are not
+        return  # the more general types are searched only if these are absent
     apart = [c for c in _all_cycles(adjacent, data | 1 << RW) if count_rw(c)[0] > 1 and not count_rw(c)[1]]
     found = find(adjacent, data, "nonadjacent", starts, lambda cycle: True)
     assert (found is not None) == bool(apart)

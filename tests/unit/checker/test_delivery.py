@@ -1,4 +1,4 @@
-"""The delivery check counts what was said of each record against how often it is in the log."""
+"""The delivery check compares the outcome of each send with how often the record is in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new anomaly is one file's worth and one row of the catalogue; all else follows from it."""
+"""A new anomaly needs one file and one row of the catalogue; everything else follows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.model.check_result import Result
 from harness.report.text.summary import summary
 from tests.unit.checker.cases import cases
 
-# --- what would be checker/anomalies/three.py ---------------------------------------------------------
+# --- the content of checker/anomalies/three.py --------------------------------------------------------
 
 
 def find(bucket: Bucket) -> pa.Table:
@@ -44,7 +44,7 @@ ANOMALY = Anomaly(
 )
 
 
-# --- and its row --------------------------------------------------------------------------------------
+# --- its row ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)

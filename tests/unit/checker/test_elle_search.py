@@ -1,4 +1,4 @@
-"""The search for the cycle that Elle finds first. That it is that one is shown in test_jepsen.py."""
+"""The search for the cycle that Elle finds first. test_jepsen.py shows that it is the same cycle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ww, wr, rt = (mask((kind,)) for kind in (WW, WR, REALTIME))
 
 
 def found(adjacent: Adjacent, kinds: int, wanted: int = 0) -> list[int] | None:
-    """In ids, which are places here."""
+    """The cycle as ids, which are positions here."""
     return elle_search.find(adjacent, np.arange(64), kinds, wanted)
 
 
@@ -37,13 +37,13 @@ def test_an_edge_of_two_kinds_is_taken_for_one_of_them() -> None:
 
 
 def test_the_tail_of_a_path_is_cut_off() -> None:
-    for tail in range(3, 20):  # wherever a hash map puts it
+    for tail in range(3, 20):  # at any position in a hash map
         cycle = found({tail: {1: ww}, 1: {2: ww}, 2: {1: ww}}, ww)
         assert cycle in ([1, 2, 1], [2, 1, 2])
 
 
 def test_ops_come_in_the_order_of_a_hash_map() -> None:
-    """The corner history G0-wit: of its two cycles of ww edges Elle shows the longer one."""
+    """The corner history G0-wit: of its two cycles of ww edges, Elle reports the longer one."""
     ids = np.array([3, 9, 12, 13, 16])
     adjacent = {0: {1: ww}, 1: {4: ww}, 4: {0: ww}, 2: {3: ww}, 3: {2: ww}}
     cycle = elle_search.find(adjacent, ids, ww, 0)
@@ -52,6 +52,6 @@ def test_ops_come_in_the_order_of_a_hash_map() -> None:
 
 
 def test_a_search_that_takes_long_ends() -> None:
-    every = {a: {b: ww for b in range(40) if b > a} for a in range(40)}  # no cycle, and paths without number
+    every = {a: {b: ww for b in range(40) if b > a} for a in range(40)}  # no cycle, and very many paths
     with pytest.raises(elle_search.TooManyPathsError):
         found(every, ww)

@@ -1,4 +1,4 @@
-"""Which settings forbid which anomalies, and what faults leave of that."""
+"""Which settings rule out which anomalies, and how faults change that."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_nothing_is_known_of_a_history_without_a_plan() -> None:
 
 @pytest.mark.parametrize("name", ["duplicate", "nonmonotonic-send", "int-nonmonotonic-send", "poll-skip"])
 def test_no_retries_is_not_exactly_once(name: str) -> None:
-    """librdkafka sends again after NOT_LEADER and the like whatever `retries` says."""
+    """librdkafka retries after NOT_LEADER and similar errors, whatever the value of `retries`."""
     settings = replace(SAFE, idempotence=False, txn=False, retries=0)
     assert promised(name, settings) is False
     assert promised(name, replace(settings, idempotence=None)) is None
@@ -68,7 +68,7 @@ def test_lost_parts_of_a_transaction_were_promised_to_every_reader() -> None:
 
 # --- a weaker setting never promises more ---------------------------------------------------------------
 
-# Of each setting its values, the strongest first; what is not known stands between them.
+# The values of each setting, strongest first; unknown values are between them.
 TOPICS: Final = (
     InternalTopic(3, 2, False, 1),
     InternalTopic(3, 2, False),
@@ -109,7 +109,7 @@ def test_what_is_weaker_never_promises_more(places: Mapping[str, tuple[int, int]
         return Settings(txn=txn, **{name: STRONGEST_FIRST[name][which(two)] for name, two in places.items()})
 
     strong, weak = made(min), made(max)
-    if weak.replication == 1 and weak.acks in ("1", None):  # one replica's acknowledgement is that of all
+    if weak.replication == 1 and weak.acks in ("1", None):  # with one replica, its acknowledgement is that of all
         weak = replace(weak, acks="0")
     for name in NAMES:
         assert RANK[promised(name, weak)] <= RANK[promised(name, strong)], name
@@ -140,7 +140,7 @@ def test_a_fault_never_promises_more(fault: str) -> None:
 
 
 def test_only_killed_servers_keep_their_copies() -> None:
-    """One replica is enough where no fault takes it."""
+    """One replica suffices if no fault destroys it."""
     one = replace(SAFE, replication=1, min_insync_replicas=1, offsets_topic=ONE, transactions_topic=ONE)
     for fault in ("kill:all", "pause:leader", "isolate:leader", "restart:all", "disk-full:one"):
         assert promised("lost-write", nemeses.weakened(one, [fault])) is True, fault
@@ -157,7 +157,7 @@ def test_every_guarantee_has_its_source() -> None:
 
 
 def test_sources_can_be_found_by_a_reader() -> None:
-    """None is a file that is not here."""
+    """No source is a file outside the repository."""
     sources = [anomaly.guarantee.source for anomaly in CATALOGUE.values() if anomaly.guarantee is not None]
     sources += [anomaly.source for anomaly in CATALOGUE.values()]
     assert [source for source in sources if re.search(r"document \d|\.md", source)] == []

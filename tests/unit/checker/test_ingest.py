@@ -1,4 +1,4 @@
-"""Histories to tables: what is read, what is left out, and what is refused with which message."""
+"""Histories to tables: what is read, what is skipped, and what is refused with which message."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ SIMULATED = [op_json.to_data(op) for op in simulate(3, ops=25, processes=3, keys
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths to all that is inside of plain data."""
+    """Paths to all values inside plain data."""
     for name, content in data.items() if isinstance(data, dict) else enumerate(data):
         yield (*path, name)
         if isinstance(content, dict | list):
@@ -381,7 +381,7 @@ SENDS = "sends/00000/00000.parquet"
 
 
 def changed_digit(file: Path, before: bytes, after: bytes) -> None:
-    """Other content of the same size, under the times that the file had."""
+    """Changes the content of a file, but neither its size nor its times."""
     state = file.stat()
     content = file.read_bytes()
     assert content.count(before) == 1 and len(before) == len(after)

@@ -33,7 +33,7 @@ def test_same_answers(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - jepsen.OTHER_LAG))
 def test_worst_realtime_lag(name: str) -> None:
-    """The size and time of the worst lag; which of several keys with an equal one is named is left open."""
+    """The size and time of the worst lag; any of several keys with the same lag may be named."""
     row = ROWS[name][0]
     if "jepsen_crashes_with" in row:
         return
@@ -46,7 +46,7 @@ def test_worst_realtime_lag(name: str) -> None:
 
 
 def test_lag_of_sends_without_offset() -> None:
-    """The one allowed difference: our lag counts the offset that Jepsen forgets."""
+    """The one allowed difference: our lag counts the offset that Jepsen omits."""
     row = ROWS["lag-nil-send-a"][0]
     result = judge(in_memory(make_tables.collect(jepsen.history(row))), jepsen.options(row))
     assert row["worst_realtime_lag"]["lag"] == 0

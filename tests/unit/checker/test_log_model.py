@@ -1,4 +1,4 @@
-"""What the log-model check makes of a run's events."""
+"""The result of the log-model check for a run's events."""
 
 from __future__ import annotations
 

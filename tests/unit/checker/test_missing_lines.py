@@ -1,4 +1,4 @@
-"""Where lines of a history are missing: what is taken of the ops of which only a half is there."""
+"""Missing lines of a history: how ops with only an invocation or only a completion are interpreted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_who_goes_on_after_a_gap_completed_in_it(tmp_path: Path) -> None:
 
 
 def test_who_completes_after_a_gap_was_invoked_in_it_at_the_earliest(tmp_path: Path) -> None:
-    """So no order in time follows from it that may not be."""
+    """Therefore no order in time is inferred that may be wrong."""
     rows = ops(tmp_path, *SEND, op(4, 3, "invoke", "poll", [["poll"]]), op(9, 4, "ok", "poll", [["poll", []]]))
     assert (rows[9]["invoke_index"], rows[9]["invoke_ns"], rows[9]["complete_ns"]) == (2, 10, 90)
 
@@ -76,7 +76,7 @@ def test_where_lines_are_missing(tmp_path: Path) -> None:
 
 
 def test_what_shrink_chose_of_a_history_is_vouched_for(tmp_path: Path) -> None:
-    """Nothing is missing from it that it does not know; it is never valid all the same."""
+    """The shrunk history states what it omits, so nothing unknown is missing; but it is never valid."""
     header = op_json.header("r", 0, 0, 0, shrunk_from="r").decode().strip()
     lines = [*SEND, *({**line, "index": line["index"] + 5} for line in POLL)]
     found = make_tables.collect(written(tmp_path, text(header, *lines))).meta

@@ -1,4 +1,4 @@
-"""Reasons for `unknown` that do not come from ops, and how verdicts and checks are joined."""
+"""Reasons for `unknown` that do not come from ops, and the combination of verdicts and checks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FINISHED = '{"time_ns": 1, "event": "phase", "detail": "final polls complete"}'
 def test_the_run_says_whether_every_client_was_done(
     tmp_path: Path, name: str, events: tuple[str, ...], valid: str, reasons: tuple[str, ...]
 ) -> None:
-    """A client that was replaced in the final polls leaves no op that says it never caught up."""
+    """No op shows that a client replaced during the final polls never caught up."""
     result = check_plain(_run(tmp_path, name, *events), CheckOptions(require_final_polls=True))
     assert (result.valid, result.reasons) == (valid, reasons)
 
@@ -113,7 +113,7 @@ def _moved(settings: Settings, *faults: str, doubts: tuple[Doubts, ...] = ()) ->
 
 
 def test_moved_starts_name_the_key_and_count_the_rest() -> None:
-    """A key that is no small integer is shown as it was written."""
+    """A key that is not a small integer is shown as it was written."""
     (one,) = _moved(Settings())
     assert one == "the log of key orders starts at 3, and nothing in the history deleted it (so for 2 keys)"
     assert _moved(Settings(), doubts=(Doubts((5,)), Doubts((1 << 50,)))) == []

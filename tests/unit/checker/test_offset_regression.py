@@ -1,4 +1,4 @@
-"""The highest offset that had been committed by some time, against a loop."""
+"""The highest offset that had been committed by some time, compared with a loop."""
 
 from __future__ import annotations
 

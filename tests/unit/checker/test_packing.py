@@ -1,4 +1,4 @@
-"""Sorting and grouping: packed or not, the same answers as the plain way."""
+"""Sorting and grouping, packed or not, give the same answers as plain code."""
 
 from __future__ import annotations
 

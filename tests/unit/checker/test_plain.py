@@ -1,4 +1,4 @@
-"""The plain, slow checker, which the kernels are compared with, gives Jepsen's own answers."""
+"""The plain, slow checker that the kernels are compared with gives Jepsen's own answers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.unit.checker import jepsen
 from tests.unit.checker.plain import Plain, shaped_all
 from tests.unit.checker.plain_cycles import Cycles, complaints
 
-# Witnesses hang on `ww_deps` only; where Jepsen threw there is nothing to compare.
+# Witnesses depend only on `ww_deps`; where Jepsen crashed, there is nothing to compare.
 ROWS = {(row["history"], row["ww_deps"]): row for row in jepsen.rows() if "jepsen_crashes_with" not in row}
-# Ours alone, by design.
+# Anomalies that only this checker has, by design.
 OURS = {"phantom-read"}
 
 
@@ -29,7 +29,7 @@ def _ops(row: jepsen.Row) -> list[Op]:
 
 
 def _bare(data: Any) -> Any:
-    """A witness of Jepsen's with ops as their indices."""
+    """A witness of Jepsen's with indices instead of ops."""
     if isinstance(data, dict):
         return data["op"] if data.keys() == {"op"} else {name: _bare(each) for name, each in data.items()}
     return [_bare(each) for each in data] if isinstance(data, list) else data

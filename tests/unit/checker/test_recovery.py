@@ -1,4 +1,4 @@
-"""What the recovery check makes of starts and of replicas."""
+"""The recovery check's findings about starts and replicas."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _start(
     [
         (156, "none", []),
         (156, "point", [156]),
-        (155, "point", [104, 156]),  # in the middle of a segment: from its beginning
+        (155, "point", [104, 156]),  # in the middle of a segment: recovery starts at its beginning
         (None, "point", [0, 52, 104, 156]),
         (0, "point", [0, 52, 104, 156]),
         (1_000_000, "point", [156]),
@@ -70,7 +70,7 @@ def test_the_segment_that_holds_the_recovery_point_and_those_behind_it(
         _start({"recovers": "point"}, [156]),
         _start({"recovers": "none"}, []),
         _start({"recovers": "any"}, [52]),
-        _start({"recovers": "all", "says": ["corrupt"]}, [0, 52], ("corrupt",)),  # cut off, the rest not looked at
+        _start({"recovers": "all", "says": ["corrupt"]}, [0, 52], ("corrupt",)),  # truncated, so the rest is not read
         _start({"recovers": "any", "ends": True, "says": ["malformed"]}, [], ("malformed",), ended=True),
         _start({"recovers": "any", "ends": True, "says": ["no-room|no-page"]}, [], ("no-page",), ended=True),
         {"do": "kill", "nodes": ["n1"]},
@@ -133,7 +133,7 @@ def _sequences(retry: list[int], gap: int, end: int) -> list[dict[str, Any]]:
         (_sequences([0, 2], 45, 3), 0),
         (_sequences([46, -1], 45, 3), 0),
         (_sequences([0, 3], 45, 4), 2),  # appended again
-        (_sequences([0, 2], 0, 4), 1),  # and one behind a gap
+        (_sequences([0, 2], 0, 4), 1),  # and one after a gap
         ([{"number": 1}], 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tables made segment by segment are those that one process makes."""
+"""Tables made segment by segment equal those that one process makes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _log(folder: Path, lines: list[dict[str, Any]], segment: int = 100, torn: bool = False) -> Path:
-    """A run folder with a log of segments of so many lines."""
+    """A run folder with a history in segments with this many lines."""
     (folder / "history").mkdir(parents=True)
     for number, low in enumerate(range(0, len(lines), segment)):
         content = b"".join(orjson.dumps(line) + b"\n" for line in lines[low : low + segment])
@@ -46,7 +46,7 @@ def _history(txn: bool) -> list[dict[str, Any]]:
 
 
 def _without_completion(lines: list[dict[str, Any]], index: int) -> None:
-    """From some op on, its process is never heard of again."""
+    """Removes all later ops of a process, from some op on."""
     process = lines[index]["process"]
     later = [line for line in lines[index + 1 :] if line["process"] == process]
     for line in later:
@@ -79,7 +79,7 @@ def _meta(folder: Path) -> dict[str, Any]:
 
 
 def _both(run: Path, rolled: int = 0) -> None:
-    """Made in one process, and in pieces after some segments were rolled: the same."""
+    """Tables made in one process, and in parts after some segments were converted early, are the same."""
     files = sorted((run / "history").iterdir())
     make_tables.make(run, run / "one", BUCKETS)
     for file in files[:rolled]:
@@ -189,7 +189,7 @@ def test_a_segment_that_changed_after_it_was_rolled(tmp_path: Path, segment: int
 
 
 def test_missing_lines(tmp_path: Path) -> None:
-    """Whoever goes on after a gap may have completed in it: only the whole log tells."""
+    """A process that continues after a gap may have completed in it: only the whole history tells."""
     lines = _history(True)
     gone = next(n for n, line in enumerate(lines) if n > 250 and line["type"] == "ok")
     run = _log(tmp_path, [*lines[:gone], *lines[gone + 1 :]])

@@ -1,4 +1,4 @@
-"""Which record before another began last: the quick way, and the one for times too far apart to pack."""
+"""The last record before another: the fast algorithm, and the one for times too far apart to pack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series and statistics against plain loops over the ops of simulated runs."""
+"""Series and statistics, compared with plain loops over the ops of simulated runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_realtime_lag(seed: int, txn: bool) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_unseen(seed: int) -> None:
-    """With a cell of time for each op, the series is the number of acknowledged values not yet polled."""
+    """With one time interval per op, the series is the number of acknowledged values not yet polled."""
     ops = simulate(seed, ops=120, final=seed % 2 == 0)
     bucket, _ = bucket_of(ops)
     sent: dict[Any, set[Any]] = {}

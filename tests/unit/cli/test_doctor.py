@@ -1,4 +1,4 @@
-"""What `doctor` says: every kind of cluster and every fault on each, with why and the fix."""
+"""The output of `doctor`: every kind of cluster and every fault on it, with reasons and fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of faults says of each where it runs, and why not elsewhere."""
+"""The list of faults states for each where it runs, and why not elsewhere."""
 
 from __future__ import annotations
 

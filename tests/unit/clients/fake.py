@@ -1,8 +1,8 @@
-"""A client library over the simulated log whose calls fail as a test says.
+"""A client library over the simulated log whose calls fail as the test specifies.
 
-`errors[call]` is a list of what the next calls of that name do: None (as usual) or a ClientError to raise;
-for "report" the error goes into the delivery report instead. An error whose text begins with "done" is raised
-after the call has done its work: the answer was lost.
+`errors[call]` lists the outcomes of the next calls with that name: None (success) or a ClientError to raise. For
+"report" the error goes into the delivery report. An error whose text starts with "done" is raised after the call has
+taken effect: only the response is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.sim.queue.log import SimLog
 
 
 class FakeLibrary:
-    """Counts what was made, in `producers` and `consumers`; `committed` holds the group's offsets."""
+    """Keeps the created `producers` and `consumers`; `committed` has the group's offsets."""
 
     def __init__(self, log: SimLog | None = None) -> None:
         self.log = log or SimLog()
@@ -43,7 +43,7 @@ class FakeLibrary:
         return FakeAdmin(self, made)
 
     def before(self, call: str) -> ClientError | None:
-        """Note the call; raise its error, or return one to raise once the work is done."""
+        """Records the call; raises its error, or returns one to raise after the call has taken effect."""
         self.calls.append(call)
         error = self.errors[call].pop(0) if self.errors[call] else None
         if error is not None and not error.text.startswith("done"):
@@ -102,7 +102,7 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """One consumer alone in its group: a subscription gets its partitions at the next poll."""
+    """The only consumer of its group: a subscription gets its partitions at the next poll."""
 
     def __init__(self, library: FakeLibrary, made: Settings) -> None:
         self._library, self._made = library, made
@@ -129,7 +129,7 @@ class FakeConsumer:
         self._joining, self._rebalanced = topics, rebalanced
 
     def rebalance(self) -> None:
-        """Everything is revoked and assigned again."""
+        """Revokes all partitions and assigns them again."""
         self._rebalanced("revoked", list(self._at), {})
         self._joining = sorted({topic for topic, _ in self._at})
 
@@ -196,7 +196,7 @@ class FakeAdmin:
 
 
 class Driver:
-    """A client over a fake library; `do` invokes an op with the next index."""
+    """A client with a fake library; `do` invokes an op with the next index."""
 
     def __init__(self, library: FakeLibrary | None = None, **config: Any) -> None:
         self.library = library or FakeLibrary()

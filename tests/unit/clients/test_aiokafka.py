@@ -1,4 +1,4 @@
-"""The aiokafka adapter where it needs no broker: options, errors, its loop, what it tells of rebalances."""
+"""The aiokafka adapter without a broker: options, errors, its event loop, its reports of rebalances."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_options() -> None:
         True,
         False,
     )
-    # A request to join waits for the other members, and they have a session's time.
+    # A JoinGroup request waits for the other members, for up to a session timeout.
     assert consumer["request_timeout_ms"] > consumer["session_timeout_ms"]
     assert next(each.name for each in consumer["partition_assignment_strategy"]) == "range"
 
@@ -93,7 +93,7 @@ def test_errors_prove_no_more_than_they_do() -> None:
     assert judged("send", errors.KafkaConnectionError("gone")) == "fail"
     for report in (errors.NotEnoughReplicasError(), errors.RequestTimedOutError(), errors.ProducerFenced()):
         assert judged("report", report) == "info"
-    # The library repeats a commit without telling: an earlier try may have been heard.
+    # The library repeats a commit silently: an earlier attempt may have succeeded.
     assert judged("commit-offsets", errors.CommitFailedError("late")) == "info"
 
 
@@ -155,7 +155,7 @@ def test_without_a_cluster_calls_end_within_the_ops_time() -> None:
 
 
 class FakeConsumer:
-    """As much of AIOKafkaConsumer as is used. `given`: what getmany returns or raises, in turn."""
+    """The used parts of AIOKafkaConsumer. `given`: what successive calls of getmany return or raise."""
 
     def __init__(self) -> None:
         self.assigned: set[Any] = set()
@@ -180,7 +180,7 @@ class FakeConsumer:
 
     async def position(self, partition: Any) -> int:
         if partition not in self.at:
-            await asyncio.Event().wait()  # as long as it is not known
+            await asyncio.Event().wait()  # while it is unknown
         return self.at[partition]
 
     async def getmany(self, timeout_ms: int, max_records: int) -> Any:
@@ -209,7 +209,7 @@ def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_
         await listener.on_partitions_assigned({A, B, C})
         assert consumer.stopped == listener.unreported == {A, B, C}
         events = await listener.take()
-        # C's coordinator did not answer: nothing is said of it.
+        # C's coordinator did not respond: nothing is reported for it.
         assert events == [("assigned", [("r-0", n) for n in range(3)], {("r-0", 0): 5, ("r-0", 1): None})]
         assert consumer.stopped == listener.unreported == set()
 
@@ -220,7 +220,7 @@ def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_
         await asyncio.wait_for(revoking, 5)
         assert not listener.revoked([("r-0", 1)])
 
-        listener.release()  # it is about to leave: nothing waits any more
+        listener.release()  # it will leave the group, so nothing waits any longer
         await asyncio.wait_for(listener.on_partitions_revoked({A}), 5)
 
     asyncio.run(scenario())
@@ -258,11 +258,11 @@ def test_what_a_failed_poll_had_taken_is_given_again() -> None:
     consumer.assign({("r-0", 0): 4, ("r-0", 1): 0})
     fake.given = [{A: [Fetched(A, 4), Fetched(A, 5)]}, errors.CorruptRecordException("crc")]
     assert [record.offset for record in consumer.poll(1.0, 10).records] == [4, 5]
-    fake.at = {A: 9, B: 9}  # the library has gone on
+    fake.at = {A: 9, B: 9}  # the library has read on
     with pytest.raises(ClientError, match="INVALID_MSG") as raised:
         consumer.poll(1.0, 10)
     assert raised.value.kind == "plain" and fake.at == {A: 6, B: 0}
-    fake.assigned |= {C}  # of this one nothing is known: the consumer cannot go on
+    fake.assigned |= {C}  # its position is unknown, so the consumer cannot continue
     fake.given = [errors.CorruptRecordException("crc")]
     with pytest.raises(ClientError) as raised:
         consumer.poll(1.0, 10)

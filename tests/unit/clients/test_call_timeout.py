@@ -1,4 +1,4 @@
-"""The bound on calls that may never return."""
+"""The time limit on calls that may never return."""
 
 from __future__ import annotations
 

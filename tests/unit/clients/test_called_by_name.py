@@ -1,4 +1,4 @@
-"""The harness asks a worker's roles by name over a socket: names and arguments must be those of the role."""
+"""The harness calls a worker's roles by name over a socket: names and arguments must match the role's methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The confluent adapter where it needs no broker: properties, errors, refusals. See also tests/e2e."""
+"""The confluent adapter without a broker: properties, errors, refusals. See also tests/e2e."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_idempotence_may_be_set_as_a_property() -> None:
 
 
 class Message:
-    """What the library hands over: a record, or an event with an error."""
+    """What the library returns from a poll: a record, or an event with an error."""
 
     def __init__(self, offset: int | None, code: int | None = None) -> None:
         self._offset, self._code = offset, code
@@ -143,7 +143,7 @@ def test_a_report_without_an_offset_is_a_success(given: int | None, kept: int | 
 
 
 class Scripted:
-    """A consumer of the library whose calls return, or raise, what comes next in the script."""
+    """A consumer of the library whose calls return or raise the next item of a script."""
 
     def __init__(self, *script: Any) -> None:
         self._script = list(script)
@@ -194,7 +194,7 @@ def test_a_poll_goes_on_beyond_events_until_a_record_comes() -> None:
 
 
 class _Silent:
-    """An AdminClient whose requests end without an answer, as librdkafka tells it: no error, no offset."""
+    """An AdminClient whose requests get no response, as librdkafka reports it: no error, no offset."""
 
     def list_offsets(self, wanted: dict[Any, Any], **options: Any) -> dict[Any, Any]:
         return self._of(wanted, offset=ck.OFFSET_INVALID)

@@ -1,4 +1,4 @@
-"""The file that says how to connect: what it may hold, and that no message holds a value of it."""
+"""The file with connection settings: what is allowed in it, and that no message contains a value from it."""
 
 from __future__ import annotations
 

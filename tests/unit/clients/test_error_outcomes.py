@@ -1,4 +1,4 @@
-"""The table of errors: complete, sourced, and never surer than the library can be."""
+"""The table of errors: complete, with sources, and never more certain than the library can be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harness.clients.error_outcomes import ANY, TABLE, Situation, describe, outcome, row
 from harness.protocol.error_codes import ClientError
 
-JVM = "_JVM"  # the harness's own: what Java's client runs in is gone
+JVM = "_JVM"  # the harness's own: the JVM of the Java client is gone
 CODES = {name for name in dir(confluent_kafka.KafkaError) if name.isupper() or name.startswith("_")}
 
 

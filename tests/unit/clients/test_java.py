@@ -1,4 +1,4 @@
-"""The Java client's adapter: what needs no JVM."""
+"""The Java client's adapter, as far as it needs no JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD = (
 
 
 def text(*values: bytes | None, more: str = "") -> str:
-    """As a Java list of records prints itself."""
+    """The text of a Java list of records."""
     written = [
         HEAD.format(offset=n, size=-1 if value is None else len(value), more=more)
         + ("null" if value is None else value.decode("latin-1"))
@@ -97,7 +97,7 @@ def test_errors(code: str | None, name: str, retriable: bool, expected: tuple[st
     assert (found.code, found.kind) == expected
 
 
-# --- when the JVM does not answer ---
+# --- when the JVM does not respond ---
 
 
 class Partitions:
@@ -106,7 +106,7 @@ class Partitions:
 
 
 class FakeJava:
-    """A machine whose consumer raises what `raises` says of its calls, as py4j would: see `converted`."""
+    """A JVM whose consumer raises the errors in `raises`, as py4j would: see `converted`."""
 
     def __init__(self, **raises: ClientError) -> None:
         self.raises, self.answer = raises, Partitions()
@@ -137,7 +137,7 @@ def polling(**raises: ClientError) -> Batch:
 
 
 class Unprintable:
-    """Records that were polled, whose text takes more memory than there is."""
+    """Polled records whose text needs more memory than there is."""
 
     def __init__(self, raised: Exception) -> None:
         self.raised = raised
@@ -154,7 +154,7 @@ class Unprintable:
 
 @pytest.mark.parametrize("kind", ["plain", "retriable", "fatal"])
 def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> None:
-    """Its position is beyond the records: it must not go on there."""
+    """The consumer's position is after the records, so it must not continue there."""
     java = FakeJava()
     java.answer = Unprintable(_Raised(ClientError("_KafkaException", "no", kind)))
     consumer = JavaConsumer(java, settings(BASE))  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> No
     assert raised.value.kind == "fatal"
 
 
-@pytest.mark.parametrize("how", ["allocate", "allocateDirect"])  # the heap's, and one that Java's own code throws
+@pytest.mark.parametrize("how", ["allocate", "allocateDirect"])  # from the heap, and from Java's own code
 def test_a_jvm_out_of_memory_is_ended(how: str) -> None:
     if shutil.which("java") is None:
         absent("there is no java on the path")
@@ -215,4 +215,4 @@ def test_a_jvm_that_dies_while_it_is_asked_why_is_told_with_its_exit_code() -> N
     ):
         found = machine.converted(raised)
         assert (found.code, found.kind) == ("_JVM", "fatal") and "ended (-9)" in found.text
-    assert outcome("send", found, retries_off=True) == "info"  # it may have been sent before
+    assert outcome("send", found, retries_off=True) == "info"  # an earlier attempt may have succeeded

@@ -1,4 +1,4 @@
-"""The log role without brokers: batches, and what of a fetch an application sees."""
+"""The log role without brokers: batches, and which records of a fetch an application sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIPLES = (
 
 
 def placed(batch: bytes, base: int) -> bytes:
-    """As a broker stores it: the base offset stands outside the checksum."""
+    """The batch as a broker stores it: the base offset is not covered by the checksum."""
     return struct.pack(">q", base) + batch[8:]
 
 

@@ -1,4 +1,4 @@
-"""Payloads: what was written comes back, and nothing else passes for it."""
+"""Payloads: what was written is read back, and nothing else is mistaken for it."""
 
 from __future__ import annotations
 

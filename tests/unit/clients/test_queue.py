@@ -1,4 +1,4 @@
-"""The client's logic over a library that fails on command: what each failure makes of an op."""
+"""The client's logic with a library that fails on command: how each failure completes an op."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_failed_op_goes_back_to_where_a_cut_off_log_began_again() -> None:
     driver.do("send", [["send", 1, value] for value in range(3)])
     driver.do("assign", [1])
     driver.do("poll", [["poll"]])
-    driver.library.consumers[0].seek({("r-0", 1): 0}, 1.0)  # as auto.offset.reset does, out of range
+    driver.library.consumers[0].seek({("r-0", 1): 0}, 1.0)  # like auto.offset.reset, for a position out of range
     driver.library.errors["send"] = [REFUSED]
     assert driver.do("txn", [["poll"], ["send", 1, 9]]).type == "fail"
     assert [value for _, _, value in polls(driver.do("poll", [["poll"]]))] == [0, 1, 2]
@@ -295,7 +295,7 @@ def test_a_transaction_commits_sends_and_offsets() -> None:
     done = driver.do("txn", [["poll"], ["send", 2, 10], ["poll"]])
     assert done.type == "ok"
     assert done.value == [["poll", [[1, [[0, 10]]]]], ["send", 2, [0, 10]], ["poll", []]]
-    assert driver.library.committed == {("r-0", 1): 2}  # beyond the marker
+    assert driver.library.committed == {("r-0", 1): 2}  # after the marker
     assert driver.library.calls.count("init") == 1
 
 
@@ -396,7 +396,7 @@ def test_a_key_has_no_end_while_an_open_transaction_holds_the_last_stable_offset
     log = driver.library.log
     left_open = log.begin()
     log.append(1, b"open", left_open)
-    driver.do("send", [["send", 1, 10], ["send", 2, 20]])  # acknowledged, above the open transaction
+    driver.do("send", [["send", 1, 10], ["send", 2, 20]])  # acknowledged, after the open transaction
     driver.do("assign", [1, 2], seek_to_beginning=True, final=True)
     poll = driver.do("poll", [["poll"]], final=True)
     assert polls(poll) == [(2, 0, 20)]
@@ -406,7 +406,7 @@ def test_a_key_has_no_end_while_an_open_transaction_holds_the_last_stable_offset
     log.abort(left_open)
     done = driver.do("poll", [["poll"]], final=True)
     assert polls(done) == [(1, 1, 10)] and "notes" not in done.extra
-    assert done.extra["positions"] == [[1, 3], [2, 1]]  # beyond the marker
+    assert done.extra["positions"] == [[1, 3], [2, 1]]  # after the marker
     assert done.extra["ends"] == [[1, 0, 3], [2, 0, 1]]
 
 

@@ -1,4 +1,4 @@
-"""What is asked about sequence numbers, of a broker that keeps them and of one that has lost them."""
+"""Queries about sequence numbers, to a broker that remembers them and to one that has lost them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.protocol.error_codes import ClientError
 
 
 class Broker:
-    """One partition's leader, as `Sequences` sees it."""
+    """One partition's leader, as `Sequences` uses it."""
 
     def __init__(self, remembers: bool = True, refuses: bool = False) -> None:
         self.remembers, self.refuses = remembers, refuses

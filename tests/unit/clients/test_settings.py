@@ -1,4 +1,4 @@
-"""Settings of clients, and what becomes of them in the library's properties."""
+"""Settings of clients, and the library properties that they result in."""
 
 from __future__ import annotations
 

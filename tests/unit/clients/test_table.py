@@ -1,4 +1,4 @@
-"""Libraries by name, the noop client, and bounded calls."""
+"""Libraries by name, the noop client, and calls with a time limit."""
 
 from __future__ import annotations
 

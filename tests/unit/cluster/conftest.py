@@ -1,4 +1,4 @@
-"""What tests of namespaces need."""
+"""A fixture for tests that need namespaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conftest import absent
 
 @pytest.fixture(scope="session")
 def need_namespaces() -> None:
-    """Skip, or fail in CI, where the system refuses namespaces."""
+    """Skips the test, or fails in CI, if the system refuses namespaces."""
     allowed, reason = namespaces.available()
     if not allowed:
         absent(f"namespaces are refused: {reason}")

@@ -1,4 +1,4 @@
-"""What brokers are told."""
+"""The configuration of brokers."""
 
 from __future__ import annotations
 

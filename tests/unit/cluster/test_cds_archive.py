@@ -1,4 +1,4 @@
-"""Archives of loaded classes: made once, mapped by what is started, and nothing depends on them."""
+"""Archives of loaded classes: created once, mapped by later processes, and never required."""
 
 from __future__ import annotations
 

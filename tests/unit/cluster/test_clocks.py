@@ -1,4 +1,4 @@
-"""Clocks of their own for processes, and what a server's log says of them."""
+"""Separate clocks for processes, and a server's log messages about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clocks(tmp_path: Path) -> Clocks:
 
 
 class Reader:
-    """A process with a clock of its own."""
+    """A process with its own clock."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Reader:
         assert errors == ""
 
     def read(self) -> tuple[float, float, float]:
-        """How far ahead: the wall clock, its coarse reading, the clock for spans."""
+        """How far ahead it is: the wall clock, its coarse reading, the monotonic clock."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -134,7 +134,7 @@ def test_a_library_is_for_its_machine_and_depends_on_nothing(machine: str, numbe
     assert struct.unpack_from("<H", data, 18) == (number,)  # e_machine
     assert b"GLIBC" not in data and b"lib" not in data
     at = clock_library.number_at(machine)
-    # Aligned, so that the number is read in one piece; and right, until somebody sets it.
+    # Aligned, so that the number is read atomically; and zero, until it is set.
     assert at % 8 == 0 and data[at : at + 8] == bytes(8) and data.count(b"harness clock") == 1
 
 

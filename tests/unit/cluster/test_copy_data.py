@@ -1,4 +1,4 @@
-"""Copies of data folders: what is taken, what is left out, and holes that stay holes."""
+"""Copies of data folders: what is copied, what is left out, and sparse files that stay sparse."""
 
 from __future__ import annotations
 

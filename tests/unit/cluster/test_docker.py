@@ -1,4 +1,4 @@
-"""The Docker cluster without an engine: what is asked of one, and what is said where there is none."""
+"""The Docker cluster without an engine: requests to an engine, and messages if there is none."""
 
 from __future__ import annotations
 
@@ -130,11 +130,11 @@ def test_settings_that_cannot_be_given_are_refused(tmp_path: Path) -> None:
         network_and_containers.kafka(spec(tmp_path, {"Retention": "x"}), "i:1")
 
 
-# --- the image's entry --------------------------------------------------------------------------------
+# --- the image's entry point --------------------------------------------------------------------------
 
 
 def test_the_entry_turns_variables_into_properties(tmp_path: Path) -> None:
-    """The script itself, with a Java that tells how it was called."""
+    """The script itself, with a Java that prints its arguments."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "libs").mkdir()
     (tmp_path / "config").mkdir()
@@ -269,7 +269,7 @@ def test_roles_ask_redpanda_rather_than_its_topics() -> None:
 
 
 class Engine:
-    """An engine that has some images, and a machine."""
+    """An engine that has some images, and information about its machine."""
 
     def __init__(self, *images: str, **info: Any) -> None:
         self._images, self._info = images, info

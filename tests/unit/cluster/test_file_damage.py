@@ -1,4 +1,4 @@
-"""Damage to files, by seed, and only to the run's own."""
+"""Damage to files depends on the seed, and affects only the run's own files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH = 100  # bytes
 
 
 def _batches(size: int) -> bytes:
-    """Batches that are empty but for their lengths."""
+    """Batches that are empty except for their lengths."""
     return (bytes(8) + (BATCH - 12).to_bytes(4, "big") + bytes(BATCH - 12)) * (size // BATCH)
 
 

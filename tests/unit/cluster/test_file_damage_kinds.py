@@ -1,4 +1,4 @@
-"""Damage to one part of a log does what it says, to that part, by seed."""
+"""Each kind of damage changes what it should in one part of a log, depending on the seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data(tmp_path: Path) -> Path:
         (log / f"{base:020d}.index").write_bytes(bytes(80))
         (log / f"{base:020d}.timeindex").write_bytes(bytes(120))
         (log / f"{base:020d}.snapshot").write_bytes(bytes(100))
-    (log / "00000000000000000300.log").touch()  # rolled, and nothing in it yet
+    (log / "00000000000000000300.log").touch()  # rolled, and still empty
     (log / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n2\nr-0 0 200\nother 0 5\n")
     (tmp_path / ".kafka_cleanshutdown").touch()
@@ -42,7 +42,7 @@ def _files(data: Path) -> dict[str, bytes]:
 
 
 def _hurt(data: Path, kind: str, seed: int = 1) -> set[str]:
-    """The files that are not as they were."""
+    """The changed files."""
     before = _files(data)
     assert file_damage_kinds.KINDS[kind](data, "r-", random.Random(seed))
     now = _files(data)

@@ -1,4 +1,4 @@
-"""Disks that stall, and that nothing of it outlives the supervisor."""
+"""Stalling disks, and that no stall outlives the supervisor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from harness.cluster.local import disks, freeze_disk, namespaces
 from tests.conftest import absent
 
-# A supervisor with a disk that is held for a minute, and a process that waits to write to it.
+# A supervisor with a disk that is frozen for a minute, and a process that waits to write to it.
 HARNESS = """
 import sys, time
 from pathlib import Path

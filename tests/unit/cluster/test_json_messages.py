@@ -1,4 +1,4 @@
-"""Messages with descriptors, and the one Kafka request that is made by hand."""
+"""Messages with file descriptors, and the one Kafka request that is encoded by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which servers a cluster has, where they are, and what is laid out for each."""
+"""Which servers a cluster has, where they are, and the files that are prepared for each."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_zookeeper_serves_when_it_names_its_mode() -> None:
 
 
 def test_the_controller_is_the_broker_that_most_brokers_name() -> None:
-    assert most_named([1, 2, 2]) == 2  # the one that was cut off names itself
+    assert most_named([1, 2, 2]) == 2  # a partitioned server names itself
     assert most_named([None, None, 3]) == 3
     assert most_named([1, 2]) is None
     assert most_named([]) is most_named([None]) is None

@@ -67,13 +67,13 @@ def test_a_slow_link_is_slow_both_ways_and_only_that_one(net: Net) -> None:
         taken = net.ms(at, to)
         assert taken is not None and taken >= 200
     assert quick(net.ms("b", "c"))
-    assert quick(net.ms("", "b"))  # the observer's
+    assert quick(net.ms("", "b"))  # from the observer
     counts = net.faults.counts("a")
     assert counts.packets >= counts.delayed > 20 and counts.held_ms >= 100
     net.faults.restore()
     assert quick(net.ms("a", "b"))
     assert net.faults.counts("a") == LinkCounts()
-    net.faults.restore()  # safe to repeat
+    net.faults.restore()  # idempotent
 
 
 def test_between_two_slow_links_packets_wait_once(net: Net) -> None:

@@ -1,4 +1,4 @@
-"""When packets go on: delays, order, loss, narrow lines, bursts."""
+"""When packets are forwarded: delays, order, loss, limited bandwidth, bursts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MS = 1_000_000
 
 
 def sent(quality: LinkQuality, count: int, every_ms: float = 1.0, size: int = 100) -> dict[int, int]:
-    """Packets that come in one after another: number -> ms that each was held."""
+    """Packets that arrive one after another: number -> ms for which each was held."""
     shaper, held_by_number = Shaper(quality, 7), {}
     ticks = int(count * every_ms) + 3000
     for now in range(ticks):

@@ -1,4 +1,4 @@
-"""What `doctor` says about this machine."""
+"""The messages of `doctor` about this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster can do is asked with `offers`: a cluster that stays has methods for more than it offers."""
+"""Capabilities are tested with `offers`, because a named cluster has methods for more than it offers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = {capability.__name__ for capability in CAPABILITIES}
 
 
 def questions(node: ast.AST) -> Iterator[ast.Call]:
-    """Calls of isinstance for a capability. Assertions are left out: what they claim was asked before."""
+    """Calls of isinstance for a capability, outside of assertions, which only repeat an earlier test."""
     if isinstance(node, ast.Assert):
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":

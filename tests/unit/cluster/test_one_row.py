@@ -1,4 +1,4 @@
-"""A kind of cluster is a file with `make(spec)` and a row of the table: nothing else knows it by name."""
+"""A kind of cluster is a file with `make(spec)` and a row of the table: no other code names it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nemesis.schedule.timing import Timing
 
 
 class PaperCluster:
-    """What a file of its own would hold: a cluster that does nothing."""
+    """The content of such a file: a cluster that does nothing."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec = spec

@@ -1,4 +1,4 @@
-"""Ports of 127.0.0.1 that two runs at the same time do not both take."""
+"""Ports of 127.0.0.1 that two simultaneous runs never both take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from harness.cluster.local.namespaces import python_path
 from harness.cluster.local.ports import Ports
 
-# Another run that begins to look at the same place.
+# Another run that starts its search at the same port.
 OTHER = """
 import sys
 from harness.cluster.local.ports import Ports
@@ -35,7 +35,7 @@ def test_a_server_may_have_a_port_that_is_held_again_and_again() -> None:
     port, unused = ports.take(), ports.take()
     for _ in range(2):
         with (
-            socket.create_server(("127.0.0.1", port)) as server,  # with SO_REUSEADDR, as every JVM does
+            socket.create_server(("127.0.0.1", port)) as server,  # with SO_REUSEADDR, like every JVM
             socket.create_connection(("127.0.0.1", port), 5) as client,
         ):
             server.accept()[0].close()

@@ -1,4 +1,4 @@
-"""Calls between processes: values, descriptors, errors, long paths; and whose process is whose."""
+"""Calls between processes: values, descriptors, errors, long paths; and the owners of processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.protocol.brokers_metadata_views import PartitionView, View
 
 
 def answering(listener: socket.socket, answer: Callable[[Any, list[int]], Any]) -> None:
-    """One connection, in a thread."""
+    """Serves one connection, in a thread."""
 
     def serve() -> None:
         end, _ = listener.accept()

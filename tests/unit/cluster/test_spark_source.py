@@ -1,4 +1,4 @@
-"""Spark's Kafka source: what is kept of what was fetched, and what is told when it cannot be had."""
+"""Spark's Kafka source: which downloaded files are kept, and the message if it is not available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JAVA = Java("/bin/java", 17, "/", "17.0.1")
 
 
 def retrieving(monkeypatch: pytest.MonkeyPatch, known: Release | None) -> list[str]:
-    """Ivy that knows one release only; what it was asked for."""
+    """An Ivy that has only one release; returns the list of requests."""
     modules: list[str] = []
 
     def retrieve(module: str, java: Java, target: Path, progress: Any) -> tuple[int, list[str]]:
@@ -43,7 +43,7 @@ def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.Mon
     modules = retrieving(monkeypatch, Release(own, own))
     found = spark_source.ensure(JAVA, lambda _: None)
     assert (found.version, found.note) == (own, "")
-    assert [path.name for path in found.files] == ["kafka-new-1.0.jar"]  # PySpark brings Scala
+    assert [path.name for path in found.files] == ["kafka-new-1.0.jar"]  # PySpark includes Scala
     assert spark_source.ensure(JAVA, lambda _: None) == found and len(modules) == 1
 
 

@@ -1,4 +1,4 @@
-"""The file that lists the hosts: what may stand there, and how mistakes are told."""
+"""The file that lists the hosts: its content, and messages about mistakes."""
 
 from __future__ import annotations
 

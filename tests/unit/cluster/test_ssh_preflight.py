@@ -1,4 +1,4 @@
-"""Reading and judging what a host answers; packet filters as rules; what killed runs have left."""
+"""Parsing and judging a host's answers; packet filters as rules; leftovers of killed runs."""
 
 from __future__ import annotations
 

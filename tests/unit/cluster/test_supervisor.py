@@ -19,7 +19,7 @@ from harness.model.errors_and_exit_codes import ClusterTrouble
 
 @pytest.fixture(params=["loopback", "namespaces"])
 def supervisor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Control]:
-    """A supervisor of each kind; in the isolated one, host "h" exists."""
+    """A supervisor of each kind; the isolated one has a host "h"."""
     isolated = request.param == "namespaces"
     if isolated:
         request.getfixturevalue("need_namespaces")
@@ -41,7 +41,7 @@ def isolated(need_namespaces: None, tmp_path: Path) -> Iterator[Control]:
 
 
 def eventually(what: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    """Whether it becomes true in time."""
+    """Whether the condition becomes true in time."""
     deadline = time.monotonic() + timeout_s
     while not what():
         if time.monotonic() > deadline:
@@ -51,7 +51,7 @@ def eventually(what: Callable[[], bool], timeout_s: float = 10.0) -> bool:
 
 
 def alive(marker: str) -> list[int]:
-    """Processes with `marker` in their command line, other than zombies."""
+    """Processes with `marker` in their command line, without zombies."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -72,9 +72,9 @@ def test_a_child_has_its_descriptors_output_and_code(supervisor: Control, tmp_pa
     assert child.wait(10) == 7
     assert child.poll() == 7
     with os.fdopen(read) as pipe:
-        assert pipe.read().split() == ["three", "5"]  # 0, 1, 2, 3 and the one that lists them
+        assert pipe.read().split() == ["three", "5"]  # 0, 1, 2, 3 and that of the listing itself
     assert log.read_text() == "hello\nwarn\n"
-    child.signal(signal.SIGTERM)  # ended: nothing happens
+    child.signal(signal.SIGTERM)  # it has exited, so nothing happens
 
 
 def test_many_descriptors_keep_their_order(supervisor: Control, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("mode", ["loopback", "namespaces", "namespaces-stopped"])
 def test_kill_9_of_the_harness_leaves_no_process(mode: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """In the last case PID 1 is stopped, and cannot notice: its guard does."""
+    """In the last case PID 1 is stopped, so that its guard must notice."""
     if mode != "loopback":
         request.getfixturevalue("need_namespaces")
     marker = f"62{os.getpid() % 1000:03d}.5"
@@ -204,13 +204,13 @@ except OSError as error:
 
 
 def echo(isolated: Control, host: str, address: str, log: Path) -> None:
-    """Answer every packet that reaches `host`."""
+    """Answers every packet that reaches `host`."""
     remote_process.spawn(isolated, host, [sys.executable, "-c", ECHO, address], {}, [], str(log))
     assert eventually(lambda: log.exists() and "up" in log.read_text())
 
 
 def ask(isolated: Control, host: str, address: str, wait_s: float = 5) -> str:
-    """`wait_s` is short where silence is expected; an answer may take its time on a busy machine."""
+    """Sends a packet. `wait_s` is short if no answer is expected; an answer may take longer on a busy machine."""
     return remote_process.run(isolated, host, [sys.executable, "-c", ASK, address, str(wait_s)], 10).out.strip()
 
 
@@ -225,11 +225,11 @@ def test_a_drop_is_silent_one_way_counted_and_heals(isolated: Control, tmp_path:
     assert ask(isolated, "a", "10.64.9.2", 0.3) == "silence"
     assert packets(isolated, "b") == 1
     assert packets(isolated, "a") == 0
-    assert ask(isolated, "c", "10.64.9.2") == "heard"  # others still are
+    assert ask(isolated, "c", "10.64.9.2") == "heard"  # other hosts still are
     isolated.ask("heal", {})
     assert packets(isolated, "b") == 0
     assert ask(isolated, "a", "10.64.9.2") == "heard"
-    isolated.ask("heal", {})  # safe to repeat
+    isolated.ask("heal", {})  # idempotent
 
 
 def test_the_other_direction_still_works(isolated: Control, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_the_other_direction_still_works(isolated: Control, tmp_path: Path) -> N
     echo(isolated, "b", "10.64.9.2", tmp_path / "echo-b")
     isolated.ask("drop", {"at": "a", "sources": ["10.64.9.2", "10.64.9.3"]})
     assert ask(isolated, "a", "10.64.9.2", 0.3) == "silence"
-    assert eventually(lambda: packets(isolated, "a") == 1)  # when b has answered
+    assert eventually(lambda: packets(isolated, "a") == 1)  # once b has answered
     assert packets(isolated, "b") == 0
 
 
@@ -276,7 +276,7 @@ def test_loopback_has_no_network_to_change(tmp_path: Path) -> None:
 
 
 def test_a_refusal_reaches_the_harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A Python that finds no C library call to make: what a system that refuses namespaces looks like."""
+    """A Python without the C library's functions behaves like a system that refuses namespaces."""
     (tmp_path / "sitecustomize.py").write_text(
         "import errno, harness.cluster.local.namespaces as n\n"
         "def refuse(name, *args):\n"

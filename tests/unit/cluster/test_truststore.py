@@ -1,4 +1,4 @@
-"""Certificates handed to a Java that brings its own list."""
+"""Certificates for a Java that has its own list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions there are, and how each keeps its metadata."""
+"""Which versions exist, and where each keeps its metadata."""
 
 from __future__ import annotations
 

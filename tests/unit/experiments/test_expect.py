@@ -1,4 +1,4 @@
-"""What agrees with what was expected."""
+"""Agreement of results with expectations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_of_several_in_each_run() -> None:
     assert [seen.agrees for seen in over(expected, answers)] == [False, False, True]
     assert expected.seen_refusal("anything") == [False] * 3
     seen_only = Result("valid", None, (), (AnomalyFound("G1a", "", 1, False, None),), {}, "0")
-    assert expected.seen(seen_only)[1] is False  # found, and does not count
+    assert expected.seen(seen_only)[1] is False  # found, but does not count
 
 
 def test_a_refusal_is_expected_by_its_text() -> None:

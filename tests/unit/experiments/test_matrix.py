@@ -1,4 +1,4 @@
-"""Matrices: what is run, and what is left."""
+"""Matrices: which runs are made, and which files are written."""
 
 from __future__ import annotations
 

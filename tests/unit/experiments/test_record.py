@@ -1,4 +1,4 @@
-"""What experiments found, kept and told."""
+"""Stored results of experiments, and the track record."""
 
 from __future__ import annotations
 

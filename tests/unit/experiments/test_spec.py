@@ -1,4 +1,4 @@
-"""Experiments as files."""
+"""Experiments as YAML files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a generator in simulated time: every op takes `latency_ns`, nothing is really waited for."""
+"""Runs a generator in simulated time: every op takes `latency_ns`, without any real waiting."""
 
 from __future__ import annotations
 

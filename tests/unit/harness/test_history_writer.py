@@ -23,7 +23,7 @@ def test_every_line_is_there_before_close_and_segments_roll(tmp_path: Path) -> N
     log = history_writer.HistoryLog(tmp_path, "r", time.monotonic_ns(), segment_bytes=500, on_roll=rolled.append)
     for index in range(20):
         log.append(op_json.encode(Op(index, index, 0, "invoke", "send", [["send", 1, index]])))
-    read = lines(tmp_path)  # not closed yet: a killed harness leaves exactly this
+    read = lines(tmp_path)  # not closed yet, as after a kill of the harness
     assert [row["index"] for row in read if "index" in row] == list(range(20))
     headers = [row for row in read if "schema" in row]
     assert [row["segment"] for row in headers] == list(range(len(headers)))

@@ -1,4 +1,4 @@
-"""Which cluster the pytest plugin starts, attaches to, or refuses; with nothing real behind it."""
+"""Which cluster the pytest plugin starts, attaches to, or refuses, with fakes only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_two(harness_run, kafka_cluster):
 
 @dataclass
 class Calls:
-    """What was asked of the clusters that stay, and of runs."""
+    """The recorded calls to named clusters and runs."""
 
     started: list[tuple[str, Any]] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""YAML that users write: strict, and every complaint has its place."""
+"""YAML written by users: strict parsing, and messages with positions."""
 
 from __future__ import annotations
 

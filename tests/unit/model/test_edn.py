@@ -1,4 +1,4 @@
-"""EDN: values, round trips, and errors with their place."""
+"""EDN: values, round trips, and errors with their position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Op maps as lines of a log: nothing is lost on the way, and the quick ways agree with the plain ones."""
+"""Op maps as lines of a history: nothing is lost, and the fast parsers agree with the plain ones."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ OPS = st.builds(_op, BIG, BIG, TYPES, st.integers(0, 40), USUAL)
 
 @st.composite
 def odd_ops(draw: st.DrawFn) -> Any:
-    """Ops with something in them that is not of the usual shape."""
+    """Ops with some unusual part."""
     op = dict(draw(OPS))
     for name in draw(st.lists(st.sampled_from(["index", "value", "time", "process", "f", "type"]), max_size=2)):
         op[Keyword(name)] = draw(ANY)
@@ -182,7 +182,7 @@ def test_damaged_text_is_read_alike_or_left_to_the_reader(op: dict[Any, Any], da
     ],
 )
 def test_traps(value: str) -> None:
-    """What looks almost usual is left to the reader, or read as the reader does."""
+    """An almost usual value is left to the general reader, or read in the same way."""
     text = f"{{:index 0, :time 1, :type :ok, :process 2, :f :txn, :value {value}}}"
     (quick,) = fast_path.quick(text.encode())
     if quick is not None:

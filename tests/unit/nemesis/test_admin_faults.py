@@ -1,4 +1,4 @@
-"""Faults that are an administrator's requests: what they ask, how they see their effect, what they undo."""
+"""Faults that consist of admin requests: what they request, how they observe their effect, what they undo."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAW = Draw.of(1, "test", 0)
 
 @dataclass
 class FakeBrokers:
-    """Answers for a topic "t" of two partitions on three brokers, which does at once what it is asked."""
+    """Brokers with a topic "t" of two partitions on three brokers; requests take effect at once."""
 
     rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -201,7 +201,7 @@ def test_what_retention_deletes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Checkpointed(FakeCluster):
-    """Satisfies Checkpoints: how far each node's cleaner has gone, while topics compact."""
+    """Satisfies Checkpoints: how far each node's log cleaner went, while topics compact."""
 
     brokers: FakeBrokers
     cleaned: dict[str, str]
@@ -233,7 +233,7 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_settled")
 def test_how_far_the_cleaner_went_is_recorded() -> None:
-    """The furthest of any replica; of several folders each has a checkpoint."""
+    """The furthest of all replicas; each of several log directories has a checkpoint."""
     cleaned = {"n1": "0\n1\nt 0 5\n", "n2": "0\n2\nother 1 9\nt 0 7\n0\n1\nt-1 1 3\n", "n3": "0\n0\n"}
     assert _compacted(cleaned, NOTHING) == [[0, 7], [1, 0]]
     assert _compacted(cleaned, {**NOTHING, "n3": "0\n1\nt 1 4\n"}) == [[0, 7], [1, 4]]
@@ -250,7 +250,7 @@ def test_of_a_node_that_cannot_be_asked_nothing_is_known() -> None:
 
 @pytest.mark.usefixtures("_settled")
 def test_brokers_that_were_cut_off_are_looked_at_when_they_are_back() -> None:
-    """Until it hears that the policy is taken back, a broker goes on cleaning."""
+    """A broker continues to compact until it learns that the policy was restored."""
     brokers, cluster = FakeBrokers(), Checkpointed()
     cluster.brokers, cluster.cleaned, cluster.later = brokers, NOTHING, {**NOTHING, "n3": "0\n1\nt 0 9\n"}
     (fault,) = table.faults(["config-change:compact"], Timing())
@@ -308,7 +308,7 @@ def test_partitions_that_share_their_replicas_go_together() -> None:
 
 
 class Falling(FakeBrokers):
-    """Brokers whose in-sync replicas and leaders follow who lives."""
+    """Brokers whose ISRs and leaders depend on which brokers are up."""
 
     cluster: FakeCluster
 

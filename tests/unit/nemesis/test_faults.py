@@ -1,4 +1,4 @@
-"""Names of faults, targets, schedules, and what a fault says it hit."""
+"""Names of faults, targets, schedules, and the targets that a fault reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECOND = 1_000_000_000
 
 @dataclass
 class FakeCluster:
-    """Satisfies Cluster, Processes and Network; leadership moves when a leader is gone or cut off."""
+    """Satisfies Cluster, Processes and Network; leadership moves if a leader is down or isolated."""
 
     nodes: tuple[str, ...] = NODES
     bootstrap: str = "nowhere:1"
@@ -161,7 +161,7 @@ def test_a_leader_is_broken_and_mended_and_the_effect_is_the_new_leaders(
 
 
 class NobodyElse(FakeRoles):
-    """Partitions stay without a leader when theirs is gone."""
+    """Partitions stay without a leader when theirs is down."""
 
     def leaders(self, timeout_s: float = 5.0) -> Mapping[tuple[str, int], str | None]:
         return dict.fromkeys((("t", 0), ("t", 1)), "n2" if "n2" in self.cluster.up_nodes else None)
@@ -402,7 +402,7 @@ def test_lost_acknowledgements_are_of_one_direction() -> None:
 
 
 class Slow(FakeCluster):
-    """A cluster whose servers do not end of SIGTERM."""
+    """A cluster whose servers do not exit on SIGTERM."""
 
     def stop(self, node: str, within_s: float = 60.0) -> None:
         self.done.append(("stop", node))

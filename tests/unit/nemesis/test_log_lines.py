@@ -1,4 +1,4 @@
-"""What servers of 3.9, 4.1 and 4.3 say of recovery, read from their own lines."""
+"""Log lines of servers of 3.9, 4.1 and 4.3 about recovery."""
 
 from __future__ import annotations
 

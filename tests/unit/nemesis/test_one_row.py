@@ -28,7 +28,7 @@ NODES = ("n1", "n2", "n3")
 
 @runtime_checkable
 class Lights(Protocol):
-    """Switch the light of a server's room off and on."""
+    """Switches the light of a server's room off and on."""
 
     def switch(self, node: str, on: bool) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Rhythms and triggers of a schedule, in simulated time."""
+"""Periods and triggers of a schedule, in simulated time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def chosen(schedule: Sequence[Entry], *more: str) -> tuple[Fault, ...]:
 
 
 def emitted(schedule: Sequence[Entry], limit_s: int = 60, latency_s: float = 0.1, seed: int = 1) -> list[Op]:
-    """What the nemesis was asked for."""
+    """The ops that the nemesis gets."""
     generator = table.under_load(chosen(schedule), schedule)
     assert generator is not None
     load = any_(generator, Clients(Fn(lambda ctx, n: op("a"))))
@@ -104,7 +104,7 @@ def rhythm_of(entry: Entry) -> rounds.Rhythm:
 
 
 def next_op(generator: Generator, at_s: float) -> Op | None:
-    """The op at a time; None for none."""
+    """The op at a time; None if there is none."""
     answer = generator.op(context(at_s))
     return answer[0] if answer is not None and isinstance(answer[0], Op) else None
 
@@ -172,7 +172,7 @@ def test_asking_twice_gives_the_same_answer() -> None:
         assert waiting.op(context(at_s)) == waiting.op(context(at_s))
 
 
-# --- times that cannot be ---------------------------------------------------------------------------------
+# --- impossible times -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The steps of recovery scenarios, on a cluster that is data."""
+"""The steps of recovery scenarios, on a fake cluster."""
 
 from __future__ import annotations
 

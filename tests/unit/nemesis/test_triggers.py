@@ -1,4 +1,4 @@
-"""Watching logs and leaders."""
+"""Triggers that watch logs and leaders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLL = Trigger(entry.SEGMENT_ROLL)
 
 
 class Logged(FakeCluster):
-    """Satisfies ServerLogs too, from files."""
+    """Also satisfies ServerLogs, from files."""
 
     folder: Path
 
@@ -95,7 +95,7 @@ def test_the_thread_tells_of_what_it_sees_and_asks_again_after_trouble(cluster: 
             number = next(calls)
             if number == 0:
                 raise ClusterTrouble("nobody is home")
-            if number > 1:  # the first answer has been taken in
+            if number > 1:  # the first answer has been processed
                 known.set()
             return super().leaders()
 

@@ -1,4 +1,4 @@
-"""What is left is told from what is in use; named clusters are found by name."""
+"""Leftovers are distinguished from what is in use; named clusters are found by name."""
 
 from __future__ import annotations
 

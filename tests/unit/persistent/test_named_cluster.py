@@ -1,4 +1,4 @@
-"""A cluster that stays offers what the kept one offers, and has a method for everything that any can."""
+"""A named cluster offers what the cluster behind it offers, and has a method for every capability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.persistent.server import CAPABILITIES, Keeper
 
 
 class Kept:
-    """Of the capabilities, Processes and no other."""
+    """Has the capability Processes and no other."""
 
     nodes, bootstrap = ("n1", "n2"), "here:1"
 

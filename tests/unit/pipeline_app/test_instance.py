@@ -1,4 +1,4 @@
-"""What instances do over a log in memory: each mode keeps its promise, each mistake shows."""
+"""Instances with an in-memory log: each mode keeps its guarantees, each bug shows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_exactly_once(transform: str) -> None:
 def test_each_mistake_shows(name: str) -> None:
     options, shows = Options(mistake=name, abort_p=0.05), mistakes.MISTAKES[name].shows
     found = [shows in _judged(options, seed)[1] for seed in SEEDS]
-    # The last two need company: another instance, and one that took over while it slept.
+    # The last two need another instance: one that is running, or one that took over from a paused one.
     assert all(found) or (name in (mistakes.SHARED_ID, mistakes.NOT_FENCED) and sum(found) >= 3), found
 
 
@@ -51,7 +51,7 @@ def test_each_mistake_shows(name: str) -> None:
     [("at-least-once", "duplicate-output"), ("at-most-once", "missing-output")],
 )
 def test_weaker_modes(mode: str, may: str) -> None:
-    """What the mode promises holds, and what it does not comes up."""
+    """What the mode guarantees holds, and the anomaly that it permits occurs."""
     wrong = [_judged(Options(mode=mode), seed)[1] for seed in SEEDS]
     assert set().union(*wrong) == {may}
 

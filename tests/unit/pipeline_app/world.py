@@ -1,7 +1,7 @@
-"""A log, a group and producers in memory, under the real instances: enough to see what an instance does.
+"""An in-memory log, group and producers for the real instances: enough to observe what an instance does.
 
-Rebalances are eager: all partitions are revoked, and assigned in the same poll or the next. One instance at a
-time moves; a killed one drops what it holds, and a frozen one wakes when others have its partitions.
+Rebalances are eager: all partitions are revoked, and assigned in the same poll or the next. Only one instance runs at
+a time; a killed one loses its buffer, and a frozen one resumes after others have got its partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class World:
     logs: dict[Partition, list[Record]] = field(default_factory=dict)
     marks: dict[Partition, Mark] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)  # by process
-    epochs: dict[str, int] = field(default_factory=dict)  # of transactional ids
+    epochs: dict[str, int] = field(default_factory=dict)  # by transactional id
     out: list[Output] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     next_id: int = 0
@@ -55,7 +55,7 @@ class World:
         return member
 
     def rebalance(self) -> None:
-        """A new generation; everybody hears of it in their next polls."""
+        """Starts a new generation, which members learn of in their next polls."""
         self.generation += 1
         live = sorted(set(self.members) - self.frozen)
         for process in live:
@@ -72,7 +72,7 @@ class Member:
     def __init__(self, world: World, slot: int, process: int) -> None:
         self.world, self.slot, self.process = world, slot, process
         self.due, self.revoked = False, False
-        self.lost, self.loss_reported = False, False  # others may hold what it holds; the first poll after that
+        self.lost, self.loss_reported = False, False  # its partitions may have other owners; it learns of it in a poll
         self.positions: dict[Partition, int] = {}
         self.known = world.generation
         mistake = world.options.mistake
@@ -91,7 +91,7 @@ class Member:
     def poll(self, timeout_s: float, records_max: int, on: Rebalances) -> Mapping[Partition, list[Record]]:
         world = self.world
         if self.lost and not self.loss_reported:
-            self.loss_reported = True  # a process that wakes finds out only by and by
+            self.loss_reported = True  # a process that resumes learns of it only later
             return {}
         if self.lost:
             self.lost = self.loss_reported = False
@@ -103,9 +103,9 @@ class Member:
                 on.revoked(list(self.positions), False)
                 self.positions, self.revoked = {}, True
                 if world.draw.random() < 0.5:
-                    return {}  # the assignment comes with a later poll
+                    return {}  # the assignment follows in a later poll
             if any(member.positions and member.due for member in world.members.values() if not member.lost):
-                return {}  # others have not given up theirs
+                return {}  # others have not revoked theirs yet
             self.due, self.revoked, self.known = False, False, world.generation
             self.positions = dict(on.assigned({at: world.marks.get(at) for at in world.share(self.process)}))
         found = {}
@@ -183,8 +183,8 @@ class _Sink:
 
 
 def run(options: Options, seed: int, turns: int = 400) -> tuple[World, Counter[int]]:
-    """A run with joins, leaves, kills and zombies, then a quiet end. The world, and how many outputs each id
-    has."""
+    """A run with joins, leaves, kills and zombies, then a quiet end. Returns the world, and the number of outputs
+    per id."""
     draw = Draw.of(seed, "world", 0)
     world = World(replace(options, seed=seed), partitions=6, slots=3, draw=draw)
     for slot in range(3):
@@ -205,7 +205,7 @@ def run(options: Options, seed: int, turns: int = 400) -> tuple[World, Counter[i
 
 
 def _disturb(world: World, draw: Draw) -> None:
-    """Somebody joins, leaves, is killed and replaced, or freezes and may be replaced; or the frozen wake."""
+    """Lets an instance join, leave, be killed and replaced, or freeze (perhaps replaced); or resumes a frozen one."""
     awake = sorted(set(world.members) - world.frozen)
     member = world.members[draw.choice(awake)]
     kind = draw.choice(("leave", "kill", "freeze", "join"))

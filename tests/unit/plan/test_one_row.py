@@ -1,4 +1,4 @@
-"""A new workload, and a new client library, are what docs/architecture.md says: one file, and one row.
+"""A new workload, or a new client library, is one file and one row, as CONTRIBUTING.md says.
 
 This module is the file of both.
 """

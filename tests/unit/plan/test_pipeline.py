@@ -1,4 +1,4 @@
-"""A plan's pipeline: what follows, what does not go together, and what the run folder is told."""
+"""The pipeline's part of a plan: derived fields, conflicts, and the description in the run folder."""
 
 from __future__ import annotations
 

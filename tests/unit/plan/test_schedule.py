@@ -1,4 +1,4 @@
-"""Schedules as users write them: what they mean, and what is told of those that make no sense."""
+"""Schedules as users write them: their meaning, and messages about mistakes."""
 
 from __future__ import annotations
 

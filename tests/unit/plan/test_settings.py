@@ -1,4 +1,4 @@
-"""Settings as their owners read them, and what a cluster says of its own instead."""
+"""Settings as their owners parse them, and the settings that a cluster reports."""
 
 from __future__ import annotations
 

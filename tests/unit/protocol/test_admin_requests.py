@@ -1,4 +1,4 @@
-"""Requests made by hand: their bytes, and what is read from answers. And a stranger in the group."""
+"""Requests encoded by hand: their bytes, and the parsing of responses. And a foreign member of the group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.protocol import admin_requests, primitives
 from harness.protocol.error_codes import ClientError
 from tests.unit.clients.fake import FakeLibrary
 
-# As the tables of the protocol guide spell it out: header, timeout, one topic of one partition, two replicas.
+# From the tables of the protocol guide: header, timeout, one topic with one partition, two replicas.
 REASSIGN = bytes.fromhex(
     "002d 0000 00000001 0007 6861726e657373 00"  # 45, version 0, correlation 1, "harness", no tags
     "000003e8"  # 1,000 ms
@@ -66,7 +66,7 @@ def test_errors_of_answers() -> None:
 
 
 class Broker:
-    """Answers one request after another on a port of its own, with what it is given."""
+    """Answers successive requests on its own port with the given responses."""
 
     def __init__(self, *answers: bytes) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

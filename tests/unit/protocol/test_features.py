@@ -1,4 +1,4 @@
-"""The features in force, as a broker's answer to ApiVersions names them."""
+"""The finalized features in a broker's ApiVersions response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where batches lie in a segment, and how far it reaches."""
+"""Positions of batches in a segment, and its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.protocol.segment_file import covered, extent
 
 
 def stored(base: int, *stamps: int, control: bool = False) -> bytes:
-    """As a broker stores it: base offset and control flag are set by hand, and the checksum is of before."""
+    """A batch as a broker stores it: base offset and control flag are changed afterwards, the checksum is not."""
     batch = bytearray(encode([(stamp, "k", "v") for stamp in stamps]))
     batch[:8] = struct.pack(">q", base)
     batch[22] |= 0x20 * control

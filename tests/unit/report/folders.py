@@ -1,4 +1,4 @@
-"""Run folders for the tests: a history, the plan beside it, and what the checker makes of them."""
+"""Makes run folders for the tests: a history, its plan, and the checker's results."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ S: Final = 1_000_000_000
 
 
 def nemesis(at_s: float, f: str, span: str, phase: str, value: Any, fault: str = "kill:leader") -> Op:
-    """A nemesis op, its index still to be given."""
+    """A nemesis op, still without its index."""
     extra = {"fault": fault, "span": span, "phase": phase}
     return Op(-1, int(at_s * S), NEMESIS, INFO, f, value, None, extra)
 
 
 def killed(begin_s: float, end_s: float, node: str, effect: bool = True, fault: str = "kill:leader") -> list[Op]:
-    """The four ops of a node killed and started again."""
+    """The four ops of a node that is killed and started again."""
     hit = {"nodes": [node], "took_effect": effect, "new_leaders": {"t-0": "n3"} if effect else {}}
     return [
         nemesis(begin_s, "kill", "start", "invoke", {"target": "leader"}, fault),
@@ -52,7 +52,7 @@ def woven(*parts: Iterable[Op]) -> list[Op]:
 
 
 def recorded(runs: Path, name: str, ops: Sequence[Op], **plan: Any) -> Path:
-    """A run folder that was recorded and not judged."""
+    """A run folder with a history and without results."""
     folder = runs / name
     (folder / "history").mkdir(parents=True)
     lines = [op_json.header(name, 0, 0, 0), *map(op_json.encode, ops)]
@@ -62,7 +62,7 @@ def recorded(runs: Path, name: str, ops: Sequence[Op], **plan: Any) -> Path:
 
 
 def judged(folder: Path, options: CheckOptions | None = None) -> Result:
-    """Check a recorded run, without Spark, and write its results.json."""
+    """Checks a run without Spark, and writes its results.json."""
     result = check_plain(folder, options or CheckOptions())
     write_json(folder / "results.json", to_data(result))
     return result

@@ -1,4 +1,4 @@
-"""A run folder of a pipeline with findings, as its checks write them: without Spark, by hand."""
+"""A run folder of a pipeline with findings, in the form that its checks write, made by hand without Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.model.op import Op
 from tests.unit.report.folders import S, judged, killed, recorded, woven
 
 NAME: Final = "20260102T030405-pipeline"
-LOG: Final = 5  # of partition 2 of input topic 1 of 2
+LOG: Final = 5  # the log of partition 2 of input topic 1 of 2
 RECORD: Final = {"topic": f"{NAME}-1", "partition": 2, "offset": 1, "id": 43, "key": 7, "n": 0}
 DONE: Final = {"instance": "1", "incarnation": 4}
 MISSING: Final[dict[str, Any]] = {

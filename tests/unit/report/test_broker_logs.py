@@ -36,7 +36,7 @@ LOST = "Connection to node 2 could not be established"
 
 
 def a_log(zone_h: float = 0) -> list[str]:
-    """A log with a trace between its lines, from before the run to its end."""
+    """A log from before the run to its end, with a stack trace between its lines."""
     rows = [
         *((-20 + n / 10, "Loading", "INFO") for n in range(100)),
         (1, SHRINKING, "INFO"),

@@ -1,4 +1,4 @@
-"""Which witnesses of many a page shows and lists: some of every time."""
+"""Which of many witnesses a page shows and lists: some from every part of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles as sentences: the steps of every kind, and what is said where little is known."""
+"""Cycles as sentences: the steps of every kind, and the text if little is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents say of formats, anomalies and commands is what the code has."""
+"""The documents' descriptions of formats, anomalies and commands agree with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`harness explain`: everything that was found, and one witness in full."""
+"""`harness explain`: the list of findings, and one witness in full."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPLAINED = [case for case in cases() if case.path.stem == "positive"]
 
 @pytest.fixture
 def lost(tmp_path: Path) -> Path:
-    """A leader is killed, a record acknowledged meanwhile is gone, and the broker's log says why."""
+    """A leader is killed, a record acknowledged meanwhile is lost, and the broker's log shows the reason."""
 
     def op(at_s: float, process: int, type_: str, f: str, value: Any, **extra: Any) -> Op:
         return Op(-1, int(at_s * S), process, type_, f, value, None, extra)
@@ -241,7 +241,7 @@ def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: 
     ],
 )
 def test_what_is_told_of_a_record_that_was_not_acknowledged(tmp_path: Path, case: str, anomaly: str, told: str) -> None:
-    """That it was read, or what came first; never that it was acknowledged when it was not."""
+    """The text says that it was read, or what preceded it, but not that it was acknowledged."""
     judged_one = next(each for each in cases() if each.name == case)
     (tmp_path / "history").mkdir()
     shutil.copy(judged_one.path, tmp_path / "history" / "00000.jsonl")

@@ -1,4 +1,4 @@
-"""The ops around a place of a key."""
+"""The ops around an offset of a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order pages: what stands on them, that they are bounded, and that nothing of a history becomes markup."""
+"""Order pages: their content, their limited size, and that no string of a history becomes markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = [case for case in cases() if case.path.stem == "positive" and case.expec
 
 
 class Parsed(HTMLParser):
-    """Ids, links, and whether what is opened is closed."""
+    """Ids, links, and whether all elements are closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Parsed(HTMLParser):
 
 
 def whole(path: Path) -> str:
-    """A page whose links lead somewhere, whose ids are unique, whose pictures are well formed."""
+    """A page with valid links, unique ids and well-formed pictures."""
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) <= order_pages.BYTES_MAX
     page = Parsed(text)
@@ -143,7 +143,7 @@ def test_a_long_key_is_shown_around_its_anomalies_only(tmp_path: Path) -> None:
 
 
 def test_a_page_with_very_many_passes_and_anomalies_stays_small(tmp_path: Path) -> None:
-    """Every record is polled by an op of its own, backwards, by more processes than there is room for."""
+    """Each record is polled by its own op, in reverse order, by more processes than fit on the page."""
     values = list(range(120))
     seen = [
         one

@@ -68,7 +68,7 @@ def test_a_range_of_offsets_has_its_places(run: Path) -> None:
 
 def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
     anomaly = find_runs.require_result(run).anomalies[0]
-    later = 1_800_000_000_000_000_000  # a time of day is none of the run
+    later = 1_800_000_000_000_000_000  # a wall-clock time outside the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}
     one = gather_explanation.about(run, anomaly, 1, bare)
     assert not one.moments and "not known: nothing says when this was" in print_explanation.text(one)

@@ -1,4 +1,4 @@
-"""The plots, and what is behind them."""
+"""The plots, and the data behind them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("latency-points", "latency-quantiles", "rate", "unseen", "lag", "lag-by
 
 
 def ops_table(folder: Path, invoke_s: np.ndarray, latency_s: np.ndarray, **columns: list[object]) -> None:
-    """tables/ops of ok sends with those times."""
+    """The table `ops` with ok sends at these times."""
     count = len(invoke_s)
     invoke = (invoke_s * S).astype(np.int64)
     data = {
@@ -46,7 +46,7 @@ def texts(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A simulated run with two faults over each other, judged."""
+    """A checked, simulated run with two overlapping faults."""
     ops = simulate(3, ops=400, txn=False)
     end_s = ops[-1].time_ns / S
     faults = [
@@ -65,7 +65,7 @@ def test_every_plot_is_drawn_twice_and_holds_something(run: Path) -> None:
         if path.suffix == ".png":
             picture = imread(path)
             assert picture.shape[:2] == (500, 1200)
-            assert float(np.mean(picture[:, :, :3].min(axis=2) < 0.9)) > 0.005  # not a blank sheet
+            assert float(np.mean(picture[:, :, :3].min(axis=2) < 0.9)) > 0.005  # the picture is not blank
         else:
             assert "kill:leader n2" in texts(path)
             assert "time since the run began [s]" in texts(path)

@@ -1,4 +1,4 @@
-"""The run page as text: what it says, what it embeds, and what it makes of damaged and edited files."""
+"""The text of the run page: its statements, its embedded data, and its handling of damaged and edited files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BUGS = frozenset({"lose-acked"})
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A judged run with lost records, and a fault."""
+    """A checked run with lost records and a fault."""
     ops = simulate(3, ops=400, txn=False, bugs=BUGS)
     end_s = ops[-1].time_ns / S
     folder = recorded(
@@ -173,7 +173,7 @@ def test_what_is_wrong_with_a_run_is_said_on_its_page(run: Path, tmp_path: Path,
 
 
 def test_many_witnesses_are_shown_in_part_and_counted_in_full(run: Path, tmp_path: Path) -> None:
-    """An anomaly of each of 40 names: each has its place, and as much as there is room for."""
+    """40 different anomalies: each has its place on the page, and as many witnesses as fit."""
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
     anomaly = AnomalyFound("x", "of many.", 500, True, None, ({"op": 3},) * 8)

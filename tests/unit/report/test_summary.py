@@ -1,4 +1,4 @@
-"""What a person reads: the summary, and every anomaly's witnesses."""
+"""The summary of a run, and the text about every anomaly's witnesses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flat(text: str) -> str:
 
 
 def lost_run(runs: Path, **plan: Any) -> tuple[Path, Result]:
-    """A leader is killed, and a record acknowledged meanwhile is gone."""
+    """A leader is killed, and a record acknowledged meanwhile is lost."""
 
     def op(at_s: float, process: int, type_: str, f: str, value: Any, **extra: Any) -> Op:
         return Op(-1, int(at_s * S), process, type_, f, value, None, extra)
@@ -184,7 +184,7 @@ def test_a_share_is_never_rounded_to_all_or_nothing(tmp_path: Path, part: int, t
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Path, name: str) -> None:
-    """With tables each says who and when; without, at least which ops. None is a list of bare fields."""
+    """With tables the text names process and time; without, at least the ops. It is never a list of raw fields."""
     case = next(case for case in cases() if case.path == HISTORIES / name / "positive.jsonl")
     (tmp_path / "history").mkdir()
     shutil.copy(case.path, tmp_path / "history" / "00000.jsonl")

@@ -1,4 +1,4 @@
-"""Which client libraries a plan names, in which versions, and what is said when one is not there."""
+"""The client libraries and versions that a plan names, and the messages if one is not available."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_plan_keeps_its_clients(tmp_path: Path) -> None:
     assert start_workers.libraries_of_slots(made) == ["confluent", "java", "confluent", "confluent"]
     (tmp_path / "plan.yaml").write_text(plan_file.dump(made))
     assert plan_file.load(tmp_path / "plan.yaml").client == made.client
-    # Plans of experiments, and those of earlier versions, name one.
+    # Plans of experiments, and those of earlier versions, name a single library.
     assert derived.libraries(make_plan.make({"client": "java"})) == ("java",)
     assert derived.libraries(make_plan.make({"cluster": "sim"})) == ("sim",)
 
@@ -94,7 +94,7 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
     [
         ({}, ""),
         ({"client_version": "2.1.0"}, "client confluent 2.1.0"),
-        ({"client": "java"}, "client java"),  # as plans of earlier versions say it
+        ({"client": "java"}, "client java"),  # as in plans of earlier versions
         (
             {"client": "aiokafka,java", "concurrency": 5, "client_version": "java=3.9.1"},
             "clients aiokafka in slots 0, 2, 4; java in slots 1, 3 "

@@ -1,4 +1,4 @@
-"""What the commands on stored histories ask of a path."""
+"""How the commands for stored histories interpret a path."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def cluster(tmp_path: Path) -> Iterator[SimCluster]:
 
 
 class Run:
-    """One interpreted generator, its workers, and the history that it wrote."""
+    """An interpreter run of one generator, with its workers and the history that it wrote."""
 
     def __init__(self, cluster: SimCluster, folder: Path, per_process: int = 1, library: str = "noop") -> None:
         client = {"libraries": [library], "concurrency": CONCURRENCY, "inline": per_process > 1}
@@ -110,7 +110,7 @@ def test_info_retires_the_process(run: Run) -> None:
     retired = [int(str(event.process)) for event in events if event.type == INFO]
     assert len(set(retired)) == len(retired) == 6
     later = {int(str(event.process)) for event in events if event.f == "send"}
-    of_slot = Counter(process % CONCURRENCY for process in retired)  # a quick worker's may be many
+    of_slot = Counter(process % CONCURRENCY for process in retired)  # a fast worker may have many
     assert set(retired) == {slot + CONCURRENCY * n for slot, many in of_slot.items() for n in range(many)}
     assert later <= {slot + CONCURRENCY * of_slot[slot] for slot in range(CONCURRENCY)}
 
@@ -129,14 +129,14 @@ def test_a_killed_worker_is_info_and_is_replaced(run: Run) -> None:
 
 def test_a_worker_that_is_killed_while_it_waits_goes_on_under_a_new_process(run: Run) -> None:
     def kill(fault: Op) -> Op:
-        """Until its end was seen: the kernel may take a moment to tell."""
+        """Waits until the process is seen to be dead, which may take a moment."""
         killed, deadline = run.crew.member_of(1), time.monotonic() + 10
         assert run.crew.signal("w1", signal.SIGKILL)
         while run.crew.member_of(1) is killed and time.monotonic() < deadline:
             time.sleep(0.001)
         return fault
 
-    # Without the barriers an op could be on its way to the worker when it is killed.
+    # Without the barriers an op could be on its way to the worker when that is killed.
     struck = Barrier(ForNemesis(Once(op("kill"))))
     rest = Barrier(Clients(TimeLimit(Rate(SENDS, SECOND // 20), SECOND)))
     events = run(Then((Clients(Limit(SENDS, 20)), struck, rest)), kill)
@@ -154,7 +154,7 @@ def test_a_hung_client_does_not_hang_the_run(run: Run) -> None:
 
     generator = any_(ForNemesis(Once(op("pause"))), Clients(TimeLimit(Rate(SENDS, SECOND // 200), 4 * SECOND)))
     began = time.monotonic()
-    events = run(generator, pause, Limits(op_timeout_s=2))  # a new worker's first op takes time, too
+    events = run(generator, pause, Limits(op_timeout_s=2))  # the first op of a new worker takes time, too
     assert time.monotonic() - began < 15
     late = [event for event in events if event.error == "op deadline exceeded"]
     assert [int(str(event.process)) % CONCURRENCY for event in late] == [2]
@@ -203,7 +203,7 @@ def test_each_fault_has_its_own_thread_and_does_one_op_at_a_time(run: Run) -> No
 
     def invoke(fault: Op) -> Op:
         if fault.f == "begin":
-            both.wait(10)  # neither could go on if they came one after another
+            both.wait(10)  # both block if they run one after another
         if fault.extra.get("fault") == "a":
             assert ended.is_set() == (fault.f == "end")
             ended.set()
@@ -254,7 +254,7 @@ def test_divert_cuts_the_load_short(run: Run) -> None:
 
 
 def test_a_client_that_cannot_be_opened_makes_fail(cluster: SimCluster, tmp_path: Path) -> None:
-    run = Run(cluster, tmp_path, library="confluent")  # it lacks a bootstrap
+    run = Run(cluster, tmp_path, library="confluent")  # fails, because there is no bootstrap address
     events = run(Clients(Limit(SENDS, 4)))
     assert {event.type for event in events} == {INVOKE, FAIL}
     assert all(event.error[0] == "no-client" for event in events if event.type == FAIL)

@@ -1,4 +1,4 @@
-"""What a cluster cannot do is refused before anything starts."""
+"""Plans that the cluster does not support are refused before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live panel on real terminals, the lines elsewhere, and the figures in both."""
+"""The progress panel on real terminals, the lines elsewhere, and the figures in both."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from nemesis.schedule.upcoming import Ahead
 from tests.terminal import Terminal
 
 S = 1_000_000_000
-# Of a terminal that is not ours: pytest-xdist sets the width.
+# Variables that affect a terminal's size or colour; pytest-xdist sets the width.
 SIZED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
-# Shows five acknowledged records that nobody reads; a line of input ends it, or the end of input.
+# Shows five acknowledged records that are never read, until a line of input or the end of input.
 SHOWN = """
 import sys, time
 from harness.run.progress_display import Live
@@ -60,7 +60,7 @@ def test_a_panel_that_leaves_one_line_and_nothing_switched(tmp_path: Any) -> Non
         assert "s of 60  load         ok 5  fail 0  info 0  faults on: none" in left and "╯" not in left
         assert not terminal.screen.cursor.hidden
     assert (tmp_path / "end").read_text() == "still here\n"
-    assert b"\x1b[?1049h" not in terminal.raw  # the screen before it stays
+    assert b"\x1b[?1049h" not in terminal.raw  # the earlier content of the screen stays
 
 
 def test_a_killed_one_leaves_the_cursor_and_no_colour(tmp_path: Any) -> None:

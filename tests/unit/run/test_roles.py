@@ -1,4 +1,4 @@
-"""Who leads what, from several brokers' views, and topics made ahead of use."""
+"""Leaders and coordinators from the views of several brokers; and topics created before they are used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODES = ("n1", "n2", "n3")
 
 
 class Answers:
-    """A cluster whose brokers answer so."""
+    """A cluster whose brokers give these answers."""
 
     nodes = NODES
 
@@ -33,7 +33,7 @@ class Answers:
 
 
 class WithControllers(Answers):
-    """There are controllers of their own, some of them silent."""
+    """A cluster with dedicated controllers, some of which do not respond."""
 
     metadata_servers = ("c1", "c2", "c3")
 
@@ -73,7 +73,7 @@ def test_healthy_and_other_runs_topics_do_not_matter() -> None:
 
 
 def test_a_node_that_does_not_answer_yet_is_not_healthy() -> None:
-    """It may be restarted before the others have missed it."""
+    """It may have been restarted before the others noticed."""
     assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers respond"
 
 
@@ -99,9 +99,9 @@ def test_leaderless_and_silent() -> None:
 
 
 def test_coordinators_are_the_leaders_of_the_partitions_of_their_names() -> None:
-    """Hashes as Java's String.hashCode gives them."""
+    """Hashes equal Java's String.hashCode."""
     assert [coordinating(name, 50) for name in ("", "a", "my-group")] == [0, 47, 12]
-    assert coordinating("polygenelubricants", 50) == 0  # its hash is the smallest int, which has no abs
+    assert coordinating("polygenelubricants", 50) == 0  # its hash is the smallest int, which has no absolute value
     leads = {
         (topic, number): PartitionView(1 + number % 3, 1, frozenset())
         for topic in (TXN_TOPIC, GROUP_TOPIC)
@@ -156,9 +156,11 @@ def test_topics_are_made_before_use_and_ahead() -> None:
     topics.before(op("poll", [["poll"]]))
     topics.before(op("send", [["send", 11, 1]]))
     assert len(calls) == 1
-    topics.before(op("send", [["send", 12, 1]]))  # the first of those made ahead: one more, beside the load
+    topics.before(
+        op("send", [["send", 12, 1]])
+    )  # the first of those created ahead, so one more is created in the background
     assert made_by(topics, calls) == [f"r-{n}" for n in range(4 + AHEAD)]
-    topics.before(op("send", [["poll"], ["send", 40, 1]]))  # not there yet: made at once
+    topics.before(op("send", [["poll"], ["send", 40, 1]]))  # does not exist yet, so it is created at once
     assert made_by(topics, calls) == [f"r-{n}" for n in range(11 + AHEAD)]
 
 

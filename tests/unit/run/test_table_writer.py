@@ -1,4 +1,4 @@
-"""Segments that a run finishes become tables at once, and the check uses them."""
+"""Finished segments become tables during the run, and the check uses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.run.table_writer import Roller
 from tests.bench import histories
 from tests.bench.histories import Shape
 
-DEADLINE_S = 240.0  # it works at the lowest priority
+DEADLINE_S = 240.0  # the conversion has the lowest priority
 
 
 def _wait_for(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Anomalies read straight from a few operations, without any of the checker."""
+"""Recognises anomalies directly in a few operations, without any code of the checker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pair = tuple[Any, Any]
 
 
 def read_plainly(anomaly: str, witness: Mapping[str, Any], ops: Sequence[Op]) -> None:
-    """Asserts that the operations show what the witness says, for the anomalies that are read here."""
+    """Asserts that the operations show what the witness says, for the anomalies known here."""
     done = {op.index: op for op in ops if op.type != "invoke"}
     read = [row for op in done.values() if op.type == "ok" for row in polls(op)]
     pair = (witness.get("key"), witness.get("value"))
@@ -34,7 +34,7 @@ def read_plainly(anomaly: str, witness: Mapping[str, Any], ops: Sequence[Op]) ->
 
 
 def torn(transaction: Op, done: Sequence[Op]) -> None:
-    """Committed, and of its records some were read and some are lost; or aborted, and some were read."""
+    """Committed, with some of its records read and some lost; or aborted, with some read."""
     sent = _pairs(sends(transaction))
     seen = sent & _pairs(row for op in done if op.type == "ok" for row in polls(op))
     assert seen
@@ -46,7 +46,7 @@ def torn(transaction: Op, done: Sequence[Op]) -> None:
 
 
 def lost(key: Any, value: Any, done: Sequence[Op]) -> None:
-    """Acknowledged or committed, and polled by nobody; someone read on beyond it, or the log to its end."""
+    """Acknowledged or committed, and never polled, although a consumer read beyond it, or the log to its end."""
     (writer,) = [op for op in done if (key, value) in _pairs(sends(op))]
     assert writer.type in ("ok", "info")
     assert not any((key, value) in _pairs(polls(op)) for op in done if op.type == "ok")

@@ -1,4 +1,4 @@
-"""Delta debugging, on lists of numbers."""
+"""Delta debugging on lists of numbers."""
 
 from __future__ import annotations
 

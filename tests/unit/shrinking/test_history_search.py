@@ -1,4 +1,4 @@
-"""Parts of simulated histories with bugs: small, judged by the whole checker, and read plainly."""
+"""Parts of simulated histories with bugs: small, and confirmed by the whole checker and by plain code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.sim.queue.run import simulate
 from tests.unit.report.folders import judged, killed, recorded, woven
 from tests.unit.shrinking.reading import read_plainly
 
-# Bug, whether transactions, anomaly, the most operations that show it, beside invocations that completed.
+# Bug, whether with transactions, anomaly, the most operations that show it, not counting completed invocations.
 CASES = [
     ("lose-acked", False, "lost-write", 4),
     ("lose-acked", True, "unseen", 2),
@@ -64,15 +64,15 @@ def test_a_few_operations_show_it(runs: Path, bug: str, txn: bool, anomaly: str,
     assert {anomaly.name for anomaly in again.anomalies if anomaly.bad} <= {
         anomaly.name for anomaly in result.anomalies
     }
-    assert again.valid != "valid"  # a part of a history is never called valid
+    assert again.valid != "valid"  # a part of a history is never valid
     read_plainly(small.chosen.anomaly.name, small.chosen.witness, small.shrunk.ops)
     text = shrink_run.text(small, again)
     assert f"{small.title} is shown by {small.shrunk.units} operation" in text
 
     before = small.shrunk
-    assert shrink_run.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops  # no chance is involved
+    assert shrink_run.of_run(run, result, anomaly, options(txn)).shrunk.ops == before.ops  # the search is deterministic
     recorded_ops = {op.index: op for op in _ops(run)}
-    for op in before.ops:  # what is left is as it was recorded, but for what was cut away
+    for op in before.ops:  # the remaining ops are unchanged, except for removed parts
         whole = recorded_ops[op.index]
         assert (op.time_ns, op.process, op.type, op.f) == (whole.time_ns, whole.process, whole.type, whole.f)
         assert _rows(op) <= _rows(whole)
@@ -113,5 +113,5 @@ def test_what_cannot_be_made_smaller_is_said(runs: Path) -> None:
         shrink_run.of_run(run, edited, "lost-write", options(False))
     other = recorded(runs, "other", simulate(9, ops=50, txn=False))
     judged(other, options(False))
-    with pytest.raises(BadInput, match="harness check"):  # results of another history
+    with pytest.raises(BadInput, match="harness check"):  # the results are from another history
         shrink_run.of_run(other, result, "lost-write", options(False))

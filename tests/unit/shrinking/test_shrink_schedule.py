@@ -1,4 +1,4 @@
-"""The search for a smaller plan, with runs that are only said to have happened."""
+"""The search for a smaller plan, with fake runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WRITTEN = Size(
 
 
 def needs(size: Size) -> bool:
-    """A bug that one isolated leader, six seconds and two clients show."""
+    """A bug that shows with one isolated leader, six seconds and two clients."""
     isolated = "isolate:leader" in (*size.rhythm, *(one.fault for one in size.injections))
     return isolated and size.seconds >= 6 and size.clients >= 2
 
@@ -86,9 +86,9 @@ def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
         assert [plan.seed for plan in made] == [4, 5, 6][:runs]
     trial, made = _trial([True, True, True], budget_s=25)
     assert trial.shows(size) is True
-    assert trial.shows(FIRST) is None and len(made) == 2  # a third run might not end in time
+    assert trial.shows(FIRST) is None and len(made) == 2  # a third run might exceed the budget
     trial, _ = _trial([])
-    assert trial.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False  # no such plan
+    assert trial.shows(Size((), (Injection("kill:leader", 70.0, 5.0),), 60.0, 10, -1.0)) is False  # an invalid plan
 
 
 def test_a_plan_is_made_of_what_a_run_did() -> None:

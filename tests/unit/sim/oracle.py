@@ -1,7 +1,7 @@
-"""The plain rules of the anomalies, in as few lines as they take: an oracle for the simulated log.
+"""The rules of the anomalies in as little code as possible: an oracle for the simulated log.
 
-Quadratic where that is shorter, in memory, no options. It is no checker: excuses are the simplest that are
-right for simulated histories (a rebalance excuses the key from then until the process next reports it).
+Quadratic where that is shorter, in memory, no options. It is not a general checker: its excuses are the simplest that
+are right for simulated histories (a rebalance excuses the key from then until the process next reports it).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Oracle:
             wrote = {(k, v) for k, _, v in sends(op)}
             lost = wrote - self.read_ok
             if lost:
-                # Final polls have read every log to its end, so what nobody has read is not there.
+                # Final polls have read every log to its end, so a record that was never read is not in its log.
                 self.found.add("lost-write")
                 if op.type == OK:
                     self.found.add("unseen")
@@ -142,7 +142,7 @@ class Oracle:
                 wrote.update(ends)
 
     def _order_of_appends(self) -> None:
-        """What was acknowledged stands before what was sent later."""
+        """Acknowledged records come before those that were sent later."""
         offsets = {(k, v): offset for op in self.done for k, offset, v in polls(op)}
         if {"duplicate", "inconsistent-offsets"} & self.found:
             return
@@ -156,7 +156,7 @@ class Oracle:
                 self.found.add("stale-send")
 
     def _offsets(self) -> None:
-        """A group's offsets never go back, and none is that of a transaction that aborted."""
+        """A group's offsets never go back, and none is from an aborted transaction."""
         commits = [(op, k, at) for op in self.done for k, at in op.extra.get("committed", ())]
         for op in self.done:
             events = op.extra.get("rebalance_log", ())
@@ -175,7 +175,7 @@ class Oracle:
                     self.found.add("offset-regression")
 
     def _beginnings(self) -> None:
-        """Who is assigned a key begins to read it where the group has committed."""
+        """A process that is assigned a key starts to read it at the group's committed offset."""
         offsets = {(k, v): at for op in self.done for k, at, v in polls(op)}
         begin: defaultdict[object, dict[int, int]] = defaultdict(dict)
         for op in self.done:
@@ -193,14 +193,14 @@ class Oracle:
                 mine.update({k: at or 0 for k, at in event.get("committed", ())})
             for k, at in read.items():
                 committed = mine.pop(k, None)
-                if committed is None or moved.count(k) > 1:  # what it polled may have come before
+                if committed is None or moved.count(k) > 1:  # its polls may come from an earlier assignment
                     continue
                 first = min((a for (key, _), a in offsets.items() if key == k and a >= committed), default=at)
                 if at != first:
                     self.found.add("poll-skip" if at > first else "nonmonotonic-poll")
 
     def _information_flow(self) -> None:
-        """No op polls what hangs on its own sends."""
+        """No op polls records that depend on its own sends."""
         after: defaultdict[int, set[int]] = defaultdict(set)
         for op in self.done:
             for k, _, v in polls(op):

@@ -1,4 +1,4 @@
-"""Simulated runs: what a history of one looks like, and clients in threads."""
+"""Simulated runs: the form of their histories, and clients in threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log model's segments, retention and tiers, by the examples that the rules come from."""
+"""The log model's segments, retention and tiers, by the examples that its rules come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.log_model.session import Session
 
 
 def done(text: str) -> SimulatedLog:
-    """The model after a program, which must show nothing wrong."""
+    """The model after a program, which must show no divergence."""
     settings, actions = parse(text, "test")
     log = SimulatedLog(settings)
     session = Session(settings, log)

@@ -1,4 +1,4 @@
-"""Results that someone edited: show, explain and compare say so in one message, or tell what is left."""
+"""Edited results: show, explain and compare give one clear message, or report what is still readable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIPELINE: Final = {"inputs": 1, "done": 1, "outputs": 1, "expected": 1, "extra":
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A judged run of several anomalies, with faults."""
+    """A checked run with several anomalies and faults."""
     ops = woven(simulate(3, ops=300, keys=2, bugs=BUGS), killed(0.1, 0.2, "n1"))
     folder = recorded(tmp_path_factory.mktemp("runs"), "20260101T000000-kill-leader", ops, txn=True)
     judged(folder)
@@ -77,7 +77,7 @@ def test_edited_results_are_refused_with_the_file(copy: Path, capsys: pytest.Cap
 
 
 def _places(data: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
-    """The way to everything that is in plain data."""
+    """Paths to all values inside plain data."""
     parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for name, part in parts:
         yield (*path, name)

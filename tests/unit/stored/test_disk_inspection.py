@@ -20,13 +20,13 @@ NODES = ("n1", "n2", "n3")
 
 
 def segment(key: int, *values: int) -> bytes:
-    """A batch for each value, from offset 0 on."""
+    """A batch for each value, starting at offset 0."""
     found = b""
     for offset, value in enumerate(values):
         builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
         builder.append(0, 1000 + offset, None, payload.encode(RUN, key, value, 7), [])
         batch = bytes(builder.build())
-        found += offset.to_bytes(8, "big") + batch[8:12] + bytes(4) + batch[16:]  # of leader epoch 0
+        found += offset.to_bytes(8, "big") + batch[8:12] + bytes(4) + batch[16:]  # with leader epoch 0
     return found
 
 
@@ -42,7 +42,7 @@ def place(run: Path, node: str, topic: str, content: bytes) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Key 3, in partition 1 of topic r-1: 1, 2 and 4 are there, n3 also holds 3, which was cut off."""
+    """Key 3, in partition 1 of topic r-1, has 1, 2 and 4; n3 also has 3, which was truncated elsewhere."""
     folder = tmp_path / "runs" / RUN
     (folder / "history").mkdir(parents=True)
     plan = make_plan.make({"run": RUN, "partitions_per_topic": 2, "seed": 1})
@@ -83,7 +83,7 @@ def test_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 1 and report["judged"] and report["missing_keys"] == [5]
     (partition,) = report["partitions"]
     assert (partition["topic"], partition["partition"], partition["same"]) == ("r-1", 1, True)
-    assert partition["high_watermark"] == 3  # somebody read offset 2
+    assert partition["high_watermark"] == 3  # a consumer read offset 2
     assert partition["behind"] == {"n3": 2}
     found = {(one["value"], one["kind"]): one for one in report["findings"]}
     assert set(found) == {(2, "lost"), (3, "lost")}

@@ -1,4 +1,4 @@
-"""From nemesis ops to spans of time."""
+"""Time spans of faults, from nemesis ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing runs, and finding the one that a name means."""
+"""Listing runs, and finding the run that a name refers to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = Result("invalid", True, (), (AnomalyFound("lost-write", "", 1234, True, Tr
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Three runs: a valid one, an invalid one, and one that was never judged."""
+    """Three runs: a valid one, an invalid one, and one without results."""
     folder = tmp_path / "runs"
     recorded(folder, "20260101T000000-kill", [], started="2026-01-01T00:00:00Z")
     recorded(folder, "20260102T000000-kill", [], started="2026-01-02T00:00:00Z", nemesis=[], acks="1")

@@ -1,4 +1,4 @@
-"""Finding single ops and places in large files without reading them whole."""
+"""Finding single ops and positions in large files without reading them completely."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(folder: Path, parts: list[list[Op]]) -> Path:
 
 
 class Counted(io.BytesIO):
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read from it."""
 
     read_bytes = 0
 

@@ -1,4 +1,4 @@
-"""Stored runs in Python."""
+"""Stored runs as Python objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_run_gives_its_tables_results_and_plan(tmp_path: Path, monkeypatch: py
     with pytest.raises(BadInput, match="not judged yet"):
         _ = run.results
     done = [op for op in ops if op.type != "invoke"]
-    assert run.ops.num_rows == len(done)  # the tables were made for that
+    assert run.ops.num_rows == len(done)  # the tables were made for this
     judged(folder)
     assert harness.load(folder).results.valid == "invalid"
     assert harness.load("latest", tmp_path).plan["acks"] == "all"

@@ -1,4 +1,4 @@
-"""Folders of runs for the tests of the web: many small ones, odd ones, experiments and matrices."""
+"""Makes folders of runs for the web tests: many small ones, unusual ones, experiments and matrices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ S: Final = 1_000_000_000
 
 
 def make(runs: Path, name: str, number: int) -> Path:
-    """A judged run; verdict, faults, settings and length follow from its number."""
+    """A checked run; its number determines verdict, faults, settings and length."""
     draw = random.Random(number)
     folder = runs / name
     (folder / "history").mkdir(parents=True)
@@ -47,7 +47,7 @@ def make(runs: Path, name: str, number: int) -> Path:
 
 
 def result(number: int) -> Result:
-    """Of a run by its number: every fifth is invalid, every eleventh of the others unknown."""
+    """The result of a run: every fifth is invalid, every eleventh of the others unknown."""
     figures = {"ops": 100 + number, "sent": 50, "acknowledged": 49, "rates": {"lost": number / 1e6}}
     if number % 5 == 0:
         found = AnomalyFound(BAD[number % len(BAD)], "what it is", number + 1, True, True, ({"key": 1, "op": 2},))
@@ -58,7 +58,7 @@ def result(number: int) -> Result:
 
 
 def many(runs: Path, count: int) -> list[str]:
-    """As many runs; their names, the oldest first."""
+    """Makes that many runs; returns their names, oldest first."""
     names = [f"20260301T{number:06}-run" for number in range(count)]
     for number, name in enumerate(names):
         make(runs, name, number)
@@ -66,24 +66,24 @@ def many(runs: Path, count: int) -> list[str]:
 
 
 def going(runs: Path, name: str = "20260401T000000-going", sends: int = 60) -> Path:
-    """A run that goes on: it owns its folder, has no results, and a fault is on."""
+    """A run in progress: its folder has an owner, no results, and a fault is active."""
     ops: list[Op] = []
     for number in range(sends):
         at = number * S // 10
         ops.append(Op(-1, at, number % 3, INVOKE, "send", [["send", 1, number]]))
-        offset = number if number != 40 else 3  # the 40th stands where another one is
+        offset = number if number != 40 else 3  # the 40th has the offset of another record
         ops.append(Op(-1, at + S // 50, number % 3, OK, "send", [["send", 1, [offset, number]]]))
     polled = [["poll", [[1, [[number, number] for number in range(30)]]]]]
     ops.append(Op(-1, sends * S // 10, 4, OK, "poll", polled))
     folder = recorded(runs, name, woven(ops, killed(1.0, 3.0, "n1"), killed(4.0, 50.0, "n2")[:2]))
     (folder / OWNER).write_text("1")
-    later = time.time() + 3600  # however long the test takes, this run was written to just now
+    later = time.time() + 3600  # the run looks recently written, however long the test takes
     os.utime(folder / "history" / "00000.jsonl", (later, later))
     return folder
 
 
 def experiment(runs: Path, folder: str, began: str, k: int, n: int, ids: list[str], **more: Any) -> Path:
-    """Results of `harness experiment run`, of one case."""
+    """Results of `harness experiment run` with one case."""
     case = {"name": "bad", "title": "loses records", "variant": "", "plan": {}, "runs": n}
     results = {
         "schema": 1,
@@ -109,7 +109,7 @@ def experiment(runs: Path, folder: str, began: str, k: int, n: int, ids: list[st
 
 
 def matrix(runs: Path, folder: str, codes: list[int]) -> Path:
-    """Results of `harness matrix`, of one cell."""
+    """Results of `harness matrix` with one cell."""
     cells = [
         {
             "name": "queue kill:leader",

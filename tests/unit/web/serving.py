@@ -1,4 +1,4 @@
-"""A server for the tests, and requests as they go over the wire: no client tidies the path up."""
+"""A server for the tests, and raw HTTP requests, because clients normalise paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Served:
-    """A server that runs; `log`: what it told the terminal."""
+    """A running server; `log`: its output to the terminal."""
 
     made: server.Server
     log: list[str]
@@ -37,7 +37,7 @@ class Served:
         return self.made.port
 
     def raw(self, request: bytes) -> bytes:
-        """Everything that comes back for these bytes."""
+        """The complete response to these bytes."""
         with socket.create_connection((server.ADDRESS, self.port), timeout=30) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
@@ -47,7 +47,7 @@ class Served:
         return found
 
     def get(self, path: str | bytes, host: str | None = None, method: str = "GET") -> Reply:
-        """The answer to a request for exactly this path."""
+        """The response to a request for exactly this path."""
         target = path if isinstance(path, bytes) else path.encode()
         named = host if host is not None else f"127.0.0.1:{self.port}"
         head = b"%s %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (method.encode(), target, named.encode())

@@ -1,4 +1,4 @@
-"""What the pages say of runs, of those that go on, of odd files; and all that is hostile is text."""
+"""Pages about runs, runs in progress, and unusual files; hostile strings stay text."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LINK: Final = re.compile(r"(\.\./)*[\w%][\w.%/~-]*(\?[\w=&;%+.~-]*)?|\?[\w=&;%+.
 
 
 def shown(text: str) -> Links:
-    """The links of a page that has no elements and attributes but ours."""
+    """The links of a page; checks that it has only known elements and attributes."""
     found = Links(text)
     assert found.tags <= KNOWN, found.tags - KNOWN
     assert not any(name.startswith("on") for name in found.attributes)
@@ -86,7 +86,7 @@ def shown(text: str) -> Links:
 
 
 def names(text: str) -> list[str]:
-    """The runs on a page of the list, in their order."""
+    """The runs on a page of the list, in order."""
     return re.findall(r'name="run" value="([^"]*)"', text)
 
 
@@ -219,7 +219,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     line = op_json.encode(Op(999, 99 * many.S, 1, OK, "poll", [["poll", [[1, [[45, 45]]]]]]))
     with history.open("ab") as file:
         file.write(line[:50])
-    assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 1  # half a line waits
+    assert site.views.watches.look(folder).progress.by_f["poll"]["ok"] == 1  # an incomplete line is read later
     with history.open("ab") as file:
         file.write(line[50:] + b"no op\n[]\n" + line.replace(b"ok", b"zz") + line.replace(b'"poll"', b"7"))
     reading = site.views.watches.look(folder)
@@ -316,7 +316,7 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
 
 
 def file_names(texts: tuple[str, ...]) -> list[str]:
-    """Those that can be names of files here."""
+    """Those that are valid file names on this system."""
     return [one for one in texts if one and "/" not in one and "\0" not in one and len(one.encode()) < 200]
 
 

@@ -34,7 +34,7 @@ SLASHES: Final = ("/", "%2f", "%5c", "\\", "%252f", "//", "/./")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that is full of ways out, beside things that are not to be seen."""
+    """A run with many links to other places, next to files that must not be served."""
     base = tmp_path_factory.mktemp("paths")
     folder = many.make(base / "runs", RUN, 3)
     outside = many.make(base / "elsewhere", "other", 5)
@@ -67,7 +67,7 @@ def served(runs: Path) -> Iterator[Served]:
 
 
 def escaping_targets(base: Path) -> list[str]:
-    """More than 200 that ask for something outside."""
+    """More than 200 request targets for files outside."""
     starts = ("", f"runs/{RUN}/files/", f"runs/{RUN}/files/extra/", "runs/", "runs/latest/", "experiments/")
     found = [
         f"/{start}{slash.join([up] * depth)}{slash}secret.txt"
@@ -182,7 +182,7 @@ def test_what_is_inside_is_served(served: Served) -> None:
     assert (moved.status, moved.headers["location"]) == (302, f"/runs/{RUN}/index.html")
     listed = served.get(f"/runs/{RUN}/files.html").text
     assert "plan.yaml" in listed and "secret" not in listed and "pipe" not in listed
-    page = served.get(f"/runs/{RUN}/files/report.html")  # the link leads out, so a page is made
+    page = served.get(f"/runs/{RUN}/files/report.html")  # the link leads outside, so a page is generated instead
     assert page.status == 200 and SECRET not in page.body and b"INVALID" not in page.body
     assert SECRET not in served.get(f"/runs/{RUN}/run.zip").body
 

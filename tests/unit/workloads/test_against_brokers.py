@@ -1,4 +1,4 @@
-"""Brokers beside the model, the brokers being the simulated log with a clock and a mind of its own."""
+"""The comparison of brokers with the model; the brokers are a simulated log with its own clock and background tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHTS = draw_broker_actions.WEIGHTS | {"hold": 1}
 
 
 class Fake:
-    """Satisfies Brokers: high watermark, retention and, if it `cleans`, the cleaner come by themselves."""
+    """Satisfies Brokers: high watermark, retention and, with `cleans`, the log cleaner advance by themselves."""
 
     def __init__(self, settings: LogSettings, bugs: frozenset[str] = frozenset(), cleans: bool = True) -> None:
         self._log, self._cleans = SimulatedLog(settings, bugs), cleans
@@ -88,7 +88,7 @@ def test_an_honest_tiered_log_never_diverges() -> None:
 
 
 class Behind(Fake):
-    """A follower that has what its leader deleted for two looks more."""
+    """A follower that keeps, for two observations, what its leader has deleted."""
 
     had: tuple[int, ...] = (0,)
     late = 0

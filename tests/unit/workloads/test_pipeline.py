@@ -56,8 +56,8 @@ def test_instances_leave_in_turn_and_come_back() -> None:
 
 
 class Ends:
-    """The final phase, where `lag` ops find this (None: they fail; the last for ever), and each slot takes two ops to
-    read."""
+    """The final phase; `lag` ops find these values (None: they fail; the last one repeats), and each slot reads with
+    two ops."""
 
     def __init__(self, *lags: int | None) -> None:
         self.lags, self.reads = list(lags), defaultdict[int, int](int)
@@ -74,7 +74,7 @@ class Ends:
 
 
 def carried_out(generator: Generator, answer: Callable[[Op], Op]) -> list[Op]:
-    """Every op completes at once; time goes on by a tenth of a second in each turn."""
+    """Completes every op at once; each turn takes a tenth of a second."""
     done: list[Op] = []
     now, processes = 0, list(range(SLOTS))
     for _ in range(500):
@@ -114,14 +114,14 @@ def phases(*lags: int | None) -> list[str]:
 def test_instances_come_back_while_something_is_left_after_they_have_left() -> None:
     assert phases(2, 0, 0) == ["lag", "leave", "lag", "read"]
     assert phases(2, 0, 3, 2, 0, 0) == ["lag", "leave", "lag", "leave", "lag", "read"]
-    # What is committed after they have left is not known: it is looked for again.
+    # The committed offsets after the instances have left are unknown, so the lag is queried again.
     assert phases(2, 0, None, 0, 0) == ["lag", "leave", "lag", "leave", "lag", "read"]
 
 
 def test_time_is_up_whatever_is_left() -> None:
     assert phases(5) == ["lag", "leave", "lag", "read"]
     assert phases(None) == ["lag", "leave", "lag", "read"]
-    lags = [lag for _ in range(40) for lag in (0, 3)]  # each time that they leave something is left
+    lags = [lag for _ in range(40) for lag in (0, 3)]  # each time they leave, there is some lag again
     done = carried_out(final(replace(OPTIONS, final_s=20.0)), Ends(*lags))
     last = [op.f for op in done if op.f in ("leave", "lag")][-4:]
     assert last == ["leave", "leave", "leave", "lag"]
@@ -131,7 +131,7 @@ def test_time_is_up_whatever_is_left() -> None:
 
 
 def grown(slot: int, sizes: list[int]) -> list[tuple[int, int]]:
-    """(key, number) of what a writer sends that has seen topics of these sizes."""
+    """(key, number) of the sends of a writer that has seen topics of these sizes."""
     writer: Generator = Writer(replace(OPTIONS, grows=True), slot)
     sent, now = list[tuple[int, int]](), 0
     for _ in range(40):

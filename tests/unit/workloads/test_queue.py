@@ -90,11 +90,11 @@ def test_poll_unseen_adds_what_nobody_has_polled() -> None:
     options = Options(key_count=4, max_writes_per_key=5, sub_p=0.2)
     generator = PollUnseen(InterleaveSubscribes(options, txns(options)))
     assigns = [op for op in invoked(simulate(Clients(Limit(generator, 600)), complete=complete)) if op.f == "assign"]
-    assert max(len(op.value) for op in assigns) > 8  # more than the recent keys: old ones nobody polled
+    assert max(len(op.value) for op in assigns) > 8  # more than the recent keys: old ones that were never polled
 
 
 def caught_up(ends_move: int = 0):  # type: ignore[no-untyped-def]
-    """A cluster in simulated time whose logs end at 7; the first `ends_move` final polls see them at 5."""
+    """A cluster in simulated time whose logs end at 7; the first `ends_move` final polls see them end at 5."""
     seen = [0]
 
     def complete(op: Op) -> Op:

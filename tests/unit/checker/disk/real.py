@@ -1,4 +1,4 @@
-"""The files of real brokers in tests/fixtures/disk, and what Kafka's own tool says of them."""
+"""The files of real brokers in tests/fixtures/disk, and the output of Kafka's own dump tool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELD: Final = re.compile(r"(\w+): (\S+)")
 
 
 def unpacked(version: str, at: Path) -> Path:
-    """The data folders of a version's three brokers, below `at`."""
+    """Unpacks the data folders of a version's three brokers into `at`."""
     with tarfile.open(FIXTURES / f"{version}.tar.gz") as tar:
         tar.extractall(at, filter="data")
     return at

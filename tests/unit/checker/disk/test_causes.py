@@ -1,4 +1,4 @@
-"""Each cause, from a log and a history that show it."""
+"""Each cause, with a log and a history that show it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ ELSEWHERE = {900: [Seen("n3", "r-1-3/00000000000000000000.log", 12, 1, False)]}
         (sent(104, 4), log(compacted=True), {}, "compacted"),
         (sent(900, 12), log(), ELSEWHERE, "written-and-truncated"),
         (sent(900, 12), log(truncations=[CUT]), {}, "written-and-truncated"),
-        (sent(900, 12), log(), {}, "written-and-truncated"),  # a later epoch has its place
+        (sent(900, 12), log(), {}, "written-and-truncated"),  # a record of a later epoch has its offset
         (sent(900, 5), log(), {}, "written-and-truncated"),
-        (sent(900, 5), log(began={0: 0}), {}, "taken-for-another"),  # nothing was cut off, by what is there
+        (sent(900, 5), log(began={0: 0}), {}, "taken-for-another"),  # the log shows no truncation
         (sent(900, 10), log(truncations=[CUT], began={2: 0}), {}, "not-explained"),
         (sent(900, 30), log(), {}, "beyond-log-end"),
         (sent(900, -1), log(), {}, "never-written"),

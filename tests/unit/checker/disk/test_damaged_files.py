@@ -1,4 +1,4 @@
-"""Damage to real files is told with its place, never served as good, and never ends in a traceback."""
+"""Damage to real files is reported with its position, never returned as valid data, and never a traceback."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_flipped_bit_that_the_checksum_covers(data: Path) -> None:
 
 
 def test_a_flipped_bit_of_the_leader_epoch(data: Path) -> None:
-    """No checksum covers it; the other replicas and the checkpoint show it."""
+    """No checksum covers it; the other replicas and the checkpoint reveal the damage."""
     changed(log(data, "codecs", 1), lambda content: content.__setitem__(15, content[15] ^ 32))
     found = compared(data, "codecs")
     assert not found.same and found.differences[0].node != found.differences[0].reference
@@ -68,7 +68,7 @@ def test_a_flipped_bit_of_the_leader_epoch(data: Path) -> None:
 
 
 def test_a_flipped_bit_of_a_length(data: Path) -> None:
-    """What follows is found again."""
+    """The batches after it are found again."""
     path = log(data, "codecs", 0)
     changed(path, lambda content: content.__setitem__(10, content[10] ^ 1))
     found = compared(data, "codecs")
@@ -90,7 +90,7 @@ def test_a_torn_tail(data: Path) -> None:
     path = log(data, "txn", -1, "n3")
     changed(path, lambda content: content.__delitem__(slice(-30, None)))
     found = compared(data, "txn")
-    assert found.same  # as far as it reaches
+    assert found.same  # up to its end
     assert found.behind == {"n3": 48}
     assert ["the file ends before" in flaw.what for node, flaw in found.flaws] == [True]
 
@@ -104,7 +104,7 @@ def test_a_segment_is_missing(data: Path) -> None:
 
 
 def test_a_log_that_went_another_way(data: Path) -> None:
-    """Another batch at the end: below the high watermark it counts, above it does not."""
+    """Another batch at the end is an error below the high watermark, but not above it."""
     path = log(data, "txn", -1)
     content = path.read_bytes()
     last = [batch for batch in segment_file.read(io.BytesIO(content), "") if isinstance(batch, record_batch.Batch)][-1]
@@ -122,7 +122,7 @@ def test_a_log_that_went_another_way(data: Path) -> None:
 
 
 def _rewritten(content: bytes) -> bytes:
-    """The batch with another byte in a value, and a checksum that holds."""
+    """The batch with a changed byte in a value, and a matching checksum."""
     import google_crc32c
 
     changed = bytearray(content)
@@ -152,7 +152,7 @@ def test_garbage_in_what_stands_beside(data: Path, kind: str, message: str) -> N
 
 
 def test_entries_from_before_a_truncation_are_no_damage(data: Path) -> None:
-    """Nothing removes them from the index of a segment that is being written."""
+    """Kafka does not remove them from the index of the active segment."""
     index = log(data, "codecs", -1, "n3").with_suffix(".index")
     changed(
         index, lambda content: content.__setitem__(slice(0, 8), (40).to_bytes(4, "big") + (4192).to_bytes(4, "big"))
@@ -180,7 +180,7 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert [flaw.what for _, flaw in found.flaws] == ["it has no segment"]
 
 
-# --- anything at all ------------------------------------------------------------------------------------
+# --- random damage --------------------------------------------------------------------------------------
 
 Change = tuple[str, float, int]
 CHANGES = st.lists(
@@ -206,7 +206,7 @@ def damaged(content: bytes, changes: list[Change]) -> bytes:
 
 
 def decoded(name: str, content: bytes) -> None:
-    """Decode a file of any kind."""
+    """Decodes a file of any kind."""
     kind = Path(name).suffix
     if kind == ".log":
         for batch in segment_file.read(io.BytesIO(content), name):
@@ -240,7 +240,7 @@ def test_no_file_makes_a_decoder_raise(pristine: Path, changes: list[Change], pl
 @settings(max_examples=60, deadline=None)
 @given(changes=CHANGES, start=st.integers(0, 600))
 def test_records_behind_a_checksum_that_holds(pristine: Path, changes: list[Change], start: int) -> None:
-    """A batch that says nonsense and whose checksum holds all the same."""
+    """A malformed batch with a matching checksum."""
     import google_crc32c
 
     batches = [

@@ -1,4 +1,4 @@
-"""Compressions, and message formats before 2, as another library writes them."""
+"""Compression codecs, and message formats before 2, as another library writes them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_formats_before_2(magic: int, codec: int) -> None:
         key = b"k%d" % n if n % 2 else None
         builder.append(n, timestamp=1000 + n if magic else None, key=key, value=b"v" * 50 * n)
     content = bytearray(builder.build())
-    if codec:  # as a broker does: the wrapper's offset is that of its last message
+    if codec:  # as in a broker: the wrapper has the offset of its last message
         content[:8] = (106 if magic else 6).to_bytes(8, "big")
     found = [one for one in segment_file.read(io.BytesIO(bytes(content)), "x") if isinstance(one, Batch)]
     decoded = [record for batch in found for record in records.records(batch)]
@@ -78,7 +78,11 @@ def test_a_batch_of_another_library() -> None:
         builder.append(n, 1000 + n, None, b"v%d" % n, [("h", b"x"), ("i", None)])
     (batch,) = segment_file.read(io.BytesIO(bytes(builder.build())), "x")
     assert isinstance(batch, Batch) and batch.sound and batch.transactional and not batch.control
-    assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (77, 3, 2)  # it has gone round
+    assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (
+        77,
+        3,
+        2,
+    )  # it has wrapped
     decoded = list(records.records(batch))
     assert [record.timestamp for record in decoded] == list(range(1000, 1005))
     assert decoded[4].headers == ((b"h", b"x"), (b"i", None))

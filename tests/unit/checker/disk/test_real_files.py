@@ -1,4 +1,4 @@
-"""Real files of three Kafka versions: the decoders say what kafka.tools.DumpLogSegments says."""
+"""Real files of three Kafka versions: the decoders agree with kafka.tools.DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_indexes_are_those_of_the_dump(version: str, data: Path) -> None:
             continue
         else:
             continue
-        # The dump of an index that has room left goes on with entries of zeros.
+        # The dump of an index with free space ends with entries of zeros.
         assert pairs == [row for number, row in enumerate(rows) if number < len(pairs)], name
         assert all(row == (base, 0) for row in rows[len(pairs) :]), name
         assert index.flaws == () and index.rising == len(pairs)

@@ -1,4 +1,4 @@
-"""The check of a pipeline around the comparison: what a run says of itself, its faults, what is promised."""
+"""The check of a pipeline, without the comparison itself: the run's description, faults, guarantees."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ UNKNOWN = Result("unknown", None, ("nothing was read",), (), {})
 
 
 def source(folder: Path, *parts: Any, **fields: Any) -> Source:
-    """A history beside a run folder, with something in the place of Spark."""
+    """A history in a run folder, with a stand-in for Spark."""
     return replace(in_memory(of_ops(woven(*parts))), **{"noted": folder, "spark": object(), **fields})
 
 
 def answering(result: Result, asked: list[Any] | None = None) -> Callable[..., dict[Path, Result]]:
-    """What stands for the comparison of runs; it notes what it is asked."""
+    """A stand-in for the comparison of runs, which records its calls."""
 
     def judge_runs(spark: Any, runs: list[Path], faults: Any, store: bool) -> dict[Path, Result]:
         if asked is not None:
@@ -91,7 +91,7 @@ def test_witnesses_are_stored_where_the_tables_are(tmp_path: Path) -> None:
 
 
 def test_faults_as_they_are_told(tmp_path: Path) -> None:
-    """Completions only, in order of time, with what was hit; a value that says nothing hides no fault."""
+    """Completions only, in order of time, with the targets; an unreadable value hides no fault."""
     ops = [
         nemesis(3, "pause", "start", "complete", {"nodes": ["n1"], "clients": [4]}, "pause:all"),
         nemesis(2, "pause", "start", "invoke", {}, "pause:all"),

@@ -1,4 +1,4 @@
-"""What a witness tells of the events and faults around it, from the events of one partition."""
+"""The events and faults around a witness, from the events of one partition."""
 
 from __future__ import annotations
 

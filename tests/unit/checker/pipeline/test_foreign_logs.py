@@ -1,4 +1,4 @@
-"""Events from anybody's logs: what lines give, what is counted, and what a pattern file may not be."""
+"""Events from foreign logs: what lines yield, what is counted, and invalid pattern files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ANY = LogPattern((EventPattern(f"{AT}(?: g(?P<generation>\\d+))?(?: (?P<partitio
 
 
 def read_one(line: str, pattern: LogPattern = ANY) -> dict[str, Any] | None:
-    """The event of a line; None where it is rejected."""
+    """The event of a line; None if it is rejected."""
     (row,) = foreign_logs.parsed([line], ["/var/log/a.log"], pattern)
     assert row["status"] in (foreign_logs.MATCHED, foreign_logs.REJECTED)
     return dict(row) if row["status"] == foreign_logs.MATCHED else None
@@ -156,7 +156,7 @@ def test_the_first_pattern_that_matches_counts_and_groups_of_every_line_stand_be
 
 
 def test_no_expression_takes_long() -> None:
-    """One that a backtracking matcher would not finish in a lifetime."""
+    """A pattern for which a backtracking matcher would practically never finish."""
     pattern = LogPattern((EventPattern(r"^(?P<topic>(a+)+)$".replace("(a+)", "(?:a+)"), "position"),), "epoch-s")
     rows = foreign_logs.parsed(["a" * 4000 + "b"] * 100, ["f"] * 100, pattern)
     assert rows == [{"status": foreign_logs.UNMATCHED, "n": 100}]

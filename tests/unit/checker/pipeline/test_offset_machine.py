@@ -1,4 +1,4 @@
-"""The offset state machine: each rule, an event away from it, and what honest instances may do."""
+"""The offset state machine: each rule, a case that misses it by one event, and correct behaviour."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_held_over_a_rebalance() -> None:
     work = ((1, "polled", 20, 29), (1, "produced", 10, 29), (1, "committed", 30))
     assert found(*back, (1, "buffered", 10, 19), *work) == []
     assert found(*back, *work)[0] == ("offset-gap", 10, 20)
-    # A marker stands between the commit and what is held: whether it is one, the input says.
+    # A transaction marker may be between the commit and the buffered records: the input tells.
     gap = _findings(*back, (1, "buffered", 11, 19))
     assert [(one.first, one.until, one.verify) for one in gap] == [(10, 11, True)]
 
@@ -125,7 +125,7 @@ def test_only_what_the_log_tells_is_judged() -> None:
 
 
 def test_what_was_told_of_a_commit_settles_what_may_be_committed() -> None:
-    """Beyond a commit that was told nothing is committed; ahead of the work, what was polled later may be."""
+    """Nothing is committed beyond a reported commit; ahead of the work, records polled later may be."""
     told = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 5), (2, "assigned"), (2, "position", 10))
     assert found(*told) == [("offset-gap", 5, 10)]
     polled = (*BEGUN, (1, "polled", 10, 19), (1, "committed", 10), (2, "assigned"), (2, "position", 20))
@@ -145,7 +145,7 @@ def test_numbers_that_an_event_has_no_use_for_are_none() -> None:
 
 
 def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
-    """It produced up to 20 and goes on with what it holds from there: so much was committed, told or not."""
+    """It produced up to 20 and continues with its buffer from there: so much was committed, reported or not."""
     worked = (*DONE, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "polled", 20, 24), (1, "revoked"))
     held = (*worked, (1, "assigned"), (1, "position", 25), (1, "buffered", 20, 24))
     assert found(*held) == []
@@ -153,7 +153,7 @@ def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
 
 
 def test_a_poll_after_an_assignment_begins_anew() -> None:
-    """Without a position that is told, where it reads is where it first polls."""
+    """Without a reported position, it starts where it first polls."""
     again = (*DONE, (1, "polled", 10, 19), (1, "revoked"), (1, "assigned"))
     assert found(*again, (1, "polled", 5, 9)) == [("offset-reset", 5, 10)]
     assert found(*again, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "committed", 20)) == []

@@ -1,4 +1,4 @@
-"""What is promised of a pipeline's run beside its mode: by its settings and faults, and by how its group begins."""
+"""What a pipeline run guarantees beyond its mode: by its settings and faults, and the group's start offset."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from harness.model.check_options import InternalTopic
 from harness.model.check_result import AnomalyFound
 from tests.unit.checker.promises import ONE, SAFE
 
-KEPT: Final = replace(SAFE, txn=False)  # of those that write the input
-OWN: Final = {"work-unowned", "work-unassigned"}  # of its clients alone
+KEPT: Final = replace(SAFE, txn=False)  # settings of the writers of the input
+OWN: Final = {"work-unowned", "work-unassigned"}  # anomalies that depend on its clients only
 NAMES: Final = {*OUTPUTS, *OFFSETS}
 INPUT: Final = {"lost-input"}
 WRITERS: Final = {"lost-input", "phantom-input"}

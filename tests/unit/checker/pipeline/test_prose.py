@@ -1,4 +1,4 @@
-"""How anomalies of pipelines are told: times, who did it, which record, and what happened around it."""
+"""Text about anomalies of pipelines: times, instances, records, and surrounding events."""
 
 from __future__ import annotations
 

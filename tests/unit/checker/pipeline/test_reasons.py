@@ -1,4 +1,4 @@
-"""Why the comparison of a pipeline's run withholds `valid`, and what a run folder says of itself."""
+"""Reasons why the comparison of a pipeline run is not `valid`, and the run folder's description of the run."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_events_must_tell(kinds: str, reason: str) -> None:
     assert [text.startswith(reason) for text in found] == ([True] if reason else [])
 
 
-# --- what a run says of itself ------------------------------------------------------------------------
+# --- the run's description ----------------------------------------------------------------------------
 
 
 def setting(folder: Path, about: Any, committed: Any = None) -> Setting:
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_a_setting_is_said(tmp_path: Path, about: Any, commit
 
 
 def test_offsets_that_are_none_count_as_none(tmp_path: Path) -> None:
-    """Below 0 is the client library's way to say that there is none; 0 is an offset."""
+    """The client library uses negative numbers for a missing offset; 0 is an offset."""
     committed = {"offsets": {"in/0": 0, "in/1": -1001, "a/b/2": 7}}
     assert setting(tmp_path, GOOD, committed).committed == {("in", 0): 0, ("a/b", 2): 7}
 
@@ -149,7 +149,7 @@ def test_a_last_line_that_was_not_finished(tmp_path: Path, content: bytes, torn:
     file = tmp_path / "read-0.jsonl"
     file.write_bytes(content)
     assert tables._torn(file) == torn
-    file.write_bytes(b'{"a": 1}\n' * 200_000 + content)  # only the end of a large file is looked at
+    file.write_bytes(b'{"a": 1}\n' * 200_000 + content)  # only the end of a large file is read
     assert tables._torn(file) == torn
 
 

@@ -1,4 +1,4 @@
-"""What a kill leaves, settings and offsets."""
+"""The state after a kill, settings and offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_batch_is_whole_or_not_there(tmp_path: Path) -> None:
     kept = checkpoint_store.opened(tmp_path / "c", SETTINGS)
     for batch in range(4):
         finish(kept, batch)
-    # Killed in the next one: its lines are there, its folder is not; one line is torn.
+    # Killed during the next batch: its lines exist, its folder does not; one line is incomplete.
     kept.begin(4)
     kept.tell([{"batch": 4}])
     with (kept.folder / checkpoint_store.WINDOWS).open("a") as file:

@@ -1,4 +1,4 @@
-"""Watermark, judgement and memory of windows, without Spark."""
+"""Watermark, judgement and retained state of windows, without Spark."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_while_both_sides_are_idle_the_watermark_moves_as_the_clock_does_and_the
         assert book.mark_ms == book.judged_ms == NOW + passed - 5_000
     book = read(book, None, NOW + 32_000)
     assert book.mark_ms == NOW + 32_000
-    assert read(book, NOW, NOW + 33_000).mark_ms == NOW + 32_000  # there again, and late
+    assert read(book, NOW, NOW + 33_000).mark_ms == NOW + 32_000  # reading again, and late
 
 
 def test_a_gap_is_no_idle_time_and_nothing_moves_before_the_first_record() -> None:
     assert read(read(Book(), None, NOW), None, NOW + 2_000).mark_ms == window_state.NEVER
     book = read(Book(), NOW, NOW)
-    again = replace(book, read_ms=window_state.UNKNOWN_MS)  # the process was started again at once
+    again = replace(book, read_ms=window_state.UNKNOWN_MS)  # the process was restarted immediately
     assert read(again, None, NOW + 3_000).mark_ms == NOW
 
 
@@ -53,7 +53,7 @@ def test_judgement_waits_once_after_a_gap() -> None:
     soon = read(back, NOW + 119_000, NOW + 119_000)
     assert soon.judged_ms == NOW
     assert read(soon, NOW + 120_000, NOW + 120_000).judged_ms == NOW + 120_000
-    # Batches that always take long must not stop judgement for ever.
+    # Batches that always take long must not stop judgement forever.
     slow = read(back, NOW + 180_000, NOW + 180_000)
     assert slow.judged_ms == NOW + 180_000
 
@@ -94,7 +94,7 @@ def test_old_windows_are_forgotten_and_still_counted() -> None:
     book, reported = settled(book, [window(start, records_in=1, missing=1) for start in starts], SETTINGS)
     assert book.edge_ms == NOW - 2 * MINUTE and len(book.remembered) == 2
     assert len(book.windows) == window_state.SHOWN
-    assert book.totals.missing == len(reported) == 1999  # the last one is not over yet
+    assert book.totals.missing == len(reported) == 1999  # the last window is not complete yet
     assert window_state.from_data(json.loads(json.dumps(window_state.to_data(book)))) == book
 
 

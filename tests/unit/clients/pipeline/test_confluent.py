@@ -1,4 +1,4 @@
-"""What the adapter knows of librdkafka: its metadata of a member, and what its callbacks leave out."""
+"""The adapter's use of librdkafka: a member's metadata, and incomplete callbacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_nobody_s_metadata_is_as_the_library_writes_it() -> None:
 
 
 class Library:
-    """A consumer whose polls call back what they are told to, in turn; nothing is ever committed."""
+    """A consumer whose polls make the given callbacks, one after another; nothing is ever committed."""
 
     def __init__(self, *script: tuple[str, int]) -> None:
         self.script = list(script)

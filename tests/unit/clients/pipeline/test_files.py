@@ -1,4 +1,4 @@
-"""Mode `files`: what is written, referred to, and checked."""
+"""Mode `files`: which files are written, referred to, and checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.run.start_workers import client_config
 
 
 class Inner:
-    """The sink that takes the references."""
+    """The sink that receives the references."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, int, bytes, bytes]] = []

@@ -1,4 +1,4 @@
-"""What a member of the group does at a rebalance, whatever its library: here one of lists.
+"""The behaviour of a group member at a rebalance, independent of the library: here one made of lists.
 
 See also test_confluent.
 """
@@ -30,13 +30,13 @@ def settled(tmp_path: Path, **more: Any) -> Made:
 
 
 class Listed(Member):
-    """Polls are functions, which call back as a library would, and return what came."""
+    """Polls are functions that make callbacks as a library would, and return records."""
 
     def __init__(self, made: Made, *polls: Callable[[Listed], Mapping[Partition, list[Record]]]) -> None:
         super().__init__(made)
         self.polls = list(polls)
         self.started: list[Mapping[Partition, int]] = []
-        self.marks: list[Any] = []  # answers in turn, the last one for good
+        self.marks: list[Any] = []  # results of successive calls; the last one repeats
 
     def _take(self, found: dict[Partition, list[Record]], timeout_s: float, records_max: int) -> None:
         found.update(self.polls.pop(0)(self))
@@ -63,7 +63,7 @@ class Listed(Member):
 
 
 class Listener:
-    """`ports.Rebalances`: begins where the group stands, else at 0."""
+    """`ports.Rebalances`: starts at the group's committed offset, or at 0."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a transactional call's errors come to."""
+"""The interpretation of errors of transactional calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's frames, made by hand, and a broker that answers any of them."""
+"""Kafka's frames, encoded by hand, and a broker that answers all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLEXIBLE = {"Produce": 9, "EndTxn": 3, "InitProducerId": 2, "AddPartitionsToTxn"
 
 
 def header(api: str, version: int, correlation: int, client: str | None = "c") -> bytes:
-    """A request's header: with tagged fields where the API has them in this version."""
+    """A request's header, with tagged fields if this version of the API has them."""
     raw = client.encode() if client is not None else b""
     start = struct.pack(">hhih", APIS[api], version, correlation, len(raw) if client is not None else -1)
     return start + raw + (b"\0" if version >= FLEXIBLE.get(api, 99) else b"")
@@ -60,7 +60,7 @@ def exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def read(sock: socket.socket) -> bytes:
-    """One frame, without its size. Raises EOFError, or TimeoutError."""
+    """Reads one frame, without its size. Raises EOFError, or TimeoutError."""
     return exactly(sock, struct.unpack(">i", exactly(sock, 4))[0])
 
 
@@ -69,7 +69,7 @@ def correlation(body: bytes) -> int:
 
 
 class Broker:
-    """Answers each request with its correlation id and an echo, and remembers it. acks=0 has no answer."""
+    """Answers each request with its correlation id and an echo, and records it. acks=0 gets no response."""
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []

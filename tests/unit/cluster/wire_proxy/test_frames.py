@@ -1,4 +1,4 @@
-"""What is read of a request, and how a stream is cut into frames."""
+"""Parsing of requests, and splitting of a stream into frames."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_end_of_a_transaction(version: int, commit: bool) -> None:
 def test_a_request_without_a_client_or_a_transaction() -> None:
     body = header("Produce", 8, 1, None) + text(None, False) + struct.pack(">h", -1)
     assert request_head.request(body) == (APIS["Produce"], 8, 1, b"", True, None)
-    body = header("AddPartitionsToTxn", 4, 1) + b"\2\3ab"  # a list: brokers' own
+    body = header("AddPartitionsToTxn", 4, 1) + b"\2\3ab"  # a list: used by brokers
     assert request_head.request(body).txn == b""
     body = header("TxnOffsetCommit", 3, 1) + text("id", True)
     assert request_head.request(body).txn == b"id"

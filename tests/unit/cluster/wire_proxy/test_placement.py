@@ -1,4 +1,4 @@
-"""Where brokers say that they are when a proxy stands before them, and when one is put there."""
+"""The addresses that brokers advertise behind a proxy, and when a proxy is used."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_delay_keeps_the_order_and_does_not_add_up(place: Place) -> None:
     for n in range(5):
         client.sendall(framed(fetch(n)) + framed(produce(100 + n)))
     assert [correlation(read(client)) for _ in range(10)] == [0, 100, 1, 101, 2, 102, 3, 103, 4, 104]
-    assert 0.8 <= time.monotonic() - began < 3.2  # five, one after the other, take 4
+    assert 0.8 <= time.monotonic() - began < 3.2  # five one after another would take 4
     assert place.counts() == [RuleCounts(5, 5, 5, 0)]
 
 
@@ -173,7 +173,7 @@ def test_after_a_lost_answer_nothing_comes_back_and_what_is_sent_arrives(place: 
         client.recv(1)
     assert place.counts("clear") == [RuleCounts(1, 1)]
     client.settimeout(PATIENCE_S)
-    assert client.recv(1) == b""  # healed: the client may connect anew
+    assert client.recv(1) == b""  # healed: the client may reconnect
     assert place.counts() == []
 
 

@@ -1,4 +1,4 @@
-"""Rules as data, and which frames they are applied to."""
+"""Rules as data, and the frames that they apply to."""
 
 from __future__ import annotations
 
