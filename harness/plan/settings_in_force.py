@@ -1,11 +1,11 @@
-"""What a cluster says of its settings, beside what a plan says: the cluster's word counts.
+"""Replaces the settings of a plan by those that the cluster reports.
 
-A run asks once its topics are there, and notes the answer in events/harness.jsonl:
+A run queries them once its topics exist, and records the answer in events/harness.jsonl:
 
     {"event": "settings", "run": {topic: {"replication": 3, "min.insync.replicas": "2", ...}},
      "internal": {"__consumer_offsets": {...}, ...}, "brokers": {"1": {...}}, "features": {"metadata.version": 25}}
 
-What a cluster did not say is left out. Of several topics or brokers the weakest counts.
+Settings that the cluster does not report are missing. Of several topics or brokers, the weakest value counts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ OF_TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
 COMMIT_ACKS: Final = "offsets.commit.required.acks"
 PRODUCER_ID_EXPIRATION: Final = ("producer.id.expiration.ms", "transactional.id.expiration.ms")
 OF_BROKERS: Final = (COMMIT_ACKS, *PRODUCER_ID_EXPIRATION)
-ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"  # KIP-966; the level in force, whatever the release
+ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"  # KIP-966; the finalized level, whatever the release
 Rows = Iterable[Mapping[str, Any]]
 
 
 def settled(settings: Settings, answer: Mapping[str, Any] | None) -> Settings:
-    """The settings of a plan with what its cluster said instead, where it said something."""
+    """The settings of a plan, replaced by those that its cluster reported."""
     if not answer:
         return settings
     run, internal = _rows(answer.get("run")), answer.get("internal")
@@ -64,7 +64,7 @@ _KNOWN: Final = ("replication", "min_insync_replicas", "unclean_election")
 
 
 def shortest(rows: Rows) -> int | None:
-    """How long the most forgetful broker remembers an idle producer's sequence numbers, in ms."""
+    """The shortest time for which a broker remembers the sequence numbers of an idle producer, in ms."""
     values = [whole(str(row[name])) for row in rows for name in PRODUCER_ID_EXPIRATION if name in row]
     return min((value for value in values if value is not None), default=None)
 
@@ -74,7 +74,7 @@ def _rows(found: Any) -> list[Mapping[str, Any]]:
 
 
 def _durability(rows: list[Mapping[str, Any]]) -> InternalTopic:
-    """The weakest of some topics."""
+    """The weakest settings of several topics."""
 
     def least(name: str, worst: Callable[..., Any], read: Callable[[str], Any]) -> Any:
         values = [read(str(row[name])) for row in rows if name in row]

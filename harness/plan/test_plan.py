@@ -1,11 +1,11 @@
 """The plan: one frozen object that describes a run.
 
-Every option of `harness run` is a field here, and the field holds the default. `plan.yaml` in the run folder
-adds the seed that was drawn, the versions and the git commit; `harness run --plan FILE` repeats it. What the
-seed decides is the stream of ops and the order and targets of faults; timing it does not.
+Every option of `harness run` is a field here, with its default. `plan.yaml` in the run folder also contains the
+seed, the versions and the git commit; `harness run --plan FILE` repeats the run. The seed determines the sequence
+of ops and the order and targets of faults, but not the timing.
 
-Data only. `harness.plan.make_plan` makes plans, with the defaults that depend on other fields and the rules
-between fields; `harness.plan.derived` has what follows from them.
+This module has data only. `harness.plan.make_plan` makes plans, with the defaults that depend on other fields and
+the rules between fields; `harness.plan.derived` computes values from them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from harness.plan.options import (
 )
 
 
-# pydantic orders the fields of the bases from the last to the first.
+# pydantic puts the fields of the last base class first.
 class TestPlan(
     CheckingFields, FaultFields, ClientFields, PipelineFields, KeyFields, LoadFields, ClusterFields, RunFields
 ):
-    """A run, described. Times end in _s or _ms, rates in _hz."""
+    """The description of a run. Names of times end in _s or _ms, those of rates in _hz."""
 
-    __test__ = False  # not a test, whatever pytest thinks of the name
+    __test__ = False  # not a test, although its name starts with Test
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def option_name(field: str) -> str:
-    """The command-line option of a plan's field."""
+    """The command-line option for a field of the plan."""
     for unit in ("_s", "_hz"):
         field = field.removesuffix(unit)
     return "--" + field.replace("_", "-")
