@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests marked rootless as an ordinary user. Root makes one for the occasion and removes it again.
+# Runs the tests marked rootless as an ordinary user. Root creates a temporary one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checkout=$PWD
@@ -9,7 +9,7 @@ if [ "$(id -u)" -ne 0 ]; then
   exec "${tests[@]}"
 fi
 
-# Everything below happens in a mount namespace of its own, which ends with this script.
+# Everything below runs in a separate mount namespace, which ends with this script.
 if [ "${1:-}" != inside ]; then
   kept=$(mktemp -d /tmp/rootless-binds.XXXXXX)
   status=0
@@ -29,10 +29,10 @@ mkdir -p "$home/cache"
 if [ -d "$cache" ]; then cp -r "$cache/." "$home/cache/"; fi
 chown -R "$user" "$home"
 
-# Python or the checkout may lie under a folder that is closed to others, such as root's home. Show the
-# ordinary user just those parts of it: an empty folder in its place, with the parts bound into it.
+# Python or the checkout may be inside a folder that other users cannot enter, such as root's home. Replace it, for
+# the ordinary user, by an empty folder with bind mounts of only these parts.
 prefix=$(.venv/bin/python -c 'import sys; print(sys.base_prefix)')
-closed_part_of() { # the topmost folder above $1 that others may not enter
+closed_part_of() { # the topmost folder above $1 that other users cannot enter
   local path="" part
   IFS=/ read -ra parts <<<"${1#/}"
   for part in "${parts[@]}"; do

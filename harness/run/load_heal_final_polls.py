@@ -143,7 +143,7 @@ def record(
             finally:
                 watch.stop()
                 nemeses.teardown(resolved.faults, env())
-            record_cluster_settings.note(plan.cluster, staff.admin.call, events)
+            record_cluster_settings.record(plan.cluster, staff.admin.call, events)
             if plan.workload == "pipeline":
                 pipeline_files.write_sent(folder, plan)
             return pressed()

@@ -37,7 +37,7 @@ from harness.sim.log_model.action_types import Action
 from harness.sim.log_model.actions_as_text import program
 from harness.sim.log_model.records import LogSettings
 from workloads.log_model.against_brokers import Beside
-from workloads.log_model.against_brokers import run as run_beside
+from workloads.log_model.against_brokers import run as run_comparison
 from workloads.log_model.draw_actions import Topic
 from workloads.log_model.draw_broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
 from workloads.log_model.session import Divergence
@@ -113,12 +113,12 @@ class Recorder:
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
-    def end(self, op: Op, beside: Beside, effect: dict[str, Any]) -> None:
+    def end(self, op: Op, comparison: Beside, effect: dict[str, Any]) -> None:
         """Completes an action with its outcome; positions are written as numbers."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
             return
-        done, got = beside.done, beside.got
+        done, got = comparison.done, comparison.got
         value = {"args": dict(done.args) if done is not None else {}, "value": got.value}
         self.write(op.with_(type=FAIL if got.error else OK, value=value, error=got.error or None))
 
@@ -143,29 +143,29 @@ class Search:
     def topic(self, topic: Topic, recorder: Recorder, ended: Callable[[], bool]) -> None:
         """Runs the actions of one topic; after a divergence, the rest run in a fresh topic. Raises HarnessError."""
         passed_over = frozenset(self.found)
-        beside = self._beside(topic.settings, passed_over)
+        comparison = self._comparison(topic.settings, passed_over)
         done: list[Action] = []  # in the current topic
         for action in topic.actions:
             if ended() or len(self.found) >= DIVERGENCES_MAX:
                 return
-            if beside.leaves_out(action):
+            if comparison.leaves_out(action):
                 self.left_out += 1
                 continue
             op = recorder.begin(action)
             try:
-                divergence = beside.step(action)
+                divergence = comparison.step(action)
             except HarnessError as error:
                 recorder.fail(op, str(error))
                 raise
-            recorder.end(op, beside, self._brokers.effect)
+            recorder.end(op, comparison, self._brokers.effect)
             self.steps += 1
             done.append(action)
             if divergence is not None:
                 self._record_divergence(Topic(topic.settings, tuple(done)), divergence, passed_over)
                 passed_over, done = frozenset(self.found), []
-                beside = self._beside(topic.settings, passed_over)
+                comparison = self._comparison(topic.settings, passed_over)
 
-    def _beside(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
+    def _comparison(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
         brokers = self._brokers.open(settings)
         return Beside(settings, brokers, self._target, passed_over)
 
@@ -173,7 +173,7 @@ class Search:
         self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]
     ) -> Divergence | None:
         patient = dataclasses.replace(self._target, deadline_s=self._target.again_s)
-        return run_beside(settings, actions, self._brokers.open(settings), passed_over, patient)
+        return run_comparison(settings, actions, self._brokers.open(settings), passed_over, patient)
 
     def _record_divergence(self, topic: Topic, divergence: Divergence, passed_over: frozenset[str]) -> None:
         """Records the divergence at the last action, and the shortest program that shows it."""
@@ -271,4 +271,4 @@ def replay(
         cluster.up(say)
         brokers = brokers_of(plan, cluster, logs, stack)
         as_written = dataclasses.replace(target(plan, cluster), known=True)  # run every action of the program
-        return run_beside(settings, actions, brokers.open(settings), passed_over, as_written)
+        return run_comparison(settings, actions, brokers.open(settings), passed_over, as_written)

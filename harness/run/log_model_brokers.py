@@ -31,7 +31,7 @@ REQUEST_S: Final = 30.0
 ASKED_MAX: Final = 3
 HEALTHY_S: Final = 90.0
 LOOK_S: Final = 0.05
-TELLS_TIERED: Final = (3, 9, 0)  # KIP-1005
+REPORTS_TIERED_SINCE: Final = (3, 9, 0)  # KIP-1005
 MOCK_PARTITIONS: Final = 4  # librdkafka's mock cluster creates every topic with this many
 NAMES: Final = {
     "retention_ms": "retention.ms",
@@ -117,8 +117,8 @@ class BrokerLog:
 
     def _tiers(self) -> list[str]:
         """The offsets of the tiers that this version reports."""
-        tells = parse_version(self._version) >= TELLS_TIERED
-        return ["earliest-local", "latest-tiered"] if tells else ["earliest-local"]
+        reports_both = parse_version(self._version) >= REPORTS_TIERED_SINCE
+        return ["earliest-local", "latest-tiered"] if reports_both else ["earliest-local"]
 
     def _remote(self, partition: int, offsets: Mapping[str, int]) -> Remote | None:
         """The content of remote storage, read from its files."""

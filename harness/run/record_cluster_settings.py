@@ -19,7 +19,7 @@ ANSWER_S: Final = 5.0  # for each query
 log = logging.getLogger("harness")
 
 
-def note(cluster: str, call: Call, events: history_writer.Events) -> None:
+def record(cluster: str, call: Call, events: history_writer.Events) -> None:
     """Queries the settings at the end of a run, when all topics exist. Records nothing if the cluster does not respond.
 
     cluster  kind of cluster, as in the plan
@@ -41,7 +41,7 @@ def note(cluster: str, call: Call, events: history_writer.Events) -> None:
     events.write(EVENT, "as the cluster reports them", **answer)
 
 
-def noted(folder: Path) -> Mapping[str, Any] | None:
+def recorded(folder: Path) -> Mapping[str, Any] | None:
     """The last settings that a run recorded; None if there are none that can be read."""
     path = folder / "events" / "harness.jsonl"
     found = None

@@ -118,7 +118,7 @@ def _run_in(folder: Path, resolved: ResolvedPlan, say: Say, spark: WarmSpark, qu
             broker_data.keep(folder, cluster, plan.run, say)
         began = time.monotonic()
         session = None if plan.workload == LOG_MODEL else spark.get()  # the steps were checked as they ran
-        result = check_run(folder, judged_by(plan, record_cluster_settings.noted(folder)), session, say)
+        result = check_run(folder, judged_by(plan, record_cluster_settings.recorded(folder)), session, say)
         log.info("verdict %s after %.1f s", result.valid, time.monotonic() - began)
         _print_summary(folder, result, say, time.monotonic() - began)
     try:  # after the servers' logs were collected into the folder
@@ -189,6 +189,6 @@ def options_of(folder: Path, **changes: Any) -> CheckOptions:
     """The check options of a stored run: from its plan, with the user's changes."""
     path = folder / "plan.yaml"
     options = (
-        judged_by(plan_file.load(path), record_cluster_settings.noted(folder)) if path.exists() else CheckOptions()
+        judged_by(plan_file.load(path), record_cluster_settings.recorded(folder)) if path.exists() else CheckOptions()
     )
     return replace(options, **changes)

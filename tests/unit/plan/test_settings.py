@@ -164,10 +164,10 @@ def test_faults_weaken_what_the_cluster_said() -> None:
 def test_the_answer_is_noted_in_the_events_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     events = history_writer.Events(tmp_path, 0)
-    assert record_cluster_settings.noted(tmp_path) is None
+    assert record_cluster_settings.recorded(tmp_path) is None
     events.write("phase", "load")
     record_cluster_settings.note("local", lambda name, within_s, **asked: ANSWER, events)
-    found = record_cluster_settings.noted(tmp_path)
+    found = record_cluster_settings.recorded(tmp_path)
     assert found is not None and found["features"] == ANSWER["features"]
     assert judged_by(PLAN, found).settings == replace(answered(), broker={})
 
@@ -180,4 +180,4 @@ def test_a_cluster_that_does_not_answer_leaves_no_note(tmp_path: Path) -> None:
 
     record_cluster_settings.note("ssh", silent, history_writer.Events(tmp_path, 0))
     record_cluster_settings.note("mock", lambda name, within_s, **asked: ANSWER, history_writer.Events(tmp_path, 0))
-    assert record_cluster_settings.noted(tmp_path) is None
+    assert record_cluster_settings.recorded(tmp_path) is None
