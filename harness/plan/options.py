@@ -280,7 +280,7 @@ class ClientFields(BaseModel):
         "[default: the newest known]",
     )
     pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
-    rewind: bool = Field(True, description="After an abort, seek back to what the transaction had read.")
+    rewind: bool = Field(True, description="After an abort, seek back and read the records of the transaction again.")
     acks: Annotated[Acks, BeforeValidator(_acks)] = Field("all", description="Producer acks: 0, 1 or all.")
     retries: int | None = Field(None, ge=0, description="Producer retries. [default: the library's]")
     # None: the default of Kafka's own producers since 3.0; see `harness.plan.derived.idempotent`

@@ -117,8 +117,8 @@ def _bars(rates: Sequence[int]) -> str:
 
 def _unseen(of: Figures) -> Text:
     if of.unseen is None:
-        return Text("not known", "dim")
         return Text("unknown", "dim")
+    if not of.unseen:
         return Text("0", "green")
     lag = f", the oldest for {of.lag_s:.1f} s" if of.lag_s is not None else ""
     return Text(f"{of.unseen:,} acknowledged{lag}")

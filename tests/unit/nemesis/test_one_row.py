@@ -103,4 +103,4 @@ def test_it_is_in_the_catalogue_of_faults() -> None:
     page = made["faults"]()
     assert "## darken" in page and "Switch off the light of a server" in page
     assert "| `darken:all` | `darkness` | `darken`, `lighten` | Lights |" in page
-    assert "- `Lights`: Switch the light of a server's room off and on" in page
+    assert "- `Lights`: Switches the light of a server's room off and on" in page

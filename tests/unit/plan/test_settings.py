@@ -166,7 +166,7 @@ def test_the_answer_is_noted_in_the_events_of_a_run(tmp_path: Path) -> None:
     events = history_writer.Events(tmp_path, 0)
     assert record_cluster_settings.recorded(tmp_path) is None
     events.write("phase", "load")
-    record_cluster_settings.note("local", lambda name, within_s, **asked: ANSWER, events)
+    record_cluster_settings.record("local", lambda name, within_s, **asked: ANSWER, events)
     found = record_cluster_settings.recorded(tmp_path)
     assert found is not None and found["features"] == ANSWER["features"]
     assert judged_by(PLAN, found).settings == replace(answered(), broker={})
@@ -178,6 +178,6 @@ def test_a_cluster_that_does_not_answer_leaves_no_note(tmp_path: Path) -> None:
     def silent(name: str, within_s: float, **asked: Any) -> Any:
         raise ClusterTrouble("nobody answers")
 
-    record_cluster_settings.note("ssh", silent, history_writer.Events(tmp_path, 0))
-    record_cluster_settings.note("mock", lambda name, within_s, **asked: ANSWER, history_writer.Events(tmp_path, 0))
+    record_cluster_settings.record("ssh", silent, history_writer.Events(tmp_path, 0))
+    record_cluster_settings.record("mock", lambda name, within_s, **asked: ANSWER, history_writer.Events(tmp_path, 0))
     assert record_cluster_settings.recorded(tmp_path) is None
