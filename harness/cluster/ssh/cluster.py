@@ -24,7 +24,7 @@ from harness.cluster import checkpoint_files
 from harness.cluster.distribution import broker_config, jars, java, versions
 from harness.cluster.local import remote_process, storage_format
 from harness.cluster.local.layout import Layout
-from harness.cluster.local.query_servers import Asking
+from harness.cluster.local.query_servers import ServerQueries
 from harness.cluster.local.remote_process import RemoteChild
 from harness.cluster.local.supervisor_client import Control
 from harness.cluster.spec import ClusterSpec
@@ -59,7 +59,7 @@ class _Running:
     hosts: Mapping[str, Ready]
     folders: Mapping[str, str]
     filters: Filters
-    asking: Asking
+    queries: ServerQueries
     say: Progress
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -106,7 +106,7 @@ class SshCluster:
         control = Control(isolated=False, log=self._work_dir / _LOG)
         reached = Layout(tuple(install.reached(node) for node in install.nodes(ready)))
         self._state = _Running(
-            control, hosts, folders, Filters(hosts, folders, table), Asking(reached, _socket), progress
+            control, hosts, folders, Filters(hosts, folders, table), ServerQueries(reached, _socket), progress
         )
         self.bootstrap = ",".join(f"{node.address}:{node.port}" for node in reached.brokers)
         layout, cluster_id = Layout(install.nodes(ready)), storage_format.random_id()
@@ -210,18 +210,18 @@ class SshCluster:
 
     def seen_by(self, node: str) -> frozenset[str]:
         """Names of the nodes that a node knows to be registered; empty when it does not answer."""
-        asking, number = self._up().asking, self.nodes.index(self._known(node))
-        view = asking.view(asking.layout.brokers[number])
+        queries, number = self._up().queries, self.nodes.index(self._known(node))
+        view = queries.view(queries.layout.brokers[number])
         ids = view.brokers if view else frozenset()
         return frozenset(name for id_, name in enumerate(self.nodes, start=1) if id_ in ids)
 
     def views(self) -> list[View]:
         """What every node that answers believes about leaders and replicas."""
-        return self._up().asking.views()
+        return self._up().queries.views()
 
     def controller(self) -> int | None:
         """The id of the node that leads the metadata quorum; None when nobody says."""
-        return self._up().asking.controller()
+        return self._up().queries.controller()
 
     # --- the brokers' processes -----------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class SshCluster:
         folder = f"{self._up().folders[self._known(node)]}/data"
         return checkpoint_files.read(lambda argv: self.run(node, argv, checkpoint_files.TIMEOUT_S), name, [folder])
 
-    # --- asking ---------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------
 
     def _ask(self, node: str, what: str, timeout_s: float, *arguments: str) -> str:
         """Have a command of host_commands.sh carried out on a node's host. Raises ClusterTrouble."""

@@ -112,7 +112,7 @@ def test_not_enough_room_is_told_before_anything_is_started(monkeypatch: pytest.
     with pytest.raises(Missing, match="100 MB are free"):
         capacity.require(1, tmp_path)
     monkeypatch.setattr(capacity, "available_bytes", lambda: 900 << 20)
-    with pytest.raises(Missing, match=r"3 servers take 1005 MB, and 900 MB are available"):
+    with pytest.raises(Missing, match=r"3 servers need 1005 MB, and 900 MB are available"):
         capacity.require(3, tmp_path)
 
 
