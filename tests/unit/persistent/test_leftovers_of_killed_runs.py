@@ -76,7 +76,7 @@ def test_clean_asks_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_finding_a_cluster_by_name_or_none() -> None:
-    with pytest.raises(BadInput, match="start it: harness cluster up x"):
+    with pytest.raises(BadInput, match="start it with: harness cluster up x"):
         client.find("x")
     me = process_owner.owner(os.getpid())
     cluster("a", me)
