@@ -92,7 +92,7 @@ def test_finding_a_cluster_by_name_or_none() -> None:
     ("command", "says"),
     [
         (["up", "Not/A/Name"], "a name is made of a-z"),
-        (["up", "x", "--cluster", "mock"], "only local, docker, ssh can stay"),
+        (["up", "x", "--cluster", "mock"], "only local, docker, ssh clusters can be persistent"),
         (["down", "nobody"], "no cluster nobody"),
         (["down"], "harness cluster up"),
         (["logs"], "harness cluster up"),
