@@ -51,7 +51,7 @@ def text(clusters: Sequence[dict[str, Any]]) -> str:
 def _lines(status: dict[str, Any]) -> Iterator[str]:
     yield f"{status['kind']}:{status['name']}   up since {status['since']}"
     if "error" in status:
-        yield f"    {status['error']}; harness cluster down {status['name']} ends it"
+        yield f"    {status['error']}; to end it: harness cluster down {status['name']}"
         return
     yield f"    {status['trouble'] or 'healthy'}; {'in use by ' + status['held'] if status['held'] else 'not in use'}"
     if status["outside_bootstrap"]:
@@ -143,7 +143,7 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
         "PS1": f"{state.name}/{node}$ ",
     }
     if not command:
-        say(f"on {node}, with {', '.join(made)}; the brokers are at $BOOTSTRAP")
+        say(f"shell on {node}; tools: {', '.join(made)}; bootstrap servers: $BOOTSTRAP")
 
     def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeptChild:
         log = str(client.folder(state.name) / "shell.log")

@@ -53,7 +53,7 @@ def find(kind: str, runs: Path, hosts: str = "") -> list[Leftover]:
             return _docker()
         case "ssh":
             return _ssh(hosts)
-    raise BadInput(f"--cluster {kind}: local, docker or ssh")
+    raise BadInput(f"--cluster {kind}: give local, docker or ssh")
 
 
 def remove(found: Sequence[Leftover], complain: Callable[[str], None]) -> int:
@@ -188,7 +188,7 @@ def _ssh(hosts: str) -> list[Leftover]:
     from harness.cluster.ssh.hosts import load
 
     if not hosts:
-        raise BadInput("harness cluster clean --cluster ssh needs --hosts, the file of the hosts")
+        raise BadInput("harness cluster clean --cluster ssh requires --hosts, the file that describes the hosts")
     return [
         Leftover(
             one.kind,

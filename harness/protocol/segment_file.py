@@ -126,8 +126,8 @@ def extent(content: bytes) -> tuple[int, int | None]:
     """Returns the offset after a segment's last one, and its records' largest timestamp in ms (None with control
     batches, whose timestamps clients do not know). Raises ValueError for a segment without a whole batch."""
     batches = [parse(content[place.start : place.stop]) for place in whole_batches(content)]
-    known = [batch for batch in batches if batch is not None]
-    if not known:
+    decoded = [batch for batch in batches if batch is not None]
+    if not decoded:
         raise ValueError("no whole batch")
-    largest = None if any(batch.control for batch in known) else max(batch.max_timestamp for batch in known)
-    return known[-1].last + 1, largest
+    largest = None if any(batch.control for batch in decoded) else max(batch.max_timestamp for batch in decoded)
+    return decoded[-1].last + 1, largest

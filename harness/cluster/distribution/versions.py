@@ -69,7 +69,7 @@ def check(version: str, metadata: Metadata) -> None:
         raise BadInput(f"Kafka version {version}: give {_text(OLDEST)} or newer")
     if metadata not in allowed:
         bound = (
-            f"KRaft is ready from {_text(OLDEST_KRAFT)} on"
+            f"KRaft is production-ready from {_text(OLDEST_KRAFT)} on"
             if metadata == KRAFT
             else f"ZooKeeper was removed in {_text(WITHOUT_ZOOKEEPER)}"
         )

@@ -111,17 +111,17 @@ class DockerCluster:
             missing = [node for node in missing if len(self.seen_by(node)) < len(self.nodes)]
             for node in missing:
                 if not self.running(node):
-                    raise ClusterTrouble(f"{node} exited during startup: {self._last_words(node)}")
+                    raise ClusterTrouble(f"{node} exited during startup: {self._last_error(node)}")
             if missing and time.monotonic() - began > _UP_TIMEOUT_S:
                 raise ClusterTrouble(
                     f"{', '.join(missing)} did not see every broker registered within {_UP_TIMEOUT_S:.0f} s: "
-                    f"{self._last_words(missing[0])}"
+                    f"{self._last_error(missing[0])}"
                 )
             if missing:
                 time.sleep(0.1)
         progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
 
-    def _last_words(self, node: str) -> str:
+    def _last_error(self, node: str) -> str:
         with suppress(ClusterTrouble), trouble("reading the log"):
             state = self._up()
             text = state.engine.api.logs(state.container_ids[node], tail=200).decode(errors="replace")

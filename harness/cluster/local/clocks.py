@@ -69,7 +69,7 @@ class Clocks:
 
     def ahead_s(self, name: str) -> tuple[float, float] | None:
         """Returns bounds (min, max) of how far the server's clock is ahead; None if the server logs nothing."""
-        asked_s = time.time()
+        before_s = time.time()
         log = self._home(name) / "server.log"
         at = log.stat().st_size if log.exists() else 0
         with suppress(OSError):  # a stopped server logs nothing
@@ -78,7 +78,7 @@ class Clocks:
         while time.monotonic() < deadline:
             logged_s = _first_time(log, at)
             if logged_s is not None:
-                return round(logged_s - time.time(), 3), round(logged_s - asked_s, 3)
+                return round(logged_s - time.time(), 3), round(logged_s - before_s, 3)
             time.sleep(_LOOK_AGAIN_S)
         return None
 
@@ -91,7 +91,7 @@ class Clocks:
 
 def _flip(library: Path, ahead_s: float, every_s: float, ended: threading.Event) -> None:
     ahead = True
-    with suppress(FileNotFoundError):  # the cluster is gone
+    with suppress(FileNotFoundError):  # the cluster has been removed
         while True:
             clock_library.set_ahead(library, ahead_s if ahead else 0.0)
             if ended.wait(every_s):

@@ -63,7 +63,7 @@ def make(image: Path, at: Path, size: int) -> None:
         shutil.copytree(at, kept)
         _mount(image, at)
         shutil.copytree(kept, at, dirs_exist_ok=True)
-    shutil.rmtree(at / "lost+found", ignore_errors=True)  # Kafka takes a directory for a partition
+    shutil.rmtree(at / "lost+found", ignore_errors=True)  # Kafka would treat it as the directory of a partition
     os.sync()
 
 
@@ -113,17 +113,17 @@ def free(at: Path) -> None:
 
 def write(at: Path, count: int, every_s: float) -> list[float]:
     """Returns the latencies, in ms, of synced writes of one block, with a pause after each."""
-    took = []
+    latencies_ms = []
     for _ in range(count):
         began = time.monotonic()
         with (at / _PROBE).open("wb") as probe:
             probe.write(bytes(4096))
             probe.flush()
             os.fsync(probe.fileno())
-        took.append(round((time.monotonic() - began) * 1000, 1))
+        latencies_ms.append(round((time.monotonic() - began) * 1000, 1))
         time.sleep(every_s)
     (at / _PROBE).unlink()
-    return took
+    return latencies_ms
 
 
 def _mount(image: Path, at: Path) -> None:

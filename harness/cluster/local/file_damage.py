@@ -91,21 +91,21 @@ def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     """Delete the files without which a start recovers every log."""
-    gone = [name for name in CHECKPOINTS if (data / name).exists()]
-    for name in gone:
+    present = [name for name in CHECKPOINTS if (data / name).exists()]
+    for name in present:
         (data / name).unlink()
-    return {"deleted": gone} if gone else {}
+    return {"deleted": present} if present else {}
 
 
 def erase(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
     """Delete everything but the files that formatting writes; returns how many entries of the folder were deleted."""
-    gone = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
-    for path in gone:
+    doomed = [path for path in sorted(data.iterdir()) if path.name not in FORMATTED]
+    for path in doomed:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-    return {"erased": len(gone)} if gone else {}
+    return {"erased": len(doomed)} if doomed else {}
 
 
 def _formatted(synced: bool, data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:

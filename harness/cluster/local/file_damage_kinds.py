@@ -1,10 +1,10 @@
 """Kinds of damage to one part of every log of the run's topics, and to the files that control recovery.
 
     flip-last, flip-first      flip one bit that a checksum covers, in the last non-empty segment, or in the first
-    tail-last                  cut the last batch of the last non-empty segment off in its middle
-    zero-last, zero-first      overwrite the page in which a batch in the middle of the segment begins with zeroes
+    tail-last                  truncate the last non-empty segment in the middle of its last batch
+    zero-last, zero-first      fill with zeroes the page in which a batch in the middle of that segment begins
     index-bad, timeindex-bad   overwrite the first entries of every (offset, time) index with garbage
-    index-short                cut every index off in the middle of an entry
+    index-short                truncate every index in the middle of an entry
     index-gone                 delete every index of both kinds
     snapshot-bad               overwrite every producer snapshot with garbage, except its first bytes
     epochs-bad                 put a malformed line into leader-epoch-checkpoint
@@ -78,7 +78,7 @@ def _flip(content: bytearray, rng: random.Random) -> str:
 
 
 def _tail(content: bytearray, rng: random.Random) -> str:
-    """Cut the file off somewhere within its last batch, as an unfinished write would."""
+    """Truncate the file somewhere within its last batch, as an unfinished write would."""
     batches = covered(content)
     if not batches:
         return ""
@@ -89,7 +89,7 @@ def _tail(content: bytearray, rng: random.Random) -> str:
 
 
 def _zero(content: bytearray, rng: random.Random) -> str:
-    """Zero the page in which a batch in the middle begins, as a lost write would."""
+    """Fill with zeroes the page in which a batch in the middle begins, as a lost write would leave it."""
     batches = covered(content)
     if not batches:
         return ""
@@ -144,10 +144,10 @@ def _bad_line(file: Path, rng: random.Random) -> bool:
 
 
 def _removed(names: tuple[str, ...], data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    gone = [name for name in names if (data / name).exists()]
-    for name in gone:
+    present = [name for name in names if (data / name).exists()]
+    for name in present:
         (data / name).unlink()
-    return {"deleted": gone} if len(gone) == len(names) else {}
+    return {"deleted": present} if len(present) == len(names) else {}
 
 
 def _point_bad(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:

@@ -201,16 +201,16 @@ class LoopbackCluster:
             for name, child in self._up().children.items():
                 code = child.poll()
                 if code is not None:
-                    last_words = self._up().servers.last_words(name)
-                    raise ClusterTrouble(f"{name} exited with code {code} during startup: {last_words}")
+                    last_error = self._up().servers.last_error(name)
+                    raise ClusterTrouble(f"{name} exited with code {code} during startup: {last_error}")
             if time.monotonic() - began > timeout_s:
-                last_words = self._up().servers.last_words([*silent, *waiting][0])
+                last_error = self._up().servers.last_error([*silent, *waiting][0])
                 what = (
                     f"{', '.join(silent)} did not answer"
                     if silent
                     else (f"{', '.join(waiting)} did not see every broker registered")
                 )
-                raise ClusterTrouble(f"{what} within {timeout_s:.0f} s: {last_words}")
+                raise ClusterTrouble(f"{what} within {timeout_s:.0f} s: {last_error}")
             time.sleep(0.05)
 
     def _up(self) -> Running:

@@ -90,7 +90,7 @@ class Servers:
         config, _ = self._config(place)
         return broker_config.java_argv(self.java, self.jars, str(home / log_name), main, [str(home / config)], flags)
 
-    def last_words(self, name: str) -> str:
+    def last_error(self, name: str) -> str:
         """Returns the last error in a server's logs, and where the logs are."""
         lines: list[str] = []
         for file in (LOG, STDOUT):

@@ -194,7 +194,7 @@ def _descendants() -> list[int]:
     parents: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
-            with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  hot at the end
+            with suppress(OSError), open(f"/proc/{entry.name}/stat", "rb") as stat:  # noqa: PTH123  faster than Path.open
                 parents.setdefault(int(stat.read().rpartition(b")")[2].split()[1]), []).append(int(entry.name))
     found: list[int] = []
     todo = [os.getpid()]

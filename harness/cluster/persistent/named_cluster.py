@@ -95,9 +95,9 @@ class NamedCluster:
 
     def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> KeptChild:
         """Start a process on a host; `env` is added to this process's environment."""
-        everything = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
+        environment = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
         path = str(Path(log).absolute())
-        pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=everything, log=path)
+        pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=environment, log=path)
         return KeptChild(int(pid), self.name)
 
     def host(self, name: str) -> str:

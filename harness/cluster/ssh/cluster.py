@@ -126,10 +126,10 @@ class SshCluster:
             for node in layout.brokers
         }
         began = time.monotonic()
-        bare = [name for name, each in hosts.items() if not each.look.java[0]]
+        without_java = [name for name, each in hosts.items() if not each.look.java[0]]
         progress(
             f"installing Kafka {self._version} on {', '.join(self.nodes)}"
-            + (f", and Java {found.full} on {', '.join(bare)}, which have none" if bare else "")
+            + (f", and Java {found.full} on {', '.join(without_java)}, which have none" if without_java else "")
         )
         self._everywhere(lambda name: self._install(packs[name]))
         progress(f"installed in {time.monotonic() - began:.1f} s")
@@ -168,10 +168,10 @@ class SshCluster:
                     return str(error)
                 return ""
 
-            left = [text for text in _each(self.nodes, remove) if text]
-            if left:
+            failures = [text for text in _each(self.nodes, remove) if text]
+            if failures:
                 state.say(
-                    f"not everything was removed: {'; '.join(left)}. "
+                    f"not everything was removed: {'; '.join(failures)}. "
                     "To remove it: harness cluster clean --cluster ssh --hosts FILE"
                 )
             (self._work_dir / _LOG).unlink(missing_ok=True)
@@ -186,18 +186,18 @@ class SshCluster:
             waiting = [name for name in waiting if len(self.seen_by(name)) < len(self.nodes)]
             for name in waiting:
                 if not self.running(name):
-                    raise ClusterTrouble(f"{name} exited during startup: {self._last_words(name)}")
+                    raise ClusterTrouble(f"{name} exited during startup: {self._last_error(name)}")
             if waiting and time.monotonic() - began > _UP_S:
                 raise ClusterTrouble(
                     f"{', '.join(waiting)} did not see every broker registered within {_UP_S:.0f} s. Check that the "
                     f"hosts can reach each other, and this machine can reach them, at the brokers' ports. "
-                    f"{waiting[0]} reports: {self._last_words(waiting[0])}"
+                    f"{waiting[0]} reports: {self._last_error(waiting[0])}"
                 )
             if waiting:
                 time.sleep(0.2)
         progress(f"{len(self.nodes)} brokers registered in {time.monotonic() - began:.1f} s")
 
-    def _last_words(self, name: str) -> str:
+    def _last_error(self, name: str) -> str:
         try:
             lines = self._ask(name, "words", _ASK_S).splitlines()
         except HarnessError as error:
@@ -322,9 +322,9 @@ class SshCluster:
                 return error
             return None
 
-        wrong = [error for error in _each(self.nodes, one) if error is not None]
-        if wrong:
-            raise ClusterTrouble("; ".join(str(error) for error in wrong))
+        errors = [error for error in _each(self.nodes, one) if error is not None]
+        if errors:
+            raise ClusterTrouble("; ".join(str(error) for error in errors))
 
     def _known(self, node: str) -> str:
         if node not in self.nodes:

@@ -284,8 +284,8 @@ class Connection:
         """Rules were removed: forward what they hold; close the connection if they drop its frames."""
         if self._drops_requests in actives or self._drops_responses in actives:
             return self.close()
-        mine = [queued.held for queued in (*self._to_broker, *self._to_client) if queued.held is not None]
-        released = [held for held in mine if held.active in actives]
+        held_frames = [queued.held for queued in (*self._to_broker, *self._to_client) if queued.held is not None]
+        released = [held for held in held_frames if held.active in actives]
         for held in released:
             held.until_s = 0.0
         return self.pump() if released else None

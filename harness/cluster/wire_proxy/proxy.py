@@ -162,10 +162,10 @@ class Proxy:
         return [asdict(counts) for counts in self.rules.counts(message["name"])]
 
     def _clear(self, message: dict[str, Any]) -> Any:
-        gone = self.rules.clear(message["name"])
+        removed = self.rules.clear(message["name"])
         for connection in list(self._open.values()):
-            connection.forget(gone)
-        return [asdict(active.counts()) for active in gone]
+            connection.forget(removed)
+        return [asdict(active.counts()) for active in removed]
 
     def _traffic(self, message: dict[str, Any]) -> Any:
         return asdict(Traffic(**asdict(self.counters), open=len(self._open)))

@@ -86,12 +86,12 @@ def test_controllers_of_their_own_are_formatted_as_brokers_are(tmp_path: Path) -
     assert made.argv(made.layout.controllers[2])[-2:] == ["kafka.Kafka", f"{tmp_path}/c3/server.properties"]
 
 
-def test_last_words_are_the_last_complaint(tmp_path: Path) -> None:
+def test_last_error_are_the_last_complaint(tmp_path: Path) -> None:
     made = servers(layout.isolated(1, 0, "zookeeper"), "2.4.1", tmp_path, None)
-    assert "the logs are empty" in made.last_words("z1")
+    assert "the logs are empty" in made.last_error("z1")
     (tmp_path / "z1").mkdir()
     (tmp_path / "z1" / "server.log").write_text("INFO a\nERROR b\nINFO c\n")
-    assert made.last_words("z1") == f"ERROR b (its logs are in {tmp_path}/z1)"
+    assert made.last_error("z1") == f"ERROR b (its logs are in {tmp_path}/z1)"
 
 
 def test_a_zookeeper_serves_when_it_names_its_mode() -> None:
