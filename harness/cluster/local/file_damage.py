@@ -90,7 +90,7 @@ def damage_index(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
 
 
 def delete_checkpoint(data: Path, prefix: str, rng: random.Random) -> dict[str, Any]:
-    """Delete the files without which a start recovers every log."""
+    """Delete the files that let a server skip log recovery when it starts."""
     present = [name for name in CHECKPOINTS if (data / name).exists()]
     for name in present:
         (data / name).unlink()
