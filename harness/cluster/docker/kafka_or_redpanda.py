@@ -1,4 +1,4 @@
-"""Creates the cluster in containers that a spec asks for: Kafka's or Redpanda's brokers."""
+"""Creates the cluster in containers that a spec asks for: with Kafka's brokers or Redpanda's."""
 
 from __future__ import annotations
 

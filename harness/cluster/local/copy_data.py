@@ -1,4 +1,6 @@
-"""Copies servers' data folders. Run where the files are, as `python -m harness.cluster.local.copy_data`:
+"""Copies servers' data folders.
+
+Run in the supervisor's mount namespace, as `python -m harness.cluster.local.copy_data`:
 
     TARGET PREFIX MOST_BYTES NODE=DATA ...   copy into TARGET/<node>/; prints {"bytes", "left_out"} as JSON
 

@@ -1,4 +1,6 @@
-"""Damages the files of a stopped server. Run where the files are, as `python -m harness.cluster.local.file_damage`:
+"""Damages the files of a stopped server.
+
+Run in the supervisor's mount namespace, as `python -m harness.cluster.local.file_damage`:
 
     KIND DATA PREFIX SEED    damage files of topics that begin with PREFIX; prints what was done, as JSON
 

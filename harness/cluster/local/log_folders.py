@@ -1,4 +1,4 @@
-"""Describes the logs of the run's topics on one server's disk. Run where the files are:
+"""Describes the logs of the run's topics on one server's disk. Run in the supervisor's mount namespace:
 
     python -m harness.cluster.local.log_folders DATA PREFIX
 

@@ -67,8 +67,8 @@ class LocalCluster(LoopbackCluster):
     def __init__(self, spec: ClusterSpec, jvm_flags: Sequence[str] | None = None) -> None:
         super().__init__(spec, jvm_flags)
         self._disks = bool(spec.needed & {Disks, SlowDisks})
-        self._links = LinkFaults(self._beside, self.ask)
-        self._stalls = Stalls(self._beside)
+        self._links = LinkFaults(self._spawn_helper, self.ask)
+        self._stalls = Stalls(self._spawn_helper)
         self.outside_bootstrap = ""  # until `up`
 
     def _places(self) -> Layout:
@@ -148,7 +148,7 @@ class LocalCluster(LoopbackCluster):
         places = [(place.address, place.port) for place in self.layout.brokers if place.name != at]
         return round_trip_ms(lambda: self._socket(at), places)
 
-    def _beside(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
+    def _spawn_helper(self, argv: Sequence[str], fds: Sequence[int], queues: Sequence[str] = ()) -> RemoteChild:
         """Start a process in the supervisor's network, with a netfilter socket in the network of each of `queues`."""
         env, log = {"PYTHONPATH": namespaces.python_path()}, str(self.work_dir / "supervisor.log")
         return remote_process.spawn(self._up().control, "", argv, env, fds, log, queues)

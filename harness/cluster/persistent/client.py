@@ -108,7 +108,7 @@ def call_method(name: str, method: str, *arguments: Any) -> Any:
 
 
 @dataclass(slots=True)
-class KeptChild:
+class KeeperChild:
     """A process that the keeper's cluster started for this run. `pid` is its pid in the supervisor's namespace."""
 
     pid: int

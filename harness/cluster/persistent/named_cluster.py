@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness.cluster.json_messages import Closed
 from harness.cluster.local import namespaces, process_owner
 from harness.cluster.persistent import client, rpc
-from harness.cluster.persistent.client import KeptChild, State
+from harness.cluster.persistent.client import KeeperChild, State
 from harness.model.capabilities import STOP_S, CommandResult, LinkCounts, LinkQuality
 from harness.model.errors_and_exit_codes import ClusterTrouble, Missing
 from harness.model.wire_rules import Rule, RuleCounts, Traffic
@@ -83,7 +83,7 @@ class NamedCluster:
             rpc.value(answer)
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Remove these runs from `left_runs`: their topics have been deleted, or are to stay."""
+        """Make the keeper forget these earlier runs: their topics have been deleted, or are to stay."""
         client.call(self.name, "forget", runs=list(runs))
 
     # --- Cluster, Hosts, OwnAddresses -----------------------------------------------------------------
@@ -93,12 +93,14 @@ class NamedCluster:
         result: CommandResult = self._call("run", node, list(argv), timeout_s)
         return result
 
-    def spawn(self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str) -> KeptChild:
+    def spawn(
+        self, host: str, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], log: str
+    ) -> KeeperChild:
         """Start a process on a host; `env` is added to this process's environment."""
         environment = {**os.environ, "PYTHONPATH": namespaces.python_path(), **env}
         path = str(Path(log).absolute())
         pid = client.call(self.name, "spawn", fds, host=host, argv=list(argv), env=environment, log=path)
-        return KeptChild(int(pid), self.name)
+        return KeeperChild(int(pid), self.name)
 
     def host(self, name: str) -> str:
         return str(self._call("host", name))
