@@ -195,7 +195,7 @@ class LoadFields(BaseModel):
     record_bytes: int = Field(0, ge=0, le=1 << 20, description="Pad records to this size.")
     primer: bool = Field(
         False,
-        description="delivery: send one record first with a long timeout, and the rest once it is acknowledged.",
+        description="delivery: send one record first, without giving up early, and the rest once it is acknowledged.",
     )
     settle_s: float = Field(
         2.0,

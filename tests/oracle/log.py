@@ -109,7 +109,7 @@ class Partition:
     def truncate(self, to: int) -> list[Entry]:
         """Truncates all replicas. Returns the records that are lost."""
         lost = [entry for entry in self.entries if entry.offset >= to]
-        if any(reach > to for reach in self.reach):
+        if any(reach > to for reach in self.reach) or self.high_watermark > to:
             self.truncations.append(to)
         for entry in lost:
             entry.gone = LOST
