@@ -1,10 +1,10 @@
-"""What the verdict costs against an earlier commit, both measured in one run.
+"""Compares the checker's speed with that of an earlier commit, both measured in one run.
 
     python -m tests.bench.against COMMIT [--sizes 1M,1M-txn,10M] [--rounds 3]
 
-The sizes are those of tests/bench/checker.py. Each tree generates the same history in its own format, as the
-write-ahead log up to a million ops, whose tables the first check makes, and as tables beyond. The two trees then
-take turns; a time is that of a check with the session started and everything warm, the best of all rounds.
+The sizes are those of tests/bench/checker.py. Each tree generates the same history in its own format: up to a million
+ops as a write-ahead log, which the first check converts to tables; above that as tables. The two trees take turns. A
+time is that of a check with a running, warm session; the best of all rounds counts.
 """
 
 from __future__ import annotations

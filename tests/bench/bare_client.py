@@ -1,4 +1,4 @@
-"""One bare producer in a plain loop: the floor that the harness is measured against.
+"""A bare producer in a simple loop: the baseline for the harness.
 
     python bare_client.py '{"bootstrap": ..., "topic": ..., "partition": 0, "seconds": 5, "config": {...}}'
 
@@ -32,7 +32,7 @@ def main() -> None:
         while acknowledged[0] < want:
             producer.poll(1.0)
 
-    for n in range(len(plan["partitions"])):  # connections and metadata first
+    for n in range(len(plan["partitions"])):  # first connect and fetch metadata
         send(n)
     first = acknowledged[0]
     time.sleep(max(0.0, plan["begin"] - time.time()))

@@ -1,22 +1,22 @@
-"""How fast the checker is, against the floors of reading and shuffling the same rows in the same run.
+"""The speed of the checker, compared with reading and shuffling the same rows in the same run.
 
     python -m tests.bench.checker [--sizes 10k,100k-txn,600k,1M,1M-txn,10M,10M-key,growth,workers,edn,log]
 
-Each history is valid and generated (tests/bench/histories.py); its tables lie as a run stores them. A row's
-time is `checker.check.check` on those tables, with the session started and the Python workers warm; the best
-of `--repeat` is taken. Memory is the peak of the resident sets of this process and all below it (JVM and
-Python workers), added up, sampled every 50 ms; the generator runs in a process of its own, before. `cpu` is
-processor seconds of all of them, which other work on the machine changes less.
+Each history is valid and generated (tests/bench/histories.py); its tables are in the layout of a run. A row's time is
+that of `checker.check.check` on these tables, with a running session and warm Python workers; the best of `--repeat`
+counts. Memory is the peak of the summed resident sets of this process and its descendants (JVM and Python workers),
+sampled every 50 ms; the generator runs before, in a separate process. `cpu` is the processor time of all of them in
+seconds, which depends less on other work of the machine.
 
-Floors, over the same files:
+Baselines, on the same files:
   read      pyarrow reads every file in two processes
   shuffle   Spark shuffles sends and polls by key and aggregates, in the JVM
-The bar from a million ops on: check <= 3 * (read + shuffle). Below, an empty Spark job of as many tasks is
-shown. Other rows:
+The requirement from a million ops on: check <= 3 * (read + shuffle). For smaller sizes, the time of an empty Spark job
+with as many tasks is shown. Other rows:
   growth    time(10M) / time(1M), at most 11
   workers   two one-core workers of a standalone cluster against one, on 10 M ops: at least 1.6 times faster
-  edn       the whole command from a Jepsen EDN file, import included
-  log       the tables of a log of 10 M ops (--log-ops), made in Spark
+  edn       the whole command on a Jepsen EDN file, with import
+  log       conversion of a log of 10 M ops (--log-ops) to tables in Spark
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _used(root: int) -> dict[int, tuple[int, float]]:
-    """Bytes resident and processor seconds so far, of a process and all below it."""
+    """Resident bytes and processor seconds so far, of a process and its descendants."""
     parents: dict[int, int] = {}
     used: dict[int, tuple[int, float]] = {}
     for folder in Path("/proc").iterdir():
@@ -97,7 +97,7 @@ def _used(root: int) -> dict[int, tuple[int, float]]:
 
 
 class Peak:
-    """The most that was resident while it ran, and the processor time that it took."""
+    """The peak of resident memory during the block, and the processor time used."""
 
     def __init__(self) -> None:
         self.bytes, self._began, self._last = 0, dict[int, float](), dict[int, float]()
@@ -145,7 +145,7 @@ def read_floor(tables: Path) -> float:
     """Seconds in which two processes read every file."""
     files = sorted(tables.rglob("*.parquet"), key=lambda file: -file.stat().st_size)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        list(pool.map(_read, [[files[0]], [files[0]]]))  # warm
+        list(pool.map(_read, [[files[0]], [files[0]]]))  # warm up
         return timed(lambda: list(pool.map(_read, [files[0::2], files[1::2]])))
 
 
@@ -169,7 +169,7 @@ POLL_COLUMNS = ("key", "value", "offset", "op", "mop", "process", "type", "invok
 
 
 def empty_job(spark: Any, tasks: int) -> float:
-    """Seconds of a Spark job of so many Python tasks that do nothing."""
+    """Seconds of a Spark job with this many empty Python tasks."""
     context = spark.sparkContext
     return timed(lambda: context.parallelize(range(tasks), tasks).map(int).collect())
 
@@ -181,7 +181,7 @@ def _generate(shape: Shape, folder: Path, log: bool) -> None:
 
 @contextmanager
 def made(shape: Shape, work: Path, log: bool = False) -> Iterator[Path]:
-    """A run folder with the history, for as long as it is needed."""
+    """A run folder with the history, deleted after the block."""
     folder = work / f"{shape.ops}-{shape.keys}-{shape.txn}-{'log' if log else 'tables'}"
     process = get_context("spawn").Process(target=_generate, args=(shape, folder, log))
     process.start()
@@ -199,7 +199,7 @@ def judge(spark: Any, run: Path) -> None:
 
 
 def measure(name: str, row: Row, spark: Any, work: Path, repeat: int) -> float:
-    """Print the line of one size; the seconds of its check."""
+    """Prints the line of one size; returns the seconds of its check."""
     with made(row.shape, work) as run:
         meta = make_tables.read_meta(run / "tables")
         assert meta is not None
@@ -237,7 +237,7 @@ def _spark_class(*words: str, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _one_cluster(workers: int, run: Path, work: Path) -> float:
-    """Seconds of a check on a standalone cluster of so many one-core workers."""
+    """Seconds of a check on a standalone cluster with this many one-core workers."""
     port, log = PORT + workers, work / f"cluster-{workers}.log"
     package = "org.apache.spark.deploy"
     own = ("--host", "127.0.0.1")
@@ -279,7 +279,7 @@ def _one_cluster(workers: int, run: Path, work: Path) -> float:
 
 
 def one_check(run: Path, master: str, repeat: int) -> None:
-    """Print the seconds of a check on a master; warmed with one check before."""
+    """Prints the seconds of a check on a master, after a check to warm up."""
     spark = session_now(master)
     context = spark.sparkContext
     deadline = time.monotonic() + 60
@@ -287,7 +287,7 @@ def one_check(run: Path, master: str, repeat: int) -> None:
     while cores < 1 and time.monotonic() < deadline:
         time.sleep(0.5)
         cores = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
-    time.sleep(5)  # the other executor, if there is one
+    time.sleep(5)  # wait for the other executor, if there is one
     session.warm_up(spark)
     judge(spark, run)
     print(min(timed(lambda: judge(spark, run)) for _ in range(repeat)))
@@ -397,7 +397,7 @@ def run_here(given: argparse.Namespace, sizes: list[str], work: Path) -> None:
     spark = session_now(given.master)
     took = {}
     with made(Shape(20_000), work) as run:
-        judge(spark, run)  # warm
+        judge(spark, run)  # warm up
         shuffle_floor(spark, run / "tables")
     for name in ROWS:
         if name in sizes or (name in ("1M", "10M") and "growth" in sizes):

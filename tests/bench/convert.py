@@ -1,10 +1,10 @@
-"""How fast histories are read and turned into one another, on one core.
+"""The speed of reading and converting histories, on one core.
 
     python -m tests.bench.convert [--ops 100000]
 
-An op is an invocation and its completion: two lines. Rates are over processor time, so that what else the
-machine does matters less, without the start of the interpreter; the floor is 30,000 lines a second, the aim
-30,000 ops. Two histories: one micro-op to an op, and transactions of up to four.
+An op consists of two lines, its invocation and its completion. Rates are per processor second, so that they depend
+less on other work of the machine, and exclude the start of the interpreter. The requirement is 30,000 lines per second,
+the goal 30,000 ops. There are two histories: one micro-op per op, and transactions of up to four.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLOOR = AIM = 30_000
 
 
 def quietly(text: str) -> None:
-    """Progress that nobody reads."""
+    """Discards progress messages."""
 
 
 def rate(name: str, ops: int, action: Callable[[], Any]) -> None:
@@ -38,7 +38,7 @@ def rate(name: str, ops: int, action: Callable[[], Any]) -> None:
 
 
 def measure(shape: Shape, work: Path) -> None:
-    """All ways of one history."""
+    """All conversions of one history."""
     edn, run, log = work / "h.edn", work / "run", work / "h.jsonl"
     history = histories.make(shape)
     with edn.open("w") as out:

@@ -1,11 +1,11 @@
-"""What starting, killing and healing cost over the bare commands.
+"""The cost of starting, killing and healing, compared with the bare commands.
 
     python -m tests.bench.faults [--rounds 3] [--cuts 50]
 
-Start: three brokers laid out, started, and known to each other; by the harness in namespaces and on loopback
-ports, and bare: the same configuration, `java kafka.Kafka` three times. Kill: SIGKILL to a broker until it is
-gone, through the supervisor and by its parent. Heal: one server cut off from two and the rules removed,
-through the supervisor and by the same calls to the kernel in one process. Medians; ratio: harness / bare.
+Start: three brokers are configured and started, and have discovered each other; with the harness in namespaces and on
+loopback ports, and bare: the same configuration with `java kafka.Kafka` three times. Kill: from SIGKILL until the
+broker is gone, through the supervisor and by its parent. Heal: one server is cut off from two others and the rules are
+removed, through the supervisor and with the same kernel calls in one process. Medians; ratio: harness / bare.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.protocol import brokers_metadata_views
 SETTINGS = {"min.insync.replicas": "2"}
 UP_S = 180
 
-# In namespaces of its own, as the supervisor is: three hosts, cuts and healing.
+# In separate namespaces, like the supervisor: three hosts, cuts and healing.
 BARE_CUTS = """
 import json, sys, time
 from harness.cluster.local import namespaces, netlink
@@ -59,12 +59,12 @@ def timed(act: Callable[[], object]) -> float:
 
 
 class Bare:
-    """The same three brokers by hand."""
+    """The same three brokers without the harness."""
 
     def __init__(self, folder: Path) -> None:
         found = java.find()
         fetched = jars.ensure(versions.DEFAULT, found, print)
-        # Only for its free ports: it is never started.
+        # Only used to find free ports; never started.
         self.layout = LoopbackCluster(ClusterSpec(work_dir=folder / "never")).layout
         template = servers.kraft_template(self.layout, found, fetched, print)
         self.servers = Servers(
@@ -85,7 +85,7 @@ class Bare:
             self.servers.lay_out(place)
         for place in self.layout.brokers:
             with (self.servers.home(place.name) / "stdout.log").open("wb") as out:
-                # A session each, as with the supervisor: a busy kernel shares its time by session.
+                # Separate sessions, as with the supervisor: a busy kernel shares its time by session.
                 argv = self.servers.argv(place)
                 self.children.append(subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True))
         deadline = time.monotonic() + UP_S
@@ -102,7 +102,7 @@ class Bare:
             return False
 
     def kill(self) -> list[float]:
-        """Seconds until each is gone."""
+        """Seconds until each broker is gone."""
 
         def end(child: subprocess.Popen[bytes]) -> None:
             child.send_signal(signal.SIGKILL)
@@ -135,7 +135,7 @@ def main() -> None:
             for name in [
                 *names[number % len(names) :],
                 *names[: number % len(names)],
-            ]:  # take turns to be first
+            ]:  # alternate which is first
                 work = Path(folder) / f"{name}-{number}"
                 if name == "bare":
                     bare = Bare(work)

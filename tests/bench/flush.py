@@ -1,13 +1,13 @@
-"""What flushing costs: throughput and latency of appends, by partitions, codec and flush setting.
+"""The cost of flushing: throughput and latency of appends, by partitions, codec and flush setting.
 
     python -m tests.bench.flush [--partitions 1,10,100] [--codecs none,lz4] [--flush none,messages=1,ms=100]
                                 [--mib 30] [--kafka-version 4.1.1] [--disks]
 
-After the linear write test of KAFKA-615: one broker, one producer (acks=all, records of 1 kB, half random)
-that writes so many MiB over all partitions of a topic with segments of 1 MiB, so that many are rolled.
-Latency is that of a record from `produce` to its acknowledgement, under full load; `roll` is the mean of the
-records that were on their way while the broker's log says that a segment was rolled. With --disks (root) the
-data is on an ext4 file system of its own, in a file.
+Modelled on the linear write test of KAFKA-615: one broker, and one producer (acks=all, records of 1 kB, half random)
+that writes this many MiB over all partitions of a topic with segments of 1 MiB, so that many segments are rolled.
+Latency is measured from `produce` to the acknowledgement, under full load; `roll` is the mean for records that were in
+flight while the broker rolled a segment, according to its log. With --disks (root) the data is on a separate ext4
+file system in a file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FLUSH = {
 
 
 def rolls(cluster: LoopbackCluster, at: int) -> list[float]:
-    """When segments were rolled, in seconds of the wall clock, by the server's log from a byte on."""
+    """Wall-clock times, in seconds, at which segments were rolled, from the server's log after a byte position."""
     found = []
     while True:
         chunk, after = cluster.read_log("n1", at)
@@ -74,7 +74,7 @@ def write(cluster: LoopbackCluster, topic: str, partitions: int, codec: str, flu
             "delivery.timeout.ms": 300_000,
         }
     )
-    for n in range(partitions):  # every leader is known, and every log begun
+    for n in range(partitions):  # discover every leader, and create every log
         producer.produce(topic, b"first", partition=n)
     producer.flush(300)
     draw = random.Random(1)
@@ -98,7 +98,7 @@ def write(cluster: LoopbackCluster, topic: str, partitions: int, codec: str, flu
         producer.poll(0)
     producer.flush(300)
     seconds = time.time() - began
-    admin.delete_topics([topic])[topic].result(60)  # the next has the broker to itself
+    admin.delete_topics([topic])[topic].result(60)  # so that the next topic has the broker to itself
     if failed or not took:
         raise SystemExit(f"{topic}: {len(failed)} records were not acknowledged: {failed[:1]}")
     latencies = [ms for _, ms in took]
@@ -139,7 +139,7 @@ def main() -> None:
             cases = itertools.product(
                 map(int, options.partitions.split(",")), options.codecs.split(","), options.flush.split(",")
             )
-            write(cluster, "warm", 1, "none", "none", options.mib << 20)  # the broker's code is compiled
+            write(cluster, "warm", 1, "none", "none", options.mib << 20)  # warm up the broker's JVM
             for n, (partitions, codec, flush) in enumerate(cases):
                 print(write(cluster, f"t{n}", partitions, codec, flush, options.mib << 20), flush=True)
         finally:

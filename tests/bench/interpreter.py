@@ -1,10 +1,10 @@
-"""How fast the interpreter dispatches and records, with clients that do nothing.
+"""The rate at which the interpreter dispatches and records ops, with clients that do nothing.
 
     python tests/bench/interpreter.py [--ops 100000] [--pairs 5]
 
-Concurrency 10, two worker processes, the queue workload's generator included, every invocation and
-completion written to a history. Beside it the floor: the same ops through the same worker processes in a
-bare loop that writes and parses nothing. Prints both and their ratio.
+Concurrency 10, two worker processes, with the queue workload's generator; every invocation and completion is written
+to a history. The baseline is a simple loop that sends the same ops through the same worker processes, but writes and
+parses nothing. Prints both rates and their ratio.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def crew_of(cluster: SimCluster, folder: Path) -> Crew:
 
 
 def interpreted(crew: Crew, folder: Path, ops: int) -> float:
-    """Ops a second through the interpreter, counted as those of a run are."""
+    """Ops per second through the interpreter, counted as in a run."""
     zero_ns = time.monotonic_ns()
     with history_writer.HistoryLog(folder, "bench", zero_ns) as history:
         interpreter = Interpreter(
@@ -58,7 +58,7 @@ def interpreted(crew: Crew, folder: Path, ops: int) -> float:
 
 
 def bare(crew: Crew, folder: Path, ops: int) -> float:
-    """Ops a second of a loop that sends one op's line again and again."""
+    """Ops per second of a loop that sends the line of one op repeatedly."""
     lines = [op_json.encode(Op(n, 0, n, "invoke", "send", [["send", 1, 1]])) for n in range(CONCURRENCY)]
     began, done = time.perf_counter(), 0
     for slot, line in enumerate(lines):
@@ -74,7 +74,7 @@ def bare(crew: Crew, folder: Path, ops: int) -> float:
 
 
 def measured(side: Callable[[Crew, Path, int], float], ops: int) -> float:
-    """One side's rate, with workers and a folder of its own."""
+    """The rate of one side, with its own workers and folder."""
     folder = Path(tempfile.mkdtemp())
     cluster = SimCluster(folder / "cluster")
     cluster.up(lambda text: None)

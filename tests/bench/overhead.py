@@ -1,10 +1,10 @@
-"""What the harness costs against bare clients, on a real three-broker cluster.
+"""The overhead of the harness compared with bare clients, on a real three-broker cluster.
 
     python tests/bench/overhead.py [--pairs 5] [--seconds 10] [--sends 1]
 
-Ten producers in ten processes, acks=all, one record at a time, `--sends` of them in an op. Ours: generator,
-interpreter, write-ahead history, workers. Bare: the same library, processes, hosts, acks and record size in a
-plain loop. The two take turns in going first; the bar is a median ratio of 0.90 or more.
+Ten producers in ten processes, acks=all, one record at a time, `--sends` of them per op. Harness: generator,
+interpreter, write-ahead history, workers. Bare: the same library, processes, hosts, acks and record size in a simple
+loop. They alternate in going first; the requirement is a median ratio of at least 0.90.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def config(bootstrap: str) -> dict[str, object]:
 
 
 def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
-    """Acknowledged sends a second through the harness."""
+    """Acknowledged sends per second through the harness."""
     crew = Crew(cluster, config(cluster.bootstrap), CLIENTS, 1, folder, dict(os.environ))
     crew.start()
     done, warm = [0], [0]
@@ -76,7 +76,7 @@ def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: f
 
     try:
         with history_writer.HistoryLog(history, "bench", zero_ns) as log:
-            run(Clients(TimeLimit(Fn(make), 2_000_000_000)), log)  # connections and metadata first
+            run(Clients(TimeLimit(Fn(make), 2_000_000_000)), log)  # first connect and fetch metadata
             warm[0] = done[0]
             began = time.perf_counter()
             run(Clients(TimeLimit(Fn(make), int(seconds * 1e9))), log)
@@ -86,7 +86,7 @@ def harnessed(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: f
 
 
 def bare(cluster: namespaced_cluster.LocalCluster, folder: Path, seconds: float, round_: int, sends: int) -> float:
-    """Acknowledged sends a second of bare clients, which know no ops."""
+    """Acknowledged sends per second of bare clients, without ops."""
     begin = time.time() + 4.0
     children, logs = [], []
     for slot in range(CLIENTS):
@@ -119,7 +119,7 @@ def main() -> None:
     try:
         admin = AdminLink(cluster, config(cluster.bootstrap), folder, dict(os.environ))
         Topics(admin.call, "bench", PARTITIONS, 3, {}).ensure(KEYS - 1)
-        bare(cluster, folder, args.seconds, args.pairs, args.sends)  # the brokers' own warming up
+        bare(cluster, folder, args.seconds, args.pairs, args.sends)  # warm up the brokers
         ratios = []
         for round_ in range(args.pairs):
             first, second = (harnessed, bare) if round_ % 2 else (bare, harnessed)

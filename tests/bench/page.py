@@ -1,17 +1,16 @@
-"""What it costs to look at runs: the page of a large one, its smallest part, and a list of many.
+"""The cost of viewing runs: the page of a large run, its smallest part, and a list of many runs.
 
     python -m tests.bench.page [--ops 100000] [--runs 1000]
 
-A simulated run loses acknowledged records, with faults; it is judged without Spark. Figures, each with its
-bar:
+A simulated run loses acknowledged records, with faults; it is checked without Spark. Figures, each with its limit:
   size     bytes of report.html, which do not grow with the history
-  page     drawing it again from the stored run
+  page     drawing it from the stored run
   explain  one witness in full
   shrink   the smallest part of the history that shows its first lost write, as `harness shrink` finds it
-  list     the runs of a folder, as `harness list` and the first page of `harness serve` ask for them
-Times are processor seconds of this process, so that what else the machine does matters less; without the
-start of the interpreter and of Spark. The floor is what nobody can do without: reading the history once, line
-by line; reading each run's plan.yaml and results.json.
+  list     the runs of a folder, for `harness list` and the first page of `harness serve`
+Times are processor seconds of this process, so that they depend less on other work of the machine; they exclude the
+start of the interpreter and of Spark. The baseline is the unavoidable work: reading the history once, line by line;
+reading each run's plan.yaml and results.json.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LIST_BAR_S, SERVE_BAR_S, AGAIN_BAR_S = 0.5, 1.0, 0.2
 
 
 def large(runs: Path, ops: int) -> Path:
-    """A judged run of so many operations that lost records, while leaders were killed."""
+    """A checked run with this many operations that lost records while leaders were killed."""
     history = simulate(3, ops=ops, keys=12, txn=False, bugs=BUGS)
     end_s = history[-1].time_ns / S
     faults = [op for n in range(8) for op in killed(end_s * (n + 0.2) / 8, end_s * (n + 0.6) / 8, f"n{n % 3 + 1}")]

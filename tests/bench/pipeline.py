@@ -1,10 +1,10 @@
-"""What an exactly-once pipeline instance costs against a bare confluent-kafka loop with the same settings.
+"""The overhead of an exactly-once pipeline instance compared with a bare confluent-kafka loop with the same settings.
 
     python -m tests.bench.pipeline [--records 200000] [--rounds 3]
 
-Both read the same 12 partitions of a three-broker cluster as one member of a group, parse each record, make
-one output of it, and commit offsets and outputs in a transaction every 250 ms; each in a process of its own.
-The rate runs from the first record to the last commit. The bar is a median ratio of 0.85 or more.
+Each reads the same 12 partitions of a three-broker cluster as the only member of a group, parses each record, makes one
+output from it, and commits offsets and outputs in a transaction every 250 ms, in a separate process. The rate is
+measured from the first record to the last commit. The requirement is a median ratio of at least 0.85.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def fill(given: Made, records: int) -> None:
 
 
 def ours(given: Made, records: int) -> float:
-    """Records a second through an instance, its events written as in a run."""
+    """Records per second through an instance that writes its events as in a run."""
     log, library = EventLog(given.folder, given.settings.process), ConfluentPipeline()
     seen: dict[str, int] = {}
     committed: dict[tuple[str, int], int] = {}
@@ -105,7 +105,7 @@ def ours(given: Made, records: int) -> float:
 
 
 def bare(given: Made, records: int) -> float:
-    """Records a second through a plain loop."""
+    """Records per second through a simple loop."""
     who = {"instance": 0, "incarnation": 0, "generation": 1}
     consumer: Any = ck.Consumer(
         consumer_config(given.settings) | {"enable.auto.commit": False, "enable.partition.eof": False}

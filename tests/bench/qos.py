@@ -1,12 +1,12 @@
-"""How much memory the live check takes as time passes.
+"""The memory use of the live check over time.
 
     python -m tests.bench.qos [--minutes 15] [--rate 1000] [--warm-up 8] [--kafka-version 4.1.1]
                               [--out FOLDER]
 
-One broker, a writer that fills an input topic at so many records a second and an output topic with the same
-ids half a second later, and `harness qos` between them as a user starts it, with windows of 60 s. Each minute
-prints the resident memory of all its processes; at the end, by how much it grew a minute after the warm-up
-(the slope of a straight line through all samples). Draws qos-memory.png.
+One broker, a writer that sends this many records per second to an input topic and the same ids to an output topic half
+a second later, and `harness qos` with windows of 60 s, started as a user would. Prints the resident memory of all its
+processes every minute, and at the end its growth per minute after the warm-up (the slope of a regression line through
+all samples). Draws qos-memory.png.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARTITIONS = 4
 
 
 def resident_mib(pid: int) -> float:
-    """Of a process and all that it started."""
+    """Resident memory of a process and its descendants."""
     parents: dict[int, list[int]] = collections.defaultdict(list)
     sizes: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -56,7 +56,7 @@ def resident_mib(pid: int) -> float:
 
 
 def write(bootstrap: str, rate: int, stop: threading.Event) -> None:
-    """Until it is told to stop: ids 0, 1, ... to `in`, and each to `out` LATER_S afterwards."""
+    """Sends ids 0, 1, ... to `in`, and each to `out` LATER_S afterwards, until stopped."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
     waiting: collections.deque[tuple[float, bytes]] = collections.deque()
     began, sent = time.monotonic(), 0
@@ -76,7 +76,7 @@ def write(bootstrap: str, rate: int, stop: threading.Event) -> None:
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> float:
-    """MiB a minute, of (minutes, MiB)."""
+    """Growth in MiB per minute, from (minutes, MiB)."""
     n = len(samples)
     x, y = (sum(one[at] for one in samples) / n for at in (0, 1))
     return sum((a - x) * (b - y) for a, b in samples) / sum((a - x) ** 2 for a, _ in samples)

@@ -1,12 +1,12 @@
-"""How long a broker takes to recover its logs, as a function of what was not flushed.
+"""The time that a broker needs to recover its logs, as a function of the amount of unflushed data.
 
     python -m tests.bench.recovery [--sizes 0,32,64,128,256] [--kafka-version 4.1.1] [--out FOLDER]
 
-One broker. For each size, in MiB: a topic of its own is filled with so much, in segments of SEGMENT_MIB. The
-server is killed, its recovery point taken away, and it is started: its log says which segments it recovers,
-and how long loading took. Kafka flushes a segment when it rolls the next, so without that only the last would
-be recovered. Memory has the files still: what is measured is reading, checking and making indexes again, not
-the disk. Prints a table, and draws recovery.png.
+One broker. For each size in MiB, a new topic is filled with this amount, in segments of SEGMENT_MIB. The server is
+killed, its recovery point file is deleted, and it is restarted: its log shows which segments it recovers, and how long
+loading took. Kafka flushes a segment when it rolls the next one, so with the recovery point only the last segment would
+be recovered. The files are still in the page cache, so the time is that of reading, checking and rebuilding indexes,
+not of the disk. Prints a table, and draws recovery.png.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MIB = 1 << 20
 
 
 def fill(bootstrap: str, topic: str, size: int) -> None:
-    """So many bytes into one partition, acknowledged."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive what it is asked
+    """Writes this many bytes to one partition, and waits for their acknowledgement."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its requests
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "batch.size": 200_000})
     body = bytes(range(250)) * (RECORD // 250)
@@ -48,7 +48,7 @@ def fill(bootstrap: str, topic: str, size: int) -> None:
 
 
 def restarted(cluster: LoopbackCluster, topic: str) -> dict[str, Any]:
-    """Kill, take the recovery point away, start; what the log says until the server has started."""
+    """Kills the server, deletes its recovery point, and restarts it; returns figures from its log."""
     cluster.kill("n1")
     cluster.damage("n1", "no-point", topic, 1)
     _, at = cluster.read_log("n1", None)
@@ -75,7 +75,7 @@ def measure(size_mib: int, version: str) -> tuple[int, int, int, float]:
             cluster.up(lambda text: None)
             topic = f"t{size_mib}"
             fill(cluster.bootstrap, topic, size_mib * MIB)
-            time.sleep(1.5)  # the checkpoint is written, so that there is one to take away
+            time.sleep(1.5)  # wait until the recovery point has been written
             restart = restarted(cluster, topic)
             segments = sum(map(len, restart["segments"].values()))
             return (

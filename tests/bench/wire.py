@@ -1,11 +1,11 @@
-"""What the wire proxy costs, and what it bears.
+"""The overhead and the capacity of the wire proxy.
 
     python -m tests.bench.wire [--pairs 5] [--seconds 10]
 
-Cost: the queue workload at its default rate on a real three-broker cluster, its clients at the proxy and at
-the brokers' other listeners, which lead past it, in turns; the bar is a median latency that grows by 10% at
-most. Ceiling: a proxy in front of a broker that only answers, with ten clients that ask and wait, and then
-with one that sends without waiting. "A core" is what was done by the processor time that the proxy used.
+Overhead: the queue workload at its default rate on a real three-broker cluster, with its clients connected alternately
+to the proxy and to the brokers' other listeners, without the proxy; the median latency may grow by at most 10%.
+Capacity: a proxy in front of a fake broker that only answers, with ten clients that wait for each response, and then
+with one client that sends without waiting. "A core" is the throughput per processor second of the proxy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def median_ms(
     def measure(event: Op) -> None:
         if event.type == INVOKE:
             begun[event.process] = event.time_ns
-        elif event.type == OK and event.f == "send" and event.time_ns > 3_000_000_000:  # warm by then
+        elif event.type == OK and event.f == "send" and event.time_ns > 3_000_000_000:  # after the warm-up
             took.append(event.time_ns - begun[event.process])
 
     load = TimeLimit(Rate(queue.workload(queue.Options()).generator, 10**9 // RATE_HZ), int(seconds * 1e9))
@@ -110,7 +110,7 @@ def cost(pairs: int, seconds: float) -> None:
     try:
         admin = AdminLink(cluster, config(cluster.direct_bootstrap), folder, dict(os.environ))
         Topics(admin.call, "bench", PARTITIONS, 3, {}).ensure(60)
-        median_ms(cluster, cluster.bootstrap, folder, seconds, 2 * pairs)  # the brokers' own warming up
+        median_ms(cluster, cluster.bootstrap, folder, seconds, 2 * pairs)  # warm up the brokers
         ratios = []
         for n in range(pairs):
             ways = [("through", cluster.bootstrap), ("past", cluster.direct_bootstrap)]
@@ -158,7 +158,7 @@ def ceiling(seconds: float) -> None:
 
 
 def _busy(process: psutil.Process, seconds: float, load: Callable[[threading.Event], int]) -> tuple[int, float]:
-    """(what `load` did, seconds of the processor that the process used meanwhile)."""
+    """(result of `load`, processor seconds that the process used during it)."""
     stop = threading.Event()
     threading.Timer(seconds, stop.set).start()
     before = process.cpu_times()
@@ -168,7 +168,7 @@ def _busy(process: psutil.Process, seconds: float, load: Callable[[threading.Eve
 
 
 def _ask(place: tuple[str, int], stop: threading.Event) -> int:
-    """Requests answered, of ten clients that ask and wait."""
+    """Number of requests answered to ten clients that wait for each response."""
     counts = [0] * CLIENTS
     request = framed(fetch(1) + bytes(60))
 
@@ -189,7 +189,7 @@ def _ask(place: tuple[str, int], stop: threading.Event) -> int:
 
 
 def _send(place: tuple[str, int], stop: threading.Event) -> int:
-    """Bytes sent by a client that waits for nothing, all of which have arrived."""
+    """Bytes sent by a client that does not wait; all of them have arrived."""
     record = framed(produce(1, acks=0, size=RECORD_BYTES))
     sent = 0
     with socket.create_connection(place) as sock:

@@ -16,7 +16,7 @@ class Fates:
     """The fates of a run's records.
 
     fate        by (key, value): kept, lost, deleted, compacted, aborted, never (in the log)
-    cut_off     records that, or copies of which, were deleted or compacted in a part of the log that was truncated later
+    cut_off     records that were deleted or compacted, or have copies that were, in a log part truncated later
     troubled    keys with lost, duplicate or moved records, so that orders look wrong
     """
 
