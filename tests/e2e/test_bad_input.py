@@ -261,7 +261,7 @@ def test_damaged_results(ask: Callable[..., Answer], tmp_path: Path, content: st
     assert "unreadable" in ask("list").out
 
 
-def test_a_spark_master_that_is_none(ask: Callable[..., Answer], tmp_path: Path) -> None:
+def test_an_invalid_spark_master(ask: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "h.jsonl").write_bytes(op_json.header("r", 0, 0, 0))
     answer = ask("check", tmp_path / "h.jsonl", "--spark-master", "nonsense")
     assert (answer.code, "--spark-master nonsense: give local" in answer.message) == (254, True)

@@ -111,7 +111,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "says"),
+    ("change", "options", "message"),
     [
         ("", ("--nemesis", "kill:leader"), "only clients can be broken there (kill:client, pause:client)"),
         ("", ("--nemesis", "isolate:client"), "a cluster that others operate does not offer"),
@@ -132,7 +132,7 @@ def test_what_is_refused_is_refused_before_the_load(
     capsys: pytest.CaptureFixture[str],
     change: str,
     options: tuple[str, ...],
-    says: str,
+    message: str,
 ) -> None:
     user = "bob" if change == "may read only" else "alice"
     file = config(tmp_path, broker, user)
@@ -146,13 +146,13 @@ def test_what_is_refused_is_refused_before_the_load(
     code = invoke(["run", "--runs", str(tmp_path / "runs"), "--bootstrap", at, "--client-config", str(file), *options])
     took_s = time.monotonic() - began
     out, err = capsys.readouterr()
-    assert code == 254 and says in err, out + err
+    assert code == 254 and message in err, out + err
     assert err.count("\n") == 1 and PASSWORD not in out + err
     assert took_s < 30
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
 
-def test_who_may_make_topics_and_not_use_them_is_told(
+def test_missing_permissions_to_use_topics_are_reported(
     broker: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = admin(broker)

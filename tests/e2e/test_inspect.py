@@ -19,7 +19,7 @@ def inspected(folder: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_what_three_brokers_hold_after_transactions(tmp_path: Path) -> None:
+def test_data_of_three_brokers_after_transactions(tmp_path: Path) -> None:
     ran = run(
         tmp_path, "--txn", "--abort-p", "0.3", "--time-limit", "6", *LIGHT, "--keep-data",
         "--seed", "7", "--network", "loopback",

@@ -85,7 +85,7 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (("--nodes", "5"), "--nodes 5: the cluster {name} has 3; leave it out"),
         (("--nemesis", "power-loss:all"), "Disks: the cluster {name} was started without"),
@@ -93,11 +93,13 @@ def test_what_a_killed_run_broke_is_mended_and_removed(cluster: str, tmp_path: P
         (("--cluster", "local:nobody"), "start it with: harness cluster up nobody"),
     ],
 )
-def test_what_does_not_go_with_the_cluster(cluster: str, tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+def test_what_does_not_go_with_the_cluster(
+    cluster: str, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     given = [option.format(name=cluster) for option in options]
     done = harness("run", "--runs", str(tmp_path / "runs"), "--cluster", f"local:{cluster}", *given)
     assert done.returncode == 254, done.stdout + done.stderr
-    assert says.format(name=cluster) in done.stderr and done.stderr.count("\n") == 1
+    assert message.format(name=cluster) in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_logs_and_a_shell(cluster: str) -> None:

@@ -87,7 +87,7 @@ def test_a_run_that_is_not_valid_fails_with_its_summary(tmp_path: Path) -> None:
     assert_valid(load(honest))
 
 
-def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: pytest.Pytester) -> None:
+def test_an_invalid_cluster_is_refused_and_the_options_exist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(harness_run):\n    pass\n")
     ended = _run(pytester, "--harness-cluster", "cloud")
     assert (
@@ -100,7 +100,7 @@ def test_a_cluster_that_is_none_is_refused_and_the_options_are_there(pytester: p
 @pytest.mark.cluster
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_two_tests_use_one_cluster_which_is_gone_afterwards(
+def test_two_tests_share_one_cluster_which_is_removed_afterwards(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", CACHE)

@@ -210,7 +210,7 @@ def changed(hosts: Hosts, number: int, **change: object) -> list[dict[str, objec
     return entries
 
 
-def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(hosts: Hosts, refused: Callable[..., str]) -> None:
+def test_all_problems_of_the_hosts_are_reported_at_once(hosts: Hosts, refused: Callable[..., str]) -> None:
     entries = changed(hosts, 0, address=f"{hosts.network}.99")
     entries[1]["key"] = "other_key"
     (hosts.folder / "swapped").write_text(
@@ -229,7 +229,7 @@ def test_everything_that_is_wrong_with_the_hosts_is_told_at_once(hosts: Hosts, r
     assert "ssh-keygen -f" in message
 
 
-def test_an_unknown_host_key_is_told_with_how_to_add_it(hosts: Hosts, refused: Callable[..., str]) -> None:
+def test_an_unknown_host_key_is_reported_with_the_command_to_add_it(hosts: Hosts, refused: Callable[..., str]) -> None:
     message = refused(changed(hosts, 0, known_hosts=None))
     assert "its host key is not in ~/.ssh/known_hosts. The host presents ssh-ed25519 SHA256:" in message
     assert f"ssh-keyscan -p 22 {hosts.address('n1')} >> ~/.ssh/known_hosts" in message

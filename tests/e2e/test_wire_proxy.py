@@ -157,7 +157,7 @@ def _soon(what: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_proxy_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_missing_proxy_is_reported(tmp_path: Path) -> None:
     cluster = LoopbackCluster(ClusterSpec(nodes=1, work_dir=tmp_path / "cluster", proxy="clients"))
     try:
         cluster.up(print)

@@ -100,9 +100,7 @@ def _pipelines() -> Iterator[Pipeline]:
 def _pipeline(options: Options, seed: int, eager: bool, turns: int) -> Pipeline:
     world = pipeline_run.simulate(options, seed, turns, eager)
     kinds = frozenset(line["event"] for lines in world.events.values() for line in lines)
-    events = [
-        (told, frozenset(offset for offset, _, _ in world.inputs[at])) for at, told in by_partition(world).items()
-    ]
+    events = [(own, frozenset(offset for offset, _, _ in world.inputs[at])) for at, own in by_partition(world).items()]
     return Pipeline(events, kinds, options.mode in AHEAD, options.mistake)
 
 

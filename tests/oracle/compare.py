@@ -195,7 +195,7 @@ def _promises(found: Comparison) -> None:
             found.wrong.append((kind, anomaly.name))
 
 
-def told(found: Comparison) -> str:
+def describe(found: Comparison) -> str:
     """The difference as text: seed, settings, history, both answers."""
     settings = {each.name: getattr(found.case, each.name) for each in fields(found.case)}
     lines = [

@@ -190,11 +190,11 @@ class History:
         for asked in self.asked:
             if asked.done is None or asked.type != OK:
                 continue
-            told = [(start, end) for other, start, end in asked.done.extra.get("ends", ()) if other == key]
+            reported = [(start, end) for other, start, end in asked.done.extra.get("ends", ()) if other == key]
             if asked.invoked.f == "debug-topic-partitions":
-                told = [(shown["start"], shown["end"]) for other, shown in asked.done.value if other == key]
+                reported = [(shown["start"], shown["end"]) for other, shown in asked.done.value if other == key]
             began_ns, done_ns = asked.invoked.time_ns, asked.done.time_ns
-            found += [Reader(set(), start, end, done_ns, began_ns, {}) for start, end in told]
+            found += [Reader(set(), start, end, done_ns, began_ns, {}) for start, end in reported]
         return found
 
     def start_reported(self, key: int) -> int:

@@ -85,7 +85,7 @@ def _doubtful_deletion_is_done(case: Case, ops: list[Op], options: CheckOptions)
     changed = []
     for op in ops:
         if op.f == "debug-topic-partitions" and op.type == OK:
-            value = [[key, {**told, "start": max(told["start"], starts.get(key, 0))}] for key, told in op.value]
+            value = [[key, {**row, "start": max(row["start"], starts.get(key, 0))}] for key, row in op.value]
             op = op.with_(value=value)
         if op.extra.get("ends"):
             ends = [[key, max(start, starts.get(key, 0)), end] for key, start, end in op.extra["ends"]]

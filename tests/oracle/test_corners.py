@@ -49,8 +49,8 @@ def bad(result: Result) -> set[str]:
 def sent(at_ms: int, process: int, *places: tuple[int | None, int]) -> list[Row]:
     """An operation that sends values to key 0 and is acknowledged with their offsets."""
     asked = [["send", 0, value] for _, value in places]
-    told = [["send", 0, [offset, value]] for offset, value in places]
-    return [(at_ms, process, "invoke", "send", asked), (at_ms + 5, process, "ok", "send", told)]
+    acknowledged = [["send", 0, [offset, value]] for offset, value in places]
+    return [(at_ms, process, "invoke", "send", asked), (at_ms + 5, process, "ok", "send", acknowledged)]
 
 
 def read(at_ms: int, process: int, *records: list[int], final: dict[str, Any] | None = None) -> list[Row]:
@@ -151,7 +151,7 @@ def test_what_was_deleted_without_a_known_place_may_never_have_been_there_with_a
     assert judged(rows, {**PLAIN, "acks": "0"}).valid == "unknown"
 
 
-def test_what_was_acknowledged_stands_before_what_is_sent_later_though_nobody_read_either() -> None:
+def test_acknowledged_records_precede_later_sends_even_if_unread() -> None:
     rows = [*sent(0, 1, (1, 1)), *sent(20, 2, (0, 2)), *read(5000, 3, final=whole(2, 2))]
     assert bad(judged(rows, {**BY_AGE, "acks": "1"})) == {"stale-send"}
 

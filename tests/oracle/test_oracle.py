@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.oracle.compare import Comparison, compare, told
+from tests.oracle.compare import Comparison, compare, describe
 
 FEW, BLOCK = 100, 250  # runs per test: in `make test`; in CI and soak
 UNKNOWN_MOST = 0.02  # highest share of `unknown` among runs with a known answer
@@ -47,9 +47,11 @@ def _judge(seed: int, count: int) -> None:
             wrong.append(found)
     if wrong:
         seeds = ", ".join(str(each.case.seed) for each in wrong)
-        pytest.fail(f"{len(wrong)} of {count} draws differ, seeds {seeds}\n{told(_smallest(wrong[0]))}", pytrace=False)
+        pytest.fail(
+            f"{len(wrong)} of {count} draws differ, seeds {seeds}\n{describe(_smallest(wrong[0]))}", pytrace=False
+        )
     if len(missed) > max(3, UNKNOWN_MOST * definite):  # of a few runs, up to three are accepted
-        pytest.fail(f"{len(missed)} of {definite} unknown that can be known\n{told(missed[0])}", pytrace=False)
+        pytest.fail(f"{len(missed)} of {definite} unknown that can be known\n{describe(missed[0])}", pytrace=False)
 
 
 @pytest.mark.parametrize("block", range(3))

@@ -128,7 +128,7 @@ def test_only_inputs_that_came_late_have_the_padding_from_when_they_were_read(sp
     assert counts(lines) == [(3, 2, 1, 0, 0, 0)]
 
 
-def test_several_outputs_are_told_apart(spark: Any, tmp_path: Path) -> None:
+def test_several_outputs_are_distinguished(spark: Any, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path)
     rows = [
         sent("a", 1, 3),

@@ -68,7 +68,7 @@ def test_no_circle_between_files() -> None:
 
 
 @pytest.mark.parametrize("folder", folders(), ids=str)
-def test_no_circle_between_what_a_folder_holds(folder: PurePosixPath) -> None:
+def test_no_circular_imports_inside_a_folder(folder: PurePosixPath) -> None:
     depth = len(folder.parts)
     inside = [pair for pair in imports() if all(path.is_relative_to(folder) for path in pair)]
     children = ((importing.parts[depth], imported.parts[depth]) for importing, imported in inside)

@@ -78,7 +78,7 @@ def test_settings_promise_otherwise(settings: Settings, promised: bool | None) -
     assert (result.promised, result.anomalies[0].promised) == (promised, promised)
 
 
-def test_it_is_told_in_prose() -> None:
+def test_it_is_described_in_prose() -> None:
     assert "op 5 sent a three to key 1" in summary(HISTORY, judged(Settings()))
 
 

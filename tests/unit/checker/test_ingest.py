@@ -94,7 +94,7 @@ def test_values_of_any_type(tmp_path: Path) -> None:
     assert [witness["value"] for witness in found.witnesses] == [None, float(1 << 70), "7"]
 
 
-def test_polls_that_hold_nothing(tmp_path: Path) -> None:
+def test_empty_polls(tmp_path: Path) -> None:
     lines = [*SEND, op(2, 1, "invoke", "poll", [["poll"]]), op(3, 1, "ok", "poll", [["poll", [[1, []]]]])]
     tables = make_tables.collect(written(tmp_path, text(*lines)))
     assert tables.polls.column("value").to_pylist() == [EMPTY]
@@ -169,7 +169,7 @@ def test_what_any_fault_deleted_is_a_deletion(tmp_path: Path) -> None:
 TORN = text(HEADER, *SEND, *POLL) + '{"index":4,"time_ns":40,"proc'
 
 
-def test_torn_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+def test_torn_last_line_is_skipped_and_reported(tmp_path: Path) -> None:
     result = check_plain(run_folder(tmp_path, TORN), CheckOptions())
     assert result.valid == "unknown"
     assert any("cut off in its last line" in reason for reason in result.reasons)
@@ -295,7 +295,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_whatever_a_line_holds_there_is_a_verdict_or_one_message(data: st.DataObject) -> None:
+def test_any_line_gives_a_verdict_or_one_message(data: st.DataObject) -> None:
     lines = json.loads(json.dumps(SIMULATED))
     line = data.draw(st.sampled_from(lines))
     *way, last = data.draw(st.sampled_from(list(places(line))))

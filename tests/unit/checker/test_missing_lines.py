@@ -24,13 +24,13 @@ def ops(folder: Path, *lines: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return {row["index"]: row for row in make_tables.collect(written(folder, text(*lines))).ops.to_pylist()}
 
 
-def test_who_goes_on_after_a_gap_completed_in_it(tmp_path: Path) -> None:
+def test_a_process_that_continues_after_a_gap_completed_in_it(tmp_path: Path) -> None:
     rows = ops(tmp_path, *BEGUN, op(5, 3, "invoke", "poll", [["poll"]]), op(6, 3, "ok", "poll", [["poll", []]]))
     assert (rows[2]["type"], rows[2]["complete_ns"]) == ("info", None)
     assert (rows[6]["type"], rows[6]["invoke_index"], rows[6]["invoke_ns"]) == ("ok", 5, 50)
 
 
-def test_who_completes_after_a_gap_was_invoked_in_it_at_the_earliest(tmp_path: Path) -> None:
+def test_a_completion_after_a_gap_was_invoked_in_it_at_the_earliest(tmp_path: Path) -> None:
     """Therefore no order in time is inferred that may be wrong."""
     rows = ops(tmp_path, *SEND, op(4, 3, "invoke", "poll", [["poll"]]), op(9, 4, "ok", "poll", [["poll", []]]))
     assert (rows[9]["invoke_index"], rows[9]["invoke_ns"], rows[9]["complete_ns"]) == (2, 10, 90)

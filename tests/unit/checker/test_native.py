@@ -97,7 +97,7 @@ def test_a_promise_of_final_polls_needs_the_events(tmp_path: Path, instead: Call
 
 
 @pytest.mark.parametrize("damage", ['{"event": "trou', "7", "{}", '{"event": ["trouble"]}', "\x00"])
-def test_damaged_events_may_have_told_of_trouble(tmp_path: Path, damage: str) -> None:
+def test_damaged_events_may_hide_trouble(tmp_path: Path, damage: str) -> None:
     run = _run(tmp_path, "lost-write/negative", '{"event": "phase", "detail": "load"}', damage, FINISHED)
     result = check_plain(run, CheckOptions(require_final_polls=True))
     (reason,) = result.reasons

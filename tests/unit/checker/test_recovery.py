@@ -93,7 +93,7 @@ def test_a_start_as_it_should_be(act: dict[str, Any]) -> None:
         _start({"recovers": "any", "ends": True}, []),
     ],
 )
-def test_a_start_that_is_otherwise_is_told_once(act: dict[str, Any]) -> None:
+def test_an_unexpected_start_is_reported_once(act: dict[str, Any]) -> None:
     assert len(differences(act)) == 1
 
 
@@ -116,7 +116,7 @@ def test_replicas_that_differ_below_the_high_watermark_are_an_anomaly() -> None:
     assert replicas.judged([_compared(False, {"n3": 4})], kept).reasons
 
 
-def test_without_kept_data_nothing_is_said(tmp_path: Path) -> None:
+def test_without_kept_data_replicas_are_not_compared(tmp_path: Path) -> None:
     for place in (tmp_path, None):
         looked = replicas.look(place, Settings())
         assert not looked.anomalies and "were not compared" in looked.reasons[0]

@@ -134,7 +134,7 @@ def test_doubts(tmp_path: Path) -> None:
     assert len(_meta(run / "tables")["doubts"]) == 1
 
 
-def test_a_bad_line_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_bad_line_is_reported_as_before(tmp_path: Path) -> None:
     lines = _history(False)
     lines[555]["type"] = "maybe"
     run = _log(tmp_path, lines)

@@ -23,7 +23,7 @@ def test_every_verb_once() -> None:
     assert "client-crash" in by_verb["kill"].aliases
 
 
-def test_what_the_machine_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_of_the_machine_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "why_not", lambda: "mounting a disk takes root: run as root")
     monkeypatch.setattr(namespaces, "available", lambda: (False, "not today"))
     by_verb = {row.verb: row for row in fault_support.rows()}

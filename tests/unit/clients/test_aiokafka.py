@@ -57,7 +57,7 @@ def test_options() -> None:
         ({"consumer_config": {"max.poll.records": "0"}}, "max_poll_records"),
     ],
 )
-def test_what_it_cannot_do_is_said_before_anything_is_sent(given: dict[str, Any], message: str) -> None:
+def test_unsupported_settings_are_reported_before_anything_is_sent(given: dict[str, Any], message: str) -> None:
     assert message in problem({**BASE, **given})
 
 
@@ -85,7 +85,7 @@ def test_errors(raised: BaseException, expected: tuple[str, str]) -> None:
     assert (found.code, found.kind) == expected
 
 
-def test_errors_prove_no_more_than_they_do() -> None:
+def test_uncertain_errors_are_not_definite() -> None:
     def judged(situation: Any, raised: BaseException) -> str:
         return outcome(situation, settings_and_errors.converted(raised), retries_off=False)
 
@@ -226,7 +226,7 @@ def test_a_revocation_waits_for_the_poll_and_an_assignment_gives_nothing_before_
     asyncio.run(scenario())
 
 
-def test_a_poll_that_never_comes_holds_a_group_up_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_poll_delays_a_group_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "HANDOVER_S", 0.01)
 
     async def scenario() -> None:
@@ -270,7 +270,7 @@ def test_what_a_failed_poll_had_taken_is_given_again() -> None:
     consumer.close(leave=False)
 
 
-def test_positions_are_told_where_they_are_known() -> None:
+def test_known_positions_are_reported() -> None:
     consumer, fake = with_fake()
     consumer.assign({("r-0", 0): 4, ("r-0", 1): 0})
     fake.at = {A: 7}
@@ -278,7 +278,7 @@ def test_positions_are_told_where_they_are_known() -> None:
     consumer.close(leave=False)
 
 
-def test_offsets_of_partitions_that_are_gone_are_not_committed() -> None:
+def test_offsets_of_revoked_partitions_are_not_committed() -> None:
     consumer, fake = with_fake()
     events: list[Any] = []
     fake.subscribe = lambda topics, listener: None  # type: ignore[attr-defined]

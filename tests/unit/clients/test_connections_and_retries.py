@@ -27,7 +27,7 @@ def test_properties_comments_and_variables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("sasl.password=${NOT_SET}\n", ":1: the environment has no NOT_SET"),
         ("\nsecret-alone\n", ":2: write it as key=value"),
@@ -38,10 +38,10 @@ def test_properties_comments_and_variables(tmp_path: Path) -> None:
         ("security-protocol=secret\n", "did you mean security.protocol?"),
     ],
 )
-def test_mistakes_have_a_place_and_no_value(tmp_path: Path, text: str, says: str) -> None:
+def test_mistakes_have_a_place_and_no_value(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadInput) as error:
         load(written(tmp_path, text), {})
-    assert says in str(error.value) and "secret" not in str(error.value)
+    assert message in str(error.value) and "secret" not in str(error.value)
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class Unprintable:
 
 
 @pytest.mark.parametrize("kind", ["plain", "retriable", "fatal"])
-def test_what_was_polled_and_could_not_be_told_is_no_empty_poll(kind: Any) -> None:
+def test_polled_records_that_could_not_be_returned_are_not_an_empty_poll(kind: Any) -> None:
     """The consumer's position is after the records, so it must not continue there."""
     java = FakeJava()
     java.answer = Unprintable(_Raised(ClientError("_KafkaException", "no", kind)))
@@ -206,7 +206,7 @@ def test_a_rebalance_whose_jvm_has_died_is_not_an_empty_group() -> None:
     assert raised.value.kind == "fatal"
 
 
-def test_a_jvm_that_dies_while_it_is_asked_why_is_told_with_its_exit_code() -> None:
+def test_a_jvm_that_dies_while_queried_is_reported_with_its_exit_code() -> None:
     machine = Machine.__new__(Machine)
     machine._process = type("Process", (), {"poll": lambda self: -9})()
     for raised in (

@@ -26,7 +26,7 @@ def placed(batch: bytes, base: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_holds_what_was_put_in(codec: str) -> None:
+def test_a_batch_contains_the_added_records(codec: str) -> None:
     data = placed(encode(TRIPLES, codec, 7, 2, 11, True), 40)
     (batch,) = whole(data)
     assert (batch.base, batch.last, batch.size, batch.count) == (40, 42, len(data), 3)
@@ -46,7 +46,7 @@ def test_old_formats_are_as_another_library_makes_them(magic: int) -> None:
     assert encode_old(TRIPLES, magic) == bytes(builder.build())
 
 
-def test_a_batch_that_is_cut_short_is_left_out_and_a_damaged_one_is_told() -> None:
+def test_a_truncated_batch_is_skipped_and_a_damaged_one_is_reported() -> None:
     one, other = placed(encode(TRIPLES), 0), placed(encode(TRIPLES), 3)
     assert [batch.base for batch in whole(one + other)] == [0, 3]
     for cut in range(1, len(other)):

@@ -276,7 +276,7 @@ def test_a_consumer_that_died_is_replaced_and_its_successor_goes_on_from_there()
     assert "rebalance_log" in driver.do("poll", [["poll"]]).extra
 
 
-def test_a_poll_whose_jvm_is_gone_is_info_and_the_client_is_replaced() -> None:
+def test_a_poll_whose_jvm_died_is_info_and_the_client_is_replaced() -> None:
     driver = Driver()
     driver.do("send", [["send", 1, 10]])
     driver.do("assign", [1])
@@ -383,7 +383,7 @@ def test_trouble_before_anything_is_sent_fails_and_replaces_the_producer(call: s
 # --- the rest ---
 
 
-def test_a_final_poll_says_where_it_stands_and_where_the_logs_end() -> None:
+def test_a_final_poll_reports_its_positions_and_the_log_ends() -> None:
     driver = Driver(txn=True)
     driver.do("send", [["send", 1, 10]])
     driver.do("assign", [1, 2], seek_to_beginning=True, final=True)

@@ -90,7 +90,7 @@ def test_share_groups_are_for_version_4_on() -> None:
     assert "share." not in old and "share." in new
 
 
-def test_with_zookeeper_a_broker_knows_nothing_of_a_quorum() -> None:
+def test_with_zookeeper_a_broker_has_no_quorum_settings() -> None:
     places = layout.isolated(3, 0, "zookeeper")
     connect = zookeeper.connect(places.zookeepers)
     settings = parsed(broker_config.properties(places.brokers[1], places.brokers, "2.4.1", "/d", {}, (), connect))
@@ -110,7 +110,7 @@ def test_a_node_that_only_controls_advertises_nothing() -> None:
     assert settings["min.insync.replicas"] == "2"
 
 
-def test_a_broker_beside_controllers_does_not_vote() -> None:
+def test_a_broker_with_dedicated_controllers_does_not_vote() -> None:
     places = layout.isolated(3, 1, "kraft")
     settings = parsed(broker_config.properties(places.brokers[0], places.brokers, "4.1.1", "/d", {}, places.voters))
     assert (settings["process.roles"], settings["controller.quorum.voters"]) == ("broker", "4@10.64.1.101:9093")

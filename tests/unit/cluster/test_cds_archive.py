@@ -59,7 +59,7 @@ def test_one_that_took_too_long_may_be_half_written(cache: Path, monkeypatch: py
     assert not list(cache.glob("*.jsa"))
 
 
-def test_a_cache_that_is_none_does_not_keep_spark_from_starting(
+def test_an_unusable_cache_does_not_prevent_spark_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -88,7 +88,9 @@ def test_of_spark_the_last_three_stay(cache: Path, monkeypatch: pytest.MonkeyPat
     assert len(kept) == 3 and {"spark-old-1.jsa", "spark-old-2.jsa"} < kept
 
 
-def test_a_jvm_maps_what_another_wrote_and_bears_what_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_maps_an_archive_of_another_and_tolerates_an_invalid_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         found = java.find()
     except Missing as error:
@@ -107,7 +109,7 @@ def test_a_jvm_maps_what_another_wrote_and_bears_what_is_none(tmp_path: Path, mo
     assert _java(found, *cds_archive._using(other)) == _java(found)
 
 
-def test_one_that_is_cut_short_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_archive_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cds_archive, "_run", writes)
     cds_archive.make_spark(JAVA, print)
     assert cds_archive.of_spark(JAVA)

@@ -80,24 +80,24 @@ def test_services_are_read() -> None:
         ("services: {n1: {image: '${X:?set it}'}}", "X must be set: set it"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, message: str) -> None:
+def test_mistakes_are_explained(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message.replace("[", r"\[").replace("?", r"\?")):
         compose.parse(text, {}, "f")
 
 
-def test_no_compose_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_compose_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="run from a checkout"):
         compose.load({}, tmp_path / "docker-compose.yml")
 
 
-def test_ours_says_what_the_local_cluster_is_told() -> None:
+def test_our_compose_file_has_the_settings_of_the_local_cluster() -> None:
     services = compose.load({})
     for service in services:
         for key, value in broker_config.defaults(len(services)).items():
             assert service.environment[network_and_containers.variable(key)] == value, key
 
 
-def test_ours_runs_as_it_stands() -> None:
+def test_our_compose_file_works_unchanged() -> None:
     services = compose.load({})
     assert [service.name for service in services] == ["n1", "n2", "n3"]
     assert {service.image for service in services} == {"apache/kafka:4.1.1"}
@@ -186,7 +186,7 @@ def test_the_libraries_of_a_program_are_found() -> None:
     assert all(Path(path).exists() for path in found)
 
 
-def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
+def test_an_image_contains_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "bin").mkdir(parents=True)
     (home / "legal").mkdir()
@@ -211,7 +211,7 @@ def test_an_image_holds_a_runtime_a_shell_and_the_jars(tmp_path: Path) -> None:
 # --- Redpanda -----------------------------------------------------------------------------------------
 
 
-def test_redpanda_is_told_who_it_is() -> None:
+def test_redpanda_gets_its_identity() -> None:
     ports = {"n1": (1, 2), "n2": (3, 4), "n3": (5, 6)}
     made = redpanda.services(("n1", "n2", "n3"), "rp:1", ports, {"log_segment_size": "1048576"})
     second = made[1]
@@ -230,7 +230,7 @@ def test_properties_that_redpanda_cannot_be_given_are_refused(key: str) -> None:
         redpanda.services(("n1",), "rp:1", {"n1": (1, 2)}, {key: "1"})
 
 
-def test_redpanda_says_who_holds_a_role() -> None:
+def test_redpanda_reports_coordinators() -> None:
     assert redpanda.controller(b'{"is_healthy": true, "controller_id": 3}') == 3
     for answer in (b'{"controller_id": -1}', b"{}", b"[]", b"nonsense"):
         assert redpanda.controller(answer) is None
@@ -285,7 +285,7 @@ class Engine:
 
 
 @pytest.mark.parametrize("start", ["kafka", "redpanda", "image"])
-def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str) -> None:
+def test_a_missing_engine_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: str) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     with pytest.raises(Missing, match=f"no Docker engine answers at unix://{tmp_path}/none .No such file") as raised:
         if start == "kafka":
@@ -297,7 +297,7 @@ def test_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, star
     assert "make system-deps" in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_something_else_at_the_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_server_at_the_socket_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "nonsense://x")
     with pytest.raises(Missing, match="no Docker engine answers at nonsense://x"):
         engine_and_images.connect()
@@ -316,7 +316,7 @@ def test_the_image_is_chosen_of_those_that_are_there() -> None:
         engine_and_images.fetched(Engine(own), "rp:1")
 
 
-def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     engine_and_images.check_room(Engine(MemTotal=8 << 30, DockerRootDir="/nowhere"), 3)
     with pytest.raises(Missing, match="1024 MiB of memory, and 3 brokers need 1536 MiB"):

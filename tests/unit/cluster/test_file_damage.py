@@ -86,7 +86,7 @@ def test_what_is_erased_is_as_empty_as_after_formatting(data: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["format", "format-unsynced"])
-def test_formatting_anew_brings_back_what_was_lost_of_the_first_time(data: Path, kind: str) -> None:
+def test_reformatting_restores_a_lost_bootstrap_file(data: Path, kind: str) -> None:
     file = data / file_damage.BOOTSTRAP
     file.write_bytes(b"levels")
     done = file_damage.KINDS[kind](data, "r-", random.Random(1))

@@ -118,7 +118,7 @@ def test_a_torn_tail_ends_within_the_last_batch(data: Path, seed: int) -> None:
     assert 39 * BATCH < size < 40 * BATCH
 
 
-def test_what_is_on_disk_is_told_in_figures(data: Path) -> None:
+def test_the_data_on_disk_is_summarised(data: Path) -> None:
     found = log_folders.look(data, "r-")
     assert found == {
         "clean": True,

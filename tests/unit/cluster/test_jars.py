@@ -102,7 +102,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
         jars.ensure("9.9.9", JAVA, print)
 
 
-def test_an_unknown_version_is_told_from_no_network() -> None:
+def test_an_unknown_version_is_distinguished_from_no_network() -> None:
     with pytest.raises(BadInput, match="is not on Maven Central"):
         jars._explain("9.9.9", ["\t\t:: org.apache.kafka#kafka_2.13;9.9.9: not found"])
     nothing = [

@@ -39,7 +39,7 @@ def test_java_8_calls_itself_1_8() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Segmentation fault", "java.specification.version = abc"])
-def test_what_is_not_java_is_said_to_be_none(text: str) -> None:
+def test_the_output_of_another_program_is_reported_as_not_java(text: str) -> None:
     assert "not that of Java" in str(java.parse("java", text))
 
 

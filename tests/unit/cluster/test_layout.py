@@ -64,7 +64,7 @@ def test_what_makes_no_sense_is_refused(nodes: int, controllers: int, metadata: 
         layout.isolated(nodes, controllers, metadata)  # type: ignore[arg-type]
 
 
-def test_a_zookeeper_is_told_of_the_others_and_of_itself(tmp_path: Path) -> None:
+def test_a_zookeeper_configuration_lists_the_others_and_itself(tmp_path: Path) -> None:
     made = servers(layout.isolated(3, 0, "zookeeper"), "3.9.2", tmp_path, None)
     for place in made.layout.places:
         made.lay_out(place)

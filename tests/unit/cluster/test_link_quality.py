@@ -55,7 +55,7 @@ def test_a_narrow_line_takes_its_time_in_each_direction() -> None:
     assert (shaper.counts().waited, shaper.counts().held_ms) == (2, 15.0)
 
 
-def test_a_line_holds_no_more_than_a_second() -> None:
+def test_a_link_queues_at_most_one_second() -> None:
     shaper = Shaper(LinkQuality(rate_kbit=800), 1)
     for number in range(300):
         shaper.arrive((0, number), True, 1000, 0)

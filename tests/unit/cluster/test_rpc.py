@@ -96,7 +96,7 @@ def test_a_silent_other_side_is_not_waited_for(tmp_path: Path) -> None:
         rpc.call(tmp_path / "socket", {}, timeout_s=0.2)
 
 
-def test_owners_are_told_from_others_with_their_number() -> None:
+def test_owners_are_identified_by_pid_and_start_time() -> None:
     mine = process_owner.owner(os.getpid())
     assert process_owner.in_use(mine) and process_owner.pid_of(mine) == os.getpid()
     boot, pid, started = mine.split("/")

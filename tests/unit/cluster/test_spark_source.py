@@ -47,7 +47,7 @@ def test_its_own_release_comes_first_and_is_fetched_once(monkeypatch: pytest.Mon
     assert spark_source.ensure(JAVA, lambda _: None) == found and len(modules) == 1
 
 
-def test_another_release_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_release_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     retrieving(monkeypatch, spark_source.FALLBACKS[0])
     found = spark_source.ensure(JAVA, lambda _: None)
     assert f"the Kafka source of {found.version}" in found.note

@@ -26,7 +26,7 @@ def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "says"),
+    ("text", "at", "message"),
     [
         ("", ":1:1", "not a list of hosts"),
         ("address: x\n", ":1:1", "not a list of hosts"),
@@ -45,11 +45,11 @@ def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
         ("- address: [\n", ":2:1", "not a list of hosts"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, at: str, says: str) -> None:
+def test_a_mistake_is_reported_with_its_position(tmp_path: Path, text: str, at: str, message: str) -> None:
     with pytest.raises(BadInput) as raised:
         load(tmp_path, text)
     assert str(raised.value).startswith(f"{tmp_path / 'hosts.yaml'}{at}"), raised.value
-    assert says in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_there_are_bounds(tmp_path: Path) -> None:

@@ -71,12 +71,12 @@ def test_an_answer_is_read() -> None:
     )
 
 
-def test_an_answer_that_is_none_will_not_do() -> None:
+def test_a_malformed_answer_is_refused() -> None:
     assert "runs an unknown system" in preflight.problems(HOST, preflight.read("welcome!\n"), "10.0.0.1", False)[0]
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"system": "Darwin arm64"}, "runs Darwin"),
         ({"lacking": ("setsid", "tar")}, "lacks setsid, tar"),
@@ -89,11 +89,11 @@ def test_an_answer_that_is_none_will_not_do() -> None:
         ({"filters": ("", "it has neither")}, "packets cannot be dropped (it has neither)"),
     ],
 )
-def test_what_will_not_do_is_told_with_what_to_do(change: dict[str, Any], says: str) -> None:
+def test_problems_are_reported_with_a_remedy(change: dict[str, Any], message: str) -> None:
     fine = replace(LOOK, listening=frozenset({22}))
     assert preflight.problems(HOST, fine, "10.0.0.1", True) == []
     (problem,) = preflight.problems(HOST, replace(fine, **change), "10.0.0.1", True)
-    assert problem.startswith("n1 (kafka@10.0.0.1:22)") and says in problem
+    assert problem.startswith("n1 (kafka@10.0.0.1:22)") and message in problem
 
 
 def test_filters_matter_only_where_faults_need_them() -> None:
@@ -101,13 +101,13 @@ def test_filters_matter_only_where_faults_need_them() -> None:
     assert preflight.problems(HOST, without, "10.0.0.1", False) == []
 
 
-def test_a_java_that_is_too_old_is_told() -> None:
+def test_a_java_that_is_too_old_is_reported() -> None:
     old = ANSWER.replace("version = 17\n", "version = 11\n").replace("17.0.15", "11.0.2")
     assert preflight.read(old).java == ("", "its Java /usr/bin/java cannot be used (version 11.0.2 is too old)")
 
 
 @pytest.mark.parametrize(
-    ("root", "tools", "says"),
+    ("root", "tools", "message"),
     [
         ("", "", "the user is not root"),
         ("sudo: a password is required\n", "== filter nft\nno\n", "sudo: a password is required"),
@@ -115,10 +115,10 @@ def test_a_java_that_is_too_old_is_told() -> None:
         ("yes\n", "", "it has neither nft nor iptables"),
     ],
 )
-def test_why_there_are_no_filters(root: str, tools: str, says: str) -> None:
+def test_why_there_are_no_filters(root: str, tools: str, message: str) -> None:
     text = ANSWER.replace("== root\nyes\n== filter nft\nyes\n", f"== root\n{root}{tools}")
     tool, why = preflight.read(text).filters
-    assert tool == "" and why.startswith(says)
+    assert tool == "" and why.startswith(message)
 
 
 def ready(name: str, address: str, more: tuple[str, ...] = ()) -> Ready:
@@ -141,7 +141,9 @@ HOSTS = {
         ("w0", ["w1"], {}),
     ],
 )
-def test_who_does_not_hear_whom_as_rules(at: str, sources: list[str], rules: dict[str, list[tuple[str, str]]]) -> None:
+def test_network_partitions_as_packet_filter_rules(
+    at: str, sources: list[str], rules: dict[str, list[tuple[str, str]]]
+) -> None:
     assert filters.wanted(HOSTS, at, sources) == rules
 
 

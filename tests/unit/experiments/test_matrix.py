@@ -46,7 +46,7 @@ def test_the_nightly_can_be_planned() -> None:
         ("{}\n", "nothing to run"),
     ],
 )
-def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_are_reported_with_their_position(tmp_path: Path, text: str, message: str) -> None:
     if text == "{}\n":
         assert len(spec.load(_written(tmp_path, text))) == 1  # the default plan, once
         return
@@ -83,7 +83,7 @@ def test_the_summary_is_bounded() -> None:
     assert len(report.markdown(many).encode()) < 1 << 20
 
 
-def test_rates_beyond_chance_are_told(tmp_path: Path) -> None:
+def test_rates_beyond_chance_are_reported(tmp_path: Path) -> None:
     report.write([done("a", "valid", True, n) for n in range(10)], tmp_path)
     worse = [done("a", "invalid", False, n) for n in range(10)]
     assert report.changed(worse, tmp_path) == ["matrix/a: as expected in 0 of 10, previously in 10 of 10"]

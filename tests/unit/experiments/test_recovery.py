@@ -90,6 +90,6 @@ def test_names_with_commas_and_all_of_them() -> None:
         ({"workload": "recovery", "scenario": "epochs-bad", "nodes": 1}, "3 or more"),
     ],
 )
-def test_what_does_not_go_together_is_told(values: dict[str, object], message: str) -> None:
+def test_conflicting_options_are_reported(values: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         make(values)

@@ -70,7 +70,7 @@ def test_a_case_is_over_the_file_or_an_earlier_case(tmp_path: Path) -> None:
         ("expect: {never: [G1a]}\ncases: [{name: a}]\nvariants: {v: {cases: [b]}}\n", "no case b"),
     ],
 )
-def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_are_reported_with_their_position(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadInput) as raised:
         spec.load(written(tmp_path, text))
     assert message in str(raised.value)
@@ -83,7 +83,7 @@ def test_a_late_end_of_a_transaction_shows_as_one_or_the_other() -> None:
     assert fixed.expect.texts == ["nothing invalid"]
 
 
-def test_unknown_names_are_told_with_the_nearest() -> None:
+def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(BadInput, match="did you mean delivery-study"):
         spec.named("delivery-studi")
 

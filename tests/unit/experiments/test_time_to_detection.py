@@ -32,11 +32,11 @@ def test_what_was_seen_is_proved_by_its_earliest_witness(run: Path, monkeypatch:
     assert time_to_detection.first(run, ["G1a"]) == Detection(5.0, 3)
 
 
-def test_what_nobody_saw_is_proved_at_the_end(run: Path) -> None:
+def test_missing_records_are_proved_at_the_end(run: Path) -> None:
     assert time_to_detection.first(run, ["lost-write"]) == Detection(9.0, 5)
 
 
-def test_where_no_op_tells_nothing_is_said(run: Path, tmp_path: Path) -> None:
+def test_without_an_op_there_is_no_proof(run: Path, tmp_path: Path) -> None:
     assert time_to_detection.first(run, []) is None
     assert time_to_detection.first(run, ["G1a"]) is None  # no witnesses are stored
     assert time_to_detection.first(tmp_path / "nowhere", ["lost-write"]) is None

@@ -96,7 +96,7 @@ def test_runs_attach_without_the_fixture_of_the_cluster_too(pytester: pytest.Pyt
     assert calls.started == calls.stopped == []
 
 
-def test_a_cluster_that_is_not_up_is_said(pytester: pytest.Pytester, calls: Calls) -> None:
+def test_a_cluster_that_is_not_up_is_reported(pytester: pytest.Pytester, calls: Calls) -> None:
     ended = _run(pytester, "--harness-cluster", "local:gone")
     ended.assert_outcomes(errors=2)
     assert "--harness-cluster local:gone: no local cluster gone is up" in ended.stdout.str()

@@ -16,7 +16,7 @@ def loaded(tmp_path: Path, text: str | bytes) -> yaml_data.Loaded:
     return yaml_data.load(path, "a plan")
 
 
-def test_data_and_where_it_stands(tmp_path: Path) -> None:
+def test_data_and_its_positions(tmp_path: Path) -> None:
     found = loaded(tmp_path, "a: 1\nb:\n  - c: x\n    d: [1, 2]\n  - e\n")
     path = tmp_path / "f.yaml"
     assert found.data == {"a": 1, "b": [{"c": "x", "d": [1, 2]}, "e"]}
@@ -30,7 +30,7 @@ def test_data_and_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a: [1,\nb: 2", r":2:5: not a plan"),
         ("a: 1\nb: 2\na: 3\n", r":3:1: not a plan \(the key 'a' stands twice\)"),
@@ -51,8 +51,8 @@ def test_data_and_where_it_stands(tmp_path: Path) -> None:
         ("a" * (yaml_data.BYTES_MAX + 1), r"more than 1048576 bytes"),
     ],
 )
-def test_what_is_refused_says_where(tmp_path: Path, text: str | bytes, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_what_is_refused_says_where(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         loaded(tmp_path, text)
 
 
@@ -75,5 +75,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         yaml_data.load(tmp_path / "gone.yaml", "a schedule")
 
 
-def test_nothing_is_none(tmp_path: Path) -> None:
+def test_an_empty_document_is_none(tmp_path: Path) -> None:
     assert loaded(tmp_path, "# nothing\n").data is None

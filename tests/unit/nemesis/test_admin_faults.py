@@ -117,7 +117,7 @@ def test_an_election_makes_the_next_replica_in_sync_lead() -> None:
     assert elect.successor(replace(row, leader=None)) is None
 
 
-def test_an_election_of_nobody_has_no_effect() -> None:
+def test_an_election_without_a_candidate_has_no_effect() -> None:
     brokers = FakeBrokers()
     for row in brokers.rows.values():
         row["isr"] = (row["leader"],)

@@ -118,7 +118,7 @@ def test_aliases_and_canonical_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("leader-kil", "did you mean leader-kill"),
         ("kill:nobody", "no target 'nobody'"),
@@ -127,8 +127,8 @@ def test_aliases_and_canonical_names() -> None:
         ("kill:leader,leader-kill", "named twice"),
     ],
 )
-def test_bad_names_are_refused_with_a_hint(text: str, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_bad_names_are_refused_with_a_hint(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         table.canonical(text, NODES)
 
 
@@ -167,7 +167,7 @@ class NobodyElse(FakeRoles):
         return dict.fromkeys((("t", 0), ("t", 1)), "n2" if "n2" in self.cluster.up_nodes else None)
 
 
-def test_where_nobody_else_may_lead_the_effect_is_that_nobody_does() -> None:
+def test_without_another_possible_leader_the_effect_is_no_leader() -> None:
     cluster = FakeCluster()
     (fault,) = table.faults(["kill:leader"], Timing())
     env = Env(cluster, NobodyElse(cluster), FakeWorkers(), Draw.of(1, "test", 0), effect_s=0.0)
@@ -221,7 +221,7 @@ def test_what_could_not_be_mended_is_mended_by_the_next_healing(monkeypatch: pyt
     assert not cluster.cut
 
 
-def test_faults_on_nodes_take_turns_and_those_on_clients_go_on_beside_them() -> None:
+def test_faults_on_nodes_alternate_and_faults_on_clients_run_concurrently() -> None:
     chosen = table.faults(["kill:leader", "pause:leader", "kill:client"], Timing(first_s=5.0, interval_s=10.0))
     under_load = table.under_load(chosen)
     assert under_load is not None
@@ -409,7 +409,7 @@ class Slow(FakeCluster):
         raise ClusterTrouble(f"{node} did not end in {within_s:.0f} s")
 
 
-def test_who_does_not_end_in_order_is_killed_and_that_is_told() -> None:
+def test_a_server_that_does_not_stop_is_killed_and_this_is_reported() -> None:
     cluster = Slow()
     (fault,) = table.faults(["rolling-restart:n2"], Timing())
     value = fault.nemesis.invoke(env_of(cluster), op("rolling-restart")).value

@@ -75,7 +75,7 @@ def test_jitter_comes_from_the_seed_and_stays_within_its_bound() -> None:
     assert all(0 <= each <= 4.1 for each in late) and len(set(late)) == 5
 
 
-def test_an_effect_may_take_as_long_as_the_fault_is_on_and_its_end_waits_for_nobody() -> None:
+def test_an_effect_may_take_until_the_end_of_the_fault_which_does_not_wait() -> None:
     start, stop = emitted([Entry("kill:leader", at_s=1, for_s=6)])
     assert start.extra["effect_s"] == 6
     assert stop.extra["healthy_s"] == 0
@@ -176,7 +176,7 @@ def test_asking_twice_gives_the_same_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "says"),
+    ("schedule", "problems_found"),
     [
         ([Entry("kill:leader", every_s=5, for_s=6)], [(0, "every")]),
         ([Entry("kill:leader", every_s=6, for_s=5, jitter_s=2)], [(0, "every")]),
@@ -197,7 +197,7 @@ def test_asking_twice_gives_the_same_answer() -> None:
         ([Entry("kill:client", at_s=1), Entry("kill:client", at_s=1)], []),
     ],
 )
-def test_impossible_times(schedule: list[Entry], says: list[tuple[int, str]]) -> None:
+def test_impossible_times(schedule: list[Entry], problems_found: list[tuple[int, str]]) -> None:
     faults = {fault.name: fault for fault in chosen(schedule)}
     found = problems(schedule, faults, 60)
-    assert [(problem.entry, problem.key) for problem in found] == says
+    assert [(problem.entry, problem.key) for problem in found] == problems_found

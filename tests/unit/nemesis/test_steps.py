@@ -140,7 +140,7 @@ def test_killed_at_a_line() -> None:
     assert not never["took_effect"]
 
 
-def test_what_had_no_effect_is_said() -> None:
+def test_missing_effects_are_reported() -> None:
     cluster, steps = Servers(), Steps()
     assert not _do(steps, cluster, do="damage", who="leader", kind="nothing")["took_effect"]
     alone = Servers(nodes=("n2",), up_={"n2"})

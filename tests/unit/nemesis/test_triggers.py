@@ -58,7 +58,7 @@ def test_only_new_and_whole_lines_count(cluster: Logged) -> None:
     assert watch.look(wanted) == []
 
 
-def test_a_log_that_was_begun_anew_is_read_from_its_beginning(cluster: Logged) -> None:
+def test_a_recreated_log_is_read_from_its_beginning(cluster: Logged) -> None:
     cluster.log("n1", "a long line before\n")
     watch = triggers.LogWatch(cluster, NODES, "r-")
     wanted = watch.patterns([ANY])

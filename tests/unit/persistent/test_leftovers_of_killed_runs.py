@@ -39,7 +39,7 @@ def run(runs: Path, name: str, owner: str | None) -> Path:
     return data.parent
 
 
-def test_only_what_nobody_owns_is_listed_and_removed(tmp_path: Path) -> None:
+def test_only_leftovers_without_an_owner_are_listed_and_removed(tmp_path: Path) -> None:
     me, gone = process_owner.owner(os.getpid()), "boot/1/1"
     cluster("mine", me)
     cluster("gone", gone)
@@ -89,7 +89,7 @@ def test_finding_a_cluster_by_name_or_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("command", "message"),
     [
         (["up", "Not/A/Name"], "a name is made of a-z"),
         (["up", "x", "--cluster", "mock"], "only local, docker, ssh clusters can be persistent"),
@@ -100,13 +100,15 @@ def test_finding_a_cluster_by_name_or_none() -> None:
         (["status", "nobody"], "harness cluster up nobody"),
     ],
 )
-def test_bad_input_is_one_message(command: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_message(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["cluster", *command]) == 254
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not client.names()
 
 
-def test_not_enough_room_is_told_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_too_little_disk_space_is_reported_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     capacity.require(1, tmp_path / "not" / "there" / "yet")
     monkeypatch.setattr(capacity, "free_bytes", lambda folder: 100 << 20)
     with pytest.raises(Missing, match="100 MB are free"):
@@ -116,7 +118,7 @@ def test_not_enough_room_is_told_before_anything_is_started(monkeypatch: pytest.
         capacity.require(3, tmp_path)
 
 
-def test_a_loop_device_of_a_run_that_is_gone(tmp_path: Path) -> None:
+def test_a_loop_device_of_a_finished_run(tmp_path: Path) -> None:
     if disks.why_not():
         absent(disks.why_not())
     runs = tmp_path / "runs"

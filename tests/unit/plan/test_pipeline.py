@@ -56,7 +56,7 @@ def test_what_does_not_go_together(given: dict[str, object], message: str) -> No
         plan(**given)
 
 
-def test_what_the_writers_said(tmp_path: Path) -> None:
+def test_outcomes_reported_by_the_writers(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     (tmp_path / "pipeline").mkdir()
     sends = [["send", 1, 10], ["send", 2, 11]]

@@ -54,7 +54,7 @@ def test_in_a_plan_it_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("- {falt: kill:leader, at: 1s}", r"s.yaml:1:4: falt: no such key; did you mean fault?"),
         ("- {at: 1s}", "s.yaml:1:3: fault is missing"),
@@ -107,8 +107,8 @@ def test_in_a_plan_it_comes_back_as_it_was(tmp_path: Path) -> None:
         ("- {fault: kill:leader, at: 1s\n", "s.yaml:2:1: not a schedule"),
     ],
 )
-def test_what_makes_no_sense_says_where(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(says)):
+def test_what_makes_no_sense_says_where(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
         gathered(tmp_path, text, nemesis="pause:one")
 
 
@@ -124,14 +124,14 @@ def test_in_a_plan_file_the_place_is_that_file(tmp_path: Path) -> None:
         from_options.gather({"rate_hz": -1.0}, path, None)
 
 
-def test_without_files_it_is_told_by_number() -> None:
+def test_without_files_an_entry_is_named_by_number() -> None:
     plan = make_plan.make({"schedule": [{"fault": "kill:leader", "at": 1}, {"fault": "kill:leadr", "at": 1}]})
     with pytest.raises(BadInput, match=r"^schedule, entry 2: kill:leadr: kill has no target 'leadr'; did you"):
         schedule_rules.checked(plan, NODES)
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         (
             ["--cluster", "mock"],
@@ -146,9 +146,9 @@ def test_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     more: list[str],
-    says: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text("- {fault: kill:leader, at: 1s, for: 2s}\n")
     assert invoke(["run", "--schedule", "s.yaml", *more]) == 254
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -27,13 +27,13 @@ def settings(**values: Any) -> Settings:
 # --- values -------------------------------------------------------------------------------------------
 
 
-def test_kafka_ignores_the_case_of_true_and_false_and_knows_no_other_words() -> None:
+def test_kafka_accepts_true_and_false_in_any_case_and_no_other_words() -> None:
     assert [boolean(text) for text in ("TRUE", " true ", "False", "1", "yes", "")] == [
         True, True, False, None, None, None,
     ]  # fmt: skip
 
 
-def test_librdkafka_knows_more_words() -> None:
+def test_librdkafka_accepts_more_words() -> None:
     words = ("TRUE", "t", "1", "False", "f", "0", "yes")
     assert [client_boolean(word, "confluent") for word in words] == [True, True, True, False, False, False, None]
     assert [client_boolean(word, "java") for word in ("TRUE", "1", "t")] == [True, None, None]
@@ -88,7 +88,7 @@ def test_a_plan_is_read_as_brokers_and_clients_read_it(values: Mapping[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ({"producer_config": {"acks": "ALL"}}, "acks=ALL: Kafka's Java client accepts all, -1, 0, 1"),
         (
@@ -99,8 +99,10 @@ def test_a_plan_is_read_as_brokers_and_clients_read_it(values: Mapping[str, Any]
         ({"producer_config": {"acks": "1"}, "txn": True}, "acks=1 cannot be combined with --txn"),
     ],
 )
-def test_what_the_java_client_refuses_is_refused_before_anything_starts(values: Mapping[str, Any], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_what_the_java_client_refuses_is_refused_before_anything_starts(
+    values: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
         make({"client": ("java",), **values})
 
 
@@ -155,7 +157,7 @@ def test_without_an_answer_the_plan_counts(answer: Any) -> None:
     assert settled(derived.settings(PLAN), answer) == derived.settings(PLAN)
 
 
-def test_faults_weaken_what_the_cluster_said() -> None:
+def test_faults_weaken_the_reported_settings() -> None:
     plan = make({"nemesis": ("elect-unclean:leader", "config-change:min-isr-down")})
     found = judged_by(plan, ANSWER).settings
     assert (found.unclean_election, found.min_insync_replicas, found.eligible_leader_replicas) == (True, 1, True)

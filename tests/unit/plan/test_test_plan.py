@@ -15,7 +15,7 @@ from harness.run import attached_cluster
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ({"txn": True, "acks": "1"}, "--txn needs --acks all"),
         ({"idempotence": True, "acks": "0"}, "--idempotence needs --acks all"),
@@ -51,8 +51,8 @@ from harness.run import attached_cluster
         ({"cluster": "mock", "controllers": 3}, "--controllers 3 requires --cluster local"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_option_name(values: dict[str, object], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_invalid_plans_are_refused_by_option_name(values: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         make_plan.make(values)
 
 
@@ -83,7 +83,7 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("acks: [", "plan.yaml:"),
         ("acks: 1\nacks: all\n", "stands twice"),
@@ -96,10 +96,10 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
         ("txn: true\nacks: '1'\n", "plan.yaml: --txn needs --acks all"),
     ],
 )
-def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+def test_a_bad_plan_file_says_where(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(text)
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadInput, match=message):
         plan_file.load(path)
 
 
@@ -119,7 +119,7 @@ def test_options_override_a_plan_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["run", "--nope"], "No such option"),
         (["run", "--rate", "x"], "--rate"),
@@ -151,7 +151,7 @@ def test_options_override_a_plan_file() -> None:
 )
 def test_bad_arguments_are_one_message_and_254(
     arguments: list[str],
-    says: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +159,7 @@ def test_bad_arguments_are_one_message_and_254(
     monkeypatch.chdir(tmp_path)
     assert invoke(arguments) == 254
     heard = capsys.readouterr()
-    assert says in heard.err
+    assert message in heard.err
     assert "Traceback" not in heard.err + heard.out
 
 

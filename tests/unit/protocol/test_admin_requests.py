@@ -94,7 +94,7 @@ def test_the_wrong_controller_is_asked_again() -> None:
     assert broker.taken[0][:2] == REASSIGN[:2]
 
 
-def test_a_refusal_is_told_by_its_name() -> None:
+def test_a_refusal_is_reported_by_name() -> None:
     broker = Broker(answer(39, "no such broker"))
 
     def cluster(timeout_s: float) -> dict[str, object]:
@@ -125,7 +125,7 @@ def test_a_stranger_joins_leaves_and_commits_nothing() -> None:
     assert not library.consumers[0]._made.auto_commit
 
 
-def test_what_a_stranger_cannot_do_is_told() -> None:
+def test_missing_permissions_are_reported() -> None:
     library = FakeLibrary()
     library.errors["subscribe"] = [ClientError("_FAIL", "no")] * 2
     storm = Storm(library, settings({"bootstrap": "nowhere", "run": "r"}), lambda: {"r-0": 4}, 0.01)

@@ -38,7 +38,7 @@ def test_brokers_without_features_name_none() -> None:
     assert features.finalized(answer(-1, {})) is None
 
 
-def test_an_error_or_half_an_answer_is_none() -> None:
+def test_errors_and_truncated_answers_are_refused() -> None:
     with pytest.raises(ValueError, match="error 35"):
         features.finalized(answer(7, {}, error=35))
     whole = answer(7, {"metadata.version": 27})

@@ -25,7 +25,7 @@ def test_a_segment_reaches_to_its_last_whole_batch() -> None:
     assert covered(first + second) == [range(21, len(first)), range(len(first) + 21, len(first + second))]
 
 
-def test_markers_have_timestamps_that_nobody_outside_knows() -> None:
+def test_timestamps_of_markers_are_unknown_outside() -> None:
     assert extent(stored(0, 1_000) + stored(1, 2_000, control=True)) == (2, None)
 
 

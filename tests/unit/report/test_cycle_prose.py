@@ -93,7 +93,7 @@ def test_long_cycles_are_cut_and_the_contradiction_stays() -> None:
     assert "175 more steps" in sentences[-2] and sentences[-1].startswith("However, T200 < T1")
 
 
-def test_only_the_edges_that_are_told_are_looked_up() -> None:
+def test_only_the_described_edges_are_looked_up() -> None:
     looked_up = []
 
     class Counting(Teller):

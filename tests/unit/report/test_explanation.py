@@ -136,10 +136,10 @@ def test_numbers_go_on_behind_those_of_the_result_and_no_witness_comes_twice(tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("G1a#0", "from 1"), ("G1a#x", "from 1"), ("G1a#", "from 1"), ("G1a#²", "from 1")]
+    ("text", "message"), [("G1a#0", "from 1"), ("G1a#x", "from 1"), ("G1a#", "from 1"), ("G1a#²", "from 1")]
 )
-def test_what_is_no_number_is_refused(text: str, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_what_is_no_number_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         witness_lookup.named_witness(text)
 
 
@@ -240,7 +240,7 @@ def test_a_witness_of_another_form_is_shown_as_far_as_it_goes(lost: Path, name: 
         ),
     ],
 )
-def test_what_is_told_of_a_record_that_was_not_acknowledged(tmp_path: Path, case: str, anomaly: str, told: str) -> None:
+def test_the_text_about_an_unacknowledged_record(tmp_path: Path, case: str, anomaly: str, told: str) -> None:
     """The text says that it was read, or what preceded it, but not that it was acknowledged."""
     judged_one = next(each for each in cases() if each.name == case)
     (tmp_path / "history").mkdir()

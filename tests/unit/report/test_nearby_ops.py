@@ -75,7 +75,7 @@ def test_sends_of_a_value_are_found_without_their_offset_and_one_that_never_comp
     assert " open " in nearby_ops.text(never, Place(7, None, 104, 0))
 
 
-def test_a_line_says_who_when_and_what_and_marks_the_place(run: Path) -> None:
+def test_a_line_has_process_time_and_op_and_marks_the_position(run: Path) -> None:
     place = Place(7, 11, None, 1)
     lines = [nearby_ops.text(one, place) for one in nearby_ops.find(run, place, Seen())]
     assert " ".join(lines[1].split()) == "0.003 s op 3 process 1 send fail sent [11:101] (aborted)"
@@ -105,7 +105,7 @@ def test_a_bad_line_before_the_end_is_named(run: Path) -> None:
         found(run, 7, offset=10)
 
 
-def test_an_unknown_key_is_bad_input_and_an_empty_place_is_said(run: Path) -> None:
+def test_an_unknown_key_is_bad_input_and_an_empty_range_is_reported(run: Path) -> None:
     seen, place = Seen(), Place(9, 10, None, 3)
     assert list(nearby_ops.find(run, place, seen)) == []
     with pytest.raises(BadInput, match="key 9: no operation"):

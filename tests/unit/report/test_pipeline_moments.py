@@ -66,7 +66,7 @@ def test_a_range_of_offsets_has_its_places(run: Path) -> None:
     assert not one.ops and [span.label for span in one.spans] == ["kill:leader n2"]
 
 
-def test_without_moments_nothing_is_said_of_faults(run: Path) -> None:
+def test_without_moments_faults_are_not_mentioned(run: Path) -> None:
     anomaly = find_runs.require_result(run).anomalies[0]
     later = 1_800_000_000_000_000_000  # a wall-clock time outside the run
     bare: dict[str, Any] = {**GAP, "topic": "another", "time_ns": later}

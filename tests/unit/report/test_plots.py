@@ -58,7 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_plot_is_drawn_twice_and_holds_something(run: Path) -> None:
+def test_every_plot_is_drawn_twice_and_is_not_empty(run: Path) -> None:
     drawn = all_plots.draw(run)
     assert {path.name for path in drawn} == {f"{name}.{kind}" for name in NAMES for kind in ("png", "svg")}
     for path in drawn:

@@ -162,7 +162,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_with_a_run_is_said_on_its_page(run: Path, tmp_path: Path, what: str) -> None:
+def test_the_page_reports_problems_of_a_run(run: Path, tmp_path: Path, what: str) -> None:
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
     damage, note = WRONG[what]

@@ -130,7 +130,7 @@ def test_a_history_file_has_its_witnesses_by_their_indices(tmp_path: Path) -> No
     assert "plots" not in text and "faults" not in text
 
 
-def test_tables_that_are_gone_or_damaged_cost_details_only(tmp_path: Path) -> None:
+def test_missing_or_damaged_tables_cost_only_details(tmp_path: Path) -> None:
     folder, result = lost_run(tmp_path)
     (folder / "tables" / "nemesis.parquet").write_bytes(b"PAR1 not really")
     assert "sent by op 4" in flat(summary.summary(folder, result))
@@ -164,7 +164,7 @@ def test_each_promise_has_its_sentence(tmp_path: Path, promised: bool | None) ->
     assert {True: "promise that", False: "do not promise", None: "is not known"}[promised] in flat(text)
 
 
-def test_a_mixed_promise_is_said_of_each_anomaly(tmp_path: Path) -> None:
+def test_mixed_guarantees_are_stated_per_anomaly(tmp_path: Path) -> None:
     found = (
         AnomalyFound("duplicate", "Twice.", 2, True, False),
         AnomalyFound("G1a", "Aborted.", 2, True, True),
@@ -183,7 +183,7 @@ def test_a_share_is_never_rounded_to_all_or_nothing(tmp_path: Path, part: int, t
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_anomaly_is_told_with_the_ops_and_offsets_of_its_case(tmp_path: Path, name: str) -> None:
+def test_every_anomaly_is_described_with_the_ops_and_offsets_of_its_case(tmp_path: Path, name: str) -> None:
     """With tables the text names process and time; without, at least the ops. It is never a list of raw fields."""
     case = next(case for case in cases() if case.path == HISTORIES / name / "positive.jsonl")
     (tmp_path / "history").mkdir()
@@ -220,13 +220,13 @@ def test_one_value_polled_twice_by_one_op_has_both_offsets(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("value", "message"),
     [("bad-payload:checksum:00ff", "damaged (it begins with 00ff)"), ("bad-payload:run:", "another run")],
 )
-def test_a_payload_that_does_not_verify_is_explained(value: str, says: str) -> None:
+def test_a_payload_that_does_not_verify_is_explained(value: str, message: str) -> None:
     witness = {"key": 1, "value": value, "offset": 4, "op": 9, "count": 3}
     text = witness_text.witness_text("phantom-read", witness, None)
-    assert says in text and "the first of 3 such records" in text
+    assert message in text and "the first of 3 such records" in text
 
 
 def test_an_unknown_anomaly_and_a_changed_witness_are_shown_as_fields() -> None:

@@ -17,7 +17,7 @@ from harness.run import client_versions, start_workers
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ({"client": "kafkajs"}, "--client kafkajs"),
         ({"client": ""}, "--client"),
@@ -32,8 +32,8 @@ from harness.run import client_versions, start_workers
         ),
     ],
 )
-def test_clients_that_make_no_sense_are_refused(values: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+def test_clients_that_make_no_sense_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         make_plan.make(values)
 
 
@@ -76,7 +76,7 @@ def test_workers_find_the_versions_that_were_named_first(monkeypatch: pytest.Mon
     assert client_versions.worker_env(make_plan.make({"client": "java"}), lambda line: None) == {}
 
 
-def test_a_library_that_is_not_installed_is_told_before_anything_starts(
+def test_a_missing_library_is_reported_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(client_versions.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ({}, ""),
         ({"client_version": "2.1.0"}, "client confluent 2.1.0"),
@@ -102,5 +102,5 @@ def test_a_library_that_is_not_installed_is_told_before_anything_starts(
         ),
     ],
 )
-def test_runs_say_who_their_clients_were(given: dict[str, Any], says: str) -> None:
-    assert client_names.client_text(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == says
+def test_runs_record_their_client_libraries(given: dict[str, Any], message: str) -> None:
+    assert client_names.client_text(yaml.safe_load(plan_file.dump(make_plan.make(given)))) == message

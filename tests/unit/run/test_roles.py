@@ -77,7 +77,7 @@ def test_a_node_that_does_not_answer_yet_is_not_healthy() -> None:
     assert roles_of([view(1, 1, {1, 2, 3})] * 2).unhealthy() == "2 of 3 brokers respond"
 
 
-def test_a_cluster_that_nobody_controls_is_not_healthy() -> None:
+def test_a_cluster_without_a_controller_is_not_healthy() -> None:
     assert "the active controller" in roles_of([view(1, 1, {1, 2, 3})] * 3, None).unhealthy()
 
 

@@ -100,7 +100,7 @@ def test_every_witness_of_a_number_and_the_faults_beside_it(runs: Path) -> None:
     assert all(op.process != NEMESIS for op in small.shrunk.ops)
 
 
-def test_what_cannot_be_made_smaller_is_said(runs: Path) -> None:
+def test_findings_that_cannot_be_shrunk_are_refused(runs: Path) -> None:
     honest = recorded(runs, "honest", simulate(2, ops=100, txn=False))
     with pytest.raises(BadInput, match="no anomaly was found"):
         shrink_run.of_run(honest, judged(honest, options(False)), None, options(False))

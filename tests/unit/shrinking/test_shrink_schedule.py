@@ -74,7 +74,7 @@ def _trial(answers: list[bool], budget_s: float = 1e9) -> tuple[shrink_schedule.
     return shrink_schedule.Trial(plan, "lost-write", 3, budget_s, run, lambda text: None, lambda: now[0]), made
 
 
-def test_most_of_the_runs_decide_and_no_more_are_made_than_that_takes() -> None:
+def test_a_majority_of_the_runs_decides_and_no_unneeded_run_is_made() -> None:
     size = Size(("isolate:leader",), (), 60.0, 10, 200.0)
     for answers, shown, runs in (
         ([True, True], True, 2),
@@ -116,7 +116,7 @@ def test_a_plan_is_made_of_what_a_run_did() -> None:
     assert [line.fault for line in shrink_schedule.plan_for(listed, fewer, 0).schedule] == ["pause:n1"]
 
 
-def test_how_often_it_came_again(tmp_path: Path) -> None:
+def test_how_often_an_anomaly_was_seen_again(tmp_path: Path) -> None:
     before = {"lost-write": 7, "unseen": 7}
     ran = [
         Repeat("invalid", {"lost-write": 5, "unseen": 5}),
@@ -138,7 +138,7 @@ def test_how_often_it_came_again(tmp_path: Path) -> None:
     assert replay.data(before, ran)["came"][0]["k"] == 1
 
 
-def test_what_cannot_be_done_again_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_cannot_be_repeated_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = recorded(tmp_path, "one", simulate(1, ops=60, txn=False, bugs=frozenset({"lose-acked"})))
     where = ["--runs-dir", str(tmp_path)]
     for command in ("shrink", "replay"):

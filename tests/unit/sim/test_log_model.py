@@ -159,7 +159,7 @@ def test_a_program_is_read_as_it_was_written() -> None:
         ("settings color=1", "setting color=1"),
     ],
 )
-def test_what_is_wrong_in_a_program_is_told_with_its_line(line: str, message: str) -> None:
+def test_errors_in_a_program_name_the_line(line: str, message: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse(f"roll\n{line}\n", "file.log")
     assert str(caught.value).startswith("file.log:2: ") and message in str(caught.value)

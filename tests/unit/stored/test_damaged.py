@@ -112,9 +112,7 @@ def test_witnesses_with_odd_fields_never_crash(run: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("name", sorted({*OUTPUTS, *OFFSETS}))
-def test_witnesses_of_pipelines_that_hold_little_never_crash(
-    copy: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_sparse_witnesses_of_pipelines_never_crash(copy: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     anomaly = {"name": name, "summary": "", "count": 1, "bad": True, "promised": None}
     for witness in ({}, {"id": [], "around": [7]}, {"topic": "t", "around": "x", "time_ns": 1e300}):
         _edit(copy, lambda data, stored=witness: data.update(anomalies=[{**anomaly, "witnesses": [stored]}]))

@@ -49,7 +49,7 @@ def test_a_fault_of_a_moment_has_the_clients_that_it_hit() -> None:
     assert (span.label, span.begin_ns, span.end_ns) == ("kill:leader w3", 1 * S, 2 * S)
 
 
-def test_faults_at_the_same_time_are_told_apart() -> None:
+def test_simultaneous_faults_are_distinguished() -> None:
     found = fault_spans.of_rows(
         [
             row(1, "start", "invoke"),
@@ -84,7 +84,7 @@ def test_no_table_no_faults(tmp_path: Path) -> None:
         ({"joined": 2}, {"joined": 3, "shared": 3}, "the group took in a stranger 3 times"),
     ],
 )
-def test_what_administration_did_is_told(started: dict[str, object], stopped: dict[str, object], detail: str) -> None:
+def test_admin_faults_are_described(started: dict[str, object], stopped: dict[str, object], detail: str) -> None:
     (span,) = fault_spans.of_rows(
         [
             row(1, "start", "invoke"),
@@ -95,7 +95,7 @@ def test_what_administration_did_is_told(started: dict[str, object], stopped: di
     assert span.detail == detail
 
 
-def test_what_set_a_fault_off_is_told() -> None:
+def test_the_trigger_of_a_fault_is_described() -> None:
     value = '{"nodes": ["n1"], "took_effect": true, "trigger": "n1 logged: rolled"}'
     (span,) = fault_spans.of_rows([row(1, "start", "invoke"), row(2, "start", "complete", value)])
     assert span.detail == "when n1 logged: rolled"

@@ -36,7 +36,7 @@ def test_a_run_gives_its_tables_results_and_plan(tmp_path: Path, monkeypatch: py
         run.polars()
 
 
-def test_keys_and_values_of_any_type_are_told(tmp_path: Path) -> None:
+def test_keys_and_values_of_any_type_are_described(tmp_path: Path) -> None:
     def both(index: int, f: str, invoked: object, answered: object) -> list[Op]:
         return [
             Op(index, index, 0, "invoke", f, invoked),

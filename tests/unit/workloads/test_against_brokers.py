@@ -157,7 +157,7 @@ def test_what_brokers_are_asked_shows_a_bug(bug: str) -> None:
     assert divergence is not None and (not BUGS[bug] or divergence.what == BUGS[bug])
 
 
-def test_a_divergence_is_shrunk_by_replay_and_told_as_a_program() -> None:
+def test_a_divergence_is_shrunk_by_replay_and_shown_as_a_program() -> None:
     bugs = frozenset({"aborted-served"})
 
     def replay(settings: LogSettings, actions: object) -> Divergence | None:

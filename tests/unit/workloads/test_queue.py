@@ -81,7 +81,7 @@ def test_aborts_only_in_transactions() -> None:
     assert 800 < len(aborted) < 1200
 
 
-def test_poll_unseen_adds_what_nobody_has_polled() -> None:
+def test_poll_unseen_adds_keys_that_were_never_polled() -> None:
     def complete(op: Op) -> Op:
         if op.f == "send":
             return op.with_(type=OK, value=[["send", mop[1], [mop[2], mop[2]]] for mop in op.value])

@@ -31,7 +31,7 @@ def test_a_step_begins_when_the_one_before_has_ended() -> None:
     assert sends == [["send", n % 2, n // 2] for n in range(8)]
 
 
-def test_an_act_beside_sends_comes_while_they_go_on() -> None:
+def test_an_action_during_sends_is_concurrent_with_them() -> None:
     events = _events((Send(200, Act("kill"), 0.5),))
     at = next(n for n, event in enumerate(events) if event.process == NEMESIS)
     assert 0 < at < len(events) - 20

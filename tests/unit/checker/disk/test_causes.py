@@ -68,14 +68,14 @@ def test_acknowledged_and_read_by_nobody(send: Sent, at: Log, seen: dict[int, li
     assert one.shown and one.cause in CAUSES
 
 
-def test_what_nobody_needs_to_explain() -> None:
+def test_records_that_need_no_explanation() -> None:
     sends = [sent(105, 5), sent(900, -1, FAIL), sent(901, 6, INFO, txn=True), sent(902, -1, INFO)]
     assert found(sends, [Read(105, 5, 9), Read(101, 1, 9)], log()) == [
         one for one in found([sent(105, 5)], [Read(101, 1, 9)], log()) if one.kind == "phantom"
     ]
 
 
-def test_read_and_gone() -> None:
+def test_read_and_then_missing() -> None:
     sends = [sent(900, 12), sent(901, 1)]
     (one,) = found(sends, [Read(900, 12, 55), Read(901, 1, 56), Read(900, 12, 57)], log())
     assert (one.kind, one.cause, one.op) == ("gone", "written-and-truncated", 55)

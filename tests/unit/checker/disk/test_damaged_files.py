@@ -140,7 +140,7 @@ def _rewritten(content: bytes) -> bytes:
         (".snapshot", "checksum"),
     ],
 )
-def test_garbage_in_what_stands_beside(data: Path, kind: str, message: str) -> None:
+def test_garbage_in_other_fields(data: Path, kind: str, message: str) -> None:
     folder = data / "n1" / "txn-0"
     path = next(path for path in sorted(folder.glob(f"*{kind}")) if path.stat().st_size)
     changed(path, lambda content: content.__setitem__(slice(2, 10), b"\xa5" * 8))

@@ -56,7 +56,7 @@ def test_without_spark_or_a_folder_there_is_no_verdict(tmp_path: Path) -> None:
         (UNKNOWN, (), WORK, "unknown", ("nothing was read",)),
     ],
 )
-def test_what_the_run_says_withholds_valid_only(
+def test_trouble_in_a_run_only_prevents_valid(
     tmp_path: Path, found: Result, faults: tuple[str, ...], ops: list[Op], valid: str, reasons: tuple[str, ...]
 ) -> None:
     result = of_run(answering(found), source(tmp_path, ops), CheckOptions(expected_faults=faults))
@@ -90,7 +90,7 @@ def test_witnesses_are_stored_where_the_tables_are(tmp_path: Path) -> None:
     assert [text for _, text in faults[str(tmp_path)]] == ["kill:leader n1", "kill:leader: restart n1"]
 
 
-def test_faults_as_they_are_told(tmp_path: Path) -> None:
+def test_faults_from_nemesis_completions(tmp_path: Path) -> None:
     """Completions only, in order of time, with the targets; an unreadable value hides no fault."""
     ops = [
         nemesis(3, "pause", "start", "complete", {"nodes": ["n1"], "clients": [4]}, "pause:all"),

@@ -20,12 +20,12 @@ NUMBERS = {"run": "run", "topic": "in", "partition": 0}
 
 def table(*rows: tuple[Any, ...]) -> pa.Table:
     """(seconds, event, first, last) of instance 0 and incarnation 1, in generation 3."""
-    told = []
+    found = []
     for line, (at_s, event, *numbers) in enumerate(rows):
         first, last = [*numbers, None, None][:2]
         values = (int(at_s * S), line, "0", 1, 3, event, first, last, None, None)
-        told.append(NUMBERS | dict(zip(COLUMNS, values, strict=True)))
-    return pa.Table.from_pylist(told)
+        found.append(NUMBERS | dict(zip(COLUMNS, values, strict=True)))
+    return pa.Table.from_pylist(found)
 
 
 EVENTS_OF_ONE = table(
@@ -59,7 +59,7 @@ def test_what_became_of_an_offset(offset: int, handled: list[int], passed_s: int
     assert (None if passed is None else passed.time_ns // S) == passed_s
 
 
-def test_of_many_events_the_first_and_last_few_are_told() -> None:
+def test_only_the_first_and_last_of_many_events_are_shown() -> None:
     trail = Trail.of(table(*((at, "polled", 0, 4) for at in range(20))))
     assert [event.time_ns // S for event in trail.handled(2)] == [0, 1, 2, 3, 16, 17, 18, 19]
     whole = Trail.of(table(*((at, "polled", 0, 4) for at in range(context.LISTED))))
@@ -97,18 +97,18 @@ COPY = {"topic": "out", "partition": 1, "offset": 2, "instance": "5", "incarnati
 
 
 def witness(row: dict[str, Any], events: pa.Table, *faults: tuple[int, str]) -> dict[str, Any]:
-    (told,) = with_events(pa.Table.from_pylist([MISSING | row]), events, {"run": faults}).to_pylist()
-    found = orjson.loads(told["witness"])
-    assert (told["run"], told["name"]) == ("run", "missing-output")
-    assert told["place"] == (-1 if found["offset"] is None else found["offset"])
+    (completed,) = with_events(pa.Table.from_pylist([MISSING | row]), events, {"run": faults}).to_pylist()
+    found = orjson.loads(completed["witness"])
+    assert (completed["run"], completed["name"]) == ("run", "missing-output")
+    assert completed["place"] == (-1 if found["offset"] is None else found["offset"])
     return dict(found)
 
 
-def test_who_passed_a_record_over_and_what_happened_around_it() -> None:
+def test_the_instance_that_skipped_a_record_and_surrounding_events() -> None:
     found = witness({}, EVENTS_OF_ONE, (7 * S, "kill"), (9 * S, "too late"))
     assert (found["instance"], found["incarnation"], found["generation"], found["time_ns"]) == ("0", 1, 3, 8 * S)
-    told = [(one["time_ns"] // S, one["event"]) for one in found["around"]]
-    assert told == [(1, "assigned"), (6, "polled"), (7, "produced"), (7, "kill"), (8, "committed")]
+    around = [(one["time_ns"] // S, one["event"]) for one in found["around"]]
+    assert around == [(1, "assigned"), (6, "polled"), (7, "produced"), (7, "kill"), (8, "committed")]
     assert found["around"][1] == {
         "time_ns": 6 * S,
         "event": "polled",
@@ -120,23 +120,23 @@ def test_who_passed_a_record_over_and_what_happened_around_it() -> None:
     }
 
 
-def test_who_made_the_last_copy() -> None:
+def test_the_instance_that_made_the_last_copy() -> None:
     found = witness({"copies": 2, "outputs": [COPY | {"instance": "4"}, COPY]}, EVENTS_OF_ONE)
     assert (found["instance"], found["incarnation"], found["generation"], found["time_ns"]) == ("5", 6, 7, 2)
     assert [output["instance"] for output in found["outputs"]] == ["4", "5"]
 
 
-def test_without_events_or_a_place_nobody_knows_who() -> None:
+def test_without_events_or_an_offset_no_instance_is_named() -> None:
     for row, events in (({}, EVENTS_OF_ONE.slice(0, 0)), ({"offset": None}, EVENTS_OF_ONE)):
         found = witness(row, events)
         assert (found["instance"], found["time_ns"], found["around"]) == (None, None, [])
     assert witness({"outputs": [COPY]}, EVENTS_OF_ONE.slice(0, 0))["instance"] == "5"
 
 
-def test_only_so_many_witnesses_are_told_with_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_witnesses_with_events_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "WITH_EVENTS_MAX", 1)
-    told = with_events(pa.Table.from_pylist([MISSING, MISSING]), EVENTS_OF_ONE, {}).to_pylist()
-    assert [bool(orjson.loads(row["witness"])["around"]) for row in told] == [True, False]
+    with_both = with_events(pa.Table.from_pylist([MISSING, MISSING]), EVENTS_OF_ONE, {}).to_pylist()
+    assert [bool(orjson.loads(row["witness"])["around"]) for row in with_both] == [True, False]
 
 
 def judged(*rows: tuple[Any, ...], ahead: tuple[str, ...] = (), **faults: Any) -> list[dict[str, Any]]:
@@ -151,8 +151,8 @@ def test_a_finding_of_the_state_machine_with_what_came_before_it() -> None:
     assert (row["name"], row["first"], row["until"], row["verify"], row["place"]) == ("offset-gap", 5, 7, True, 4 * S)
     found = orjson.loads(row["witness"])
     assert (found["first"], found["until"], found["event"], found["time_ns"]) == (5, 7, "polled", 4 * S)
-    told = [(one["time_ns"] // S, one["event"]) for one in found["around"]]
-    assert told == [(1, "assigned"), (2, "position"), (3, "polled"), (3, "kill")]
+    around = [(one["time_ns"] // S, one["event"]) for one in found["around"]]
+    assert around == [(1, "assigned"), (2, "position"), (3, "polled"), (3, "kill")]
 
 
 def test_how_offsets_are_committed_is_asked_of_the_run() -> None:
@@ -161,7 +161,7 @@ def test_how_offsets_are_committed_is_asked_of_the_run() -> None:
     assert judged(*early, ahead=("run",)) == []
 
 
-def test_an_instance_out_of_step_is_told_of_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_reports_about_an_instance_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_tasks, "FOUND_MAX", 2)
     gaps = [(at, "polled", 10 * at, 10 * at + 4) for at in range(3, 9)]
     assert [row["name"] for row in judged((1, "assigned"), (2, "position", 30), *gaps)] == ["offset-gap"] * 2

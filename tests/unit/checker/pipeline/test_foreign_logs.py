@@ -143,7 +143,7 @@ def test_a_line_as_long_as_may_be_is_not_cut() -> None:
     assert [row["status"] for row in cut] == [foreign_logs.MATCHED, foreign_logs.CUT]
 
 
-def test_the_first_pattern_that_matches_counts_and_groups_of_every_line_stand_beside_it() -> None:
+def test_the_first_matching_pattern_counts_and_its_groups_are_kept() -> None:
     own, other = EventPattern("begun (?P<instance>x)", "started"), EventPattern("begun|done", "closed")
     pattern = LogPattern((own, other), "epoch-s", line=r"^(?P<time>\d+) (?P<instance>\w+)")
     rows = foreign_logs.parsed(["1 a begun x", "2 a done", "3 a begun", "done"], ["f"] * 4, pattern)

@@ -71,7 +71,7 @@ def test_an_abort_goes_back() -> None:
     assert found(*aborted, (1, "polled", 10, 19), (1, "produced", 10, 19)) == [("work-skipped", 0, 10)]
 
 
-def test_a_commit_that_nobody_lived_to_tell() -> None:
+def test_a_commit_whose_process_died_before_reporting_it() -> None:
     killed = (*DONE, (1, "polled", 10, 19), (1, "produced", 10, 19))
     for begin in (10, 20):
         honest = (*killed, (2, "assigned"), (2, "position", begin), (2, "polled", begin, 29))
@@ -124,10 +124,10 @@ def test_only_what_the_log_tells_is_judged() -> None:
     assert [one.anomaly for one in findings(missed, kinds, None)] == ["offset-gap"]
 
 
-def test_what_was_told_of_a_commit_settles_what_may_be_committed() -> None:
+def test_a_reported_commit_limits_what_may_be_committed() -> None:
     """Nothing is committed beyond a reported commit; ahead of the work, records polled later may be."""
-    told = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 5), (2, "assigned"), (2, "position", 10))
-    assert found(*told) == [("offset-gap", 5, 10)]
+    history = (*BEGUN, (1, "produced", 0, 9), (1, "committed", 5), (2, "assigned"), (2, "position", 10))
+    assert found(*history) == [("offset-gap", 5, 10)]
     polled = (*BEGUN, (1, "polled", 10, 19), (1, "committed", 10), (2, "assigned"), (2, "position", 20))
     assert found(*polled, ahead=True) == []
 
@@ -144,7 +144,7 @@ def test_numbers_that_an_event_has_no_use_for_are_none() -> None:
     assert found(*BEGUN, (1, "resumed", 5), (1, "paused", 7, 8), (1, "produced", 0, 9), (1, "committed", 10)) == []
 
 
-def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
+def test_an_instances_buffer_shows_what_it_has_committed() -> None:
     """It produced up to 20 and continues with its buffer from there: so much was committed, reported or not."""
     worked = (*DONE, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "polled", 20, 24), (1, "revoked"))
     held = (*worked, (1, "assigned"), (1, "position", 25), (1, "buffered", 20, 24))
@@ -152,14 +152,14 @@ def test_what_an_instance_holds_still_shows_what_it_has_committed() -> None:
     assert found(*held, (1, "revoked"), (2, "assigned"), (2, "position", 10)) == [("offset-reset", 10, 20)]
 
 
-def test_a_poll_after_an_assignment_begins_anew() -> None:
+def test_a_poll_after_an_assignment_sets_a_new_position() -> None:
     """Without a reported position, it starts where it first polls."""
     again = (*DONE, (1, "polled", 10, 19), (1, "revoked"), (1, "assigned"))
     assert found(*again, (1, "polled", 5, 9)) == [("offset-reset", 5, 10)]
     assert found(*again, (1, "polled", 10, 19), (1, "produced", 10, 19), (1, "committed", 20)) == []
 
 
-def test_what_was_committed_is_told() -> None:
+def test_the_text_names_the_committed_offset() -> None:
     (first,) = _findings((1, "assigned"), (1, "position", 3))
     assert first.text == "reading began at 3, and nothing was committed"
     (later,) = _findings(*DONE, (1, "revoked"), (2, "assigned"), (2, "position", 3))

@@ -40,11 +40,11 @@ def test_an_event(fields: dict[str, Any], text: str) -> None:
     assert pipeline_prose.event_text(EVENT | fields) == text
 
 
-def test_of_many_events_the_last_are_told() -> None:
-    told = [EVENT | {"event": f"e{n}", "instance": None} for n in range(8)]
+def test_only_the_last_of_many_events_are_shown() -> None:
+    events = [EVENT | {"event": f"e{n}", "instance": None} for n in range(8)]
     last = "; ".join(f"2.000 s e{n}" for n in range(2, 8))
-    assert pipeline_prose.events_around({"around": told}) == f"around it: {last}; 2 more"
-    assert pipeline_prose.events_around({"around": told[2:]}) == f"around it: {last}"
+    assert pipeline_prose.events_around({"around": events}) == f"around it: {last}; 2 more"
+    assert pipeline_prose.events_around({"around": events[2:]}) == f"around it: {last}"
     assert pipeline_prose.events_around({}) == ""
 
 

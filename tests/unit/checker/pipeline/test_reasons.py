@@ -125,7 +125,7 @@ def test_a_setting(tmp_path: Path) -> None:
         (GOOD, {"offsets": {"in/0": True}}, "pipeline/committed.json: 'in/0' is not an offset of a topic/partition"),
     ],
 )
-def test_what_is_wrong_with_a_setting_is_said(tmp_path: Path, about: Any, committed: Any, wrong: str) -> None:
+def test_a_wrong_setting_is_explained(tmp_path: Path, about: Any, committed: Any, wrong: str) -> None:
     (found,) = setting(tmp_path, about, committed).wrong
     assert found.startswith(wrong)
 
@@ -170,7 +170,7 @@ def test_the_verdict_and_what_is_promised() -> None:
     assert (tolerated.valid, tolerated.promised, tolerated.anomalies[0].bad) == ("valid", None, False)
 
 
-def test_what_counts_is_told_first() -> None:
+def test_anomalies_that_count_come_first() -> None:
     found = {"work-skipped": Found(1, ({},)), "two-owners": Found(1, ({},))}
     result = witnesses.result(Setting("at-most-once", "identity"), found, (), {})
     assert [one.name for one in result.anomalies] == ["two-owners", "work-skipped"]

@@ -58,7 +58,7 @@ def test_judgement_waits_once_after_a_gap() -> None:
     assert slow.judged_ms == NOW + 180_000
 
 
-def test_a_window_is_told_when_closed_and_again_when_its_counts_change() -> None:
+def test_a_window_is_reported_when_closed_and_when_its_counts_change() -> None:
     start = NOW - 3 * MINUTE
     book = replace(Book(), batch=0, mark_ms=NOW, judged_ms=start + MINUTE + 30_000)
     book, reported = settled(book, [window(start, records_in=9, records_out=7, missing=2)], SETTINGS)

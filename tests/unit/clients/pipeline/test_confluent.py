@@ -18,7 +18,7 @@ from harness.plan.resolve import workload_of
 from harness.run.start_workers import client_config
 
 
-def test_nobody_s_metadata_is_as_the_library_writes_it() -> None:
+def test_metadata_without_a_member_is_as_the_library_writes_it() -> None:
     stranger = ck.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0})
     assert anonymous("g") == stranger.consumer_group_metadata()
 

@@ -79,7 +79,7 @@ class Listener:
         return {at: mark.offset if mark is not None else 0 for at, mark in marks.items()}
 
 
-def test_reading_begins_where_the_group_stands_also_when_it_answers_late(tmp_path: Path) -> None:
+def test_reading_starts_at_the_committed_offset_even_if_it_arrives_late(tmp_path: Path) -> None:
     one, listener = Listed(settled(tmp_path), lambda it: it.given(A, B)), Listener()
     one.marks = [LATE, Mark(7)]
     assert one.poll(0.0, 1, listener) == {}

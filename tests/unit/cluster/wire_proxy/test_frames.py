@@ -79,7 +79,7 @@ def test_a_stream_in_any_pieces_comes_out_as_it_was(sizes: list[int], whole: set
 
 
 @given(st.binary(min_size=4, max_size=50).filter(lambda data: data[0] > 0x7F), st.integers(1, 50))
-def test_what_is_no_frame_passes_untouched_and_is_said_once(strange: bytes, piece: int) -> None:
+def test_bytes_that_are_not_a_frame_pass_unchanged_and_are_reported_once(strange: bytes, piece: int) -> None:
     calls: list[int] = []
     out = bytearray()
     stream = framed(b"a" * 20) + strange

@@ -112,7 +112,7 @@ def _in_pieces(client: socket.socket, stream: bytes, draw: random.Random) -> Non
         at += size
 
 
-def test_a_slow_receiver_holds_up_its_sender_and_loses_nothing(place: Place) -> None:
+def test_a_slow_receiver_delays_its_sender_and_loses_nothing(place: Place) -> None:
     client = place.connect()
     body = produce(1, size=12_000_000)
     threading.Thread(target=client.sendall, args=(framed(body) * 3,), daemon=True).start()
@@ -237,7 +237,7 @@ def test_what_is_not_kafka_passes_untouched_and_is_counted(place: Place) -> None
     assert place.traffic().unparsed == 1
 
 
-def test_a_broker_that_is_gone_closes_its_clients_and_loses_what_was_held(place: Place) -> None:
+def test_a_dead_broker_closes_its_clients_and_loses_held_frames(place: Place) -> None:
     place.apply(Rule("hold", ("Produce",), for_s=60))
     client = place.connect()
     client.sendall(framed(fetch(1)))

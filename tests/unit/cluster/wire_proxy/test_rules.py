@@ -77,7 +77,7 @@ def test_reordering_lets_one_of_another_connection_pass() -> None:
     assert rules.released_by(PRODUCE, 2) == [held]
 
 
-def test_what_is_cleared_is_gone() -> None:
+def test_cleared_rules_no_longer_apply() -> None:
     rules = made(Rule("drop"))
     rules.apply("other", [Rule("delay", ("Fetch",))], 1)
     assert len(rules.clear("r")) == 1
@@ -160,7 +160,7 @@ def test_a_rule_that_is_written_wrongly_is_refused(text: str, message: str) -> N
         table.canonical(f"wire:{text}", ["n1", "n2"])
 
 
-def test_a_schedule_may_hold_a_rule() -> None:
+def test_a_schedule_may_contain_a_wire_rule() -> None:
     line = schedule.Line.model_validate(
         {"fault": {"wire": {"action": "delay", "api": ["Fetch"], "for_s": 0.2}}, "at": "5s", "for": "3s"}
     )
