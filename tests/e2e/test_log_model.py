@@ -75,7 +75,7 @@ def test_what_the_log_model_cannot_do_is_refused(tmp_path: Path) -> None:
         (("--cluster", "sim"), "harness model run"),
         (("--nemesis", "kill:leader"), "--nemesis"),
         (("--weights", "tick=3"), "--weights"),
-        (("--tiered", "--kafka-version", "3.4"), "3.6 and later"),
+        (("--tiered", "--kafka-version", "3.4"), "3.6 or later"),
         (("--tiered", "--cluster", "mock"), "--cluster local"),
     ):
         done = harness("run", "--workload", "log-model", "--runs", str(tmp_path), *arguments)

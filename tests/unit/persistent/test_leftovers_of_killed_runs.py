@@ -91,7 +91,7 @@ def test_finding_a_cluster_by_name_or_none() -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["up", "Not/A/Name"], "a name is made of a-z"),
+        (["up", "Not/A/Name"], "a name consists of a-z"),
         (["up", "x", "--cluster", "mock"], "only local, docker, ssh clusters can be persistent"),
         (["down", "nobody"], "no cluster nobody"),
         (["down"], "harness cluster up"),
