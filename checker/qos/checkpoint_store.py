@@ -131,7 +131,7 @@ def opened(folder: Path, settings: Settings) -> Store:
         if path.exists():
             if differs := difference(path.read_text(errors="replace"), query):
                 raise BadInput(
-                    f"--checkpoint {folder} belongs to another query: {differs}; give a new folder, or the same query"
+                    f"--checkpoint {folder} is of another query: {differs}; give a new folder, or the same query"
                 )
         elif any(entry.name != "lock" for entry in folder.iterdir()):
             raise BadInput(f"--checkpoint {folder}: it has files that are not a checkpoint; give a new folder")

@@ -64,7 +64,7 @@ class Settings:
     padding_ms       how long after the end of its window an output may arrive
     input_key, output_key  expressions that join an output to its input; a record whose key is null is rejected
     expect           expression for the number of outputs of an input record; may use `id`
-    part             expression for the number of an output among those of its input: 0, 1, ...; "0" if there is only one
+    part             expression for an output's number among those of its input: 0, 1, ...; "0" if it is the only one
     time, output_time  expressions for event time: a timestamp, or milliseconds since the epoch
     start            earliest or latest, if there is no checkpoint
     kafka            further settings of Kafka's client, which may be secrets

@@ -219,8 +219,9 @@ class Live:
             self._tell(window)
 
     def _began(self, now_ms: int) -> int:
-        """Returns the event time before which an output without an input is no anomaly, as reading started at the
-        latest record.
+        """Returns the event time before which an output without an input is no anomaly.
+
+        If reading starts at the latest record, the inputs of the first outputs are not read.
         """
         settings = self.settings
         return now_ms + settings.padding_ms if settings.start == "latest" else Book().began_ms

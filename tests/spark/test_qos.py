@@ -169,7 +169,7 @@ def test_expressions_and_transforms(spark: Any) -> None:
 def test_files_are_read_with_ids_of_their_own(spark: Any, tmp_path: Path) -> None:
     settings = Settings(("t",), (), "localhost:1", 60_000, 30_000, folder=str(tmp_path / "out"), output_key="id")
     (tmp_path / "out").mkdir()
-    with pytest.raises(BadInput, match="no Parquet files"):
+    with pytest.raises(BadInput, match="no readable Parquet file"):
         source.files(spark, settings)
     spark.range(5).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "out"))
     rows = source.of_files(source.files(spark, settings), settings)
