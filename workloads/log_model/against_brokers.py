@@ -85,7 +85,7 @@ class Brokers(Protocol):
         """Returns the observed state of each partition. Raises ClusterTrouble."""
 
 
-class Beside:
+class BrokerSession:
     """A fresh topic on brokers and a fresh model, compared action by action.
 
     ignored  divergences of these kinds are not reported
@@ -126,7 +126,7 @@ class Beside:
         numbered = action.f == "append" and action.arg("producer") >= 0
         return action.f in _WHILE_HELD and not numbered and action.arg("partition") in self._held
 
-    def leaves_out(self, action: Action) -> bool:
+    def skips(self, action: Action) -> bool:
         """Returns whether `step` skips the action.
 
         It does if the action would show an ignored divergence, if the model cannot predict its outcome, or if these
@@ -159,7 +159,7 @@ class Beside:
         """
         self._steps += 1
         self.done = None
-        if self.leaves_out(action):
+        if self.skips(action):
             return None
         now = self._tick()
         self._ledgers.take(Action("tick"), Outcome(value=now), self._before)
@@ -389,8 +389,8 @@ def run(
     target: Target = BROKERS,
 ) -> Divergence | None:
     """Applies the actions to a fresh topic and returns the first divergence, or None. Raises ClusterTrouble."""
-    beside = Beside(settings, brokers, target, ignored)
+    session = BrokerSession(settings, brokers, target, ignored)
     for action in actions:
-        if (found := beside.step(action)) is not None:
+        if (found := session.step(action)) is not None:
             return found
     return None
