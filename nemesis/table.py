@@ -101,8 +101,8 @@ def _canonical(name: str, nodes: Sequence[str]) -> str:
     verb, _, target = full.partition(":")
     if verb not in VERBS or not target:
         full_names = [f"{verb}:{target}" for verb, row in VERBS.items() for target in row.targets]
-        known = ["none", *aliases(), *full_names]
-        close = difflib.get_close_matches(name, known, n=1)
+        names = ["none", *aliases(), *full_names]
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise BadInput(
             f"--nemesis {name}: no such fault; {hint}Known: none, {', '.join(sorted(aliases()))}; "

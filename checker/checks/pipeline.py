@@ -54,7 +54,7 @@ def _promised(one: AnomalyFound, settings: Settings, at_first: int) -> bool | No
     """What the mode promises, as far as the brokers keep their logs; and who begins at the latest offset
     skips what stands before it (KAFKA-12478): in partitions beyond the `at_first`, since in those the group
     had committed before the load."""
-    promise = witnesses.kept(one, settings)
+    promise = witnesses.still_promised(one, settings)
     if settings.auto_offset_reset != "latest" or one.name not in SKIPPED:
         return promise
     return promise if any(int(each.get("partition", 0)) < at_first for each in one.witnesses) else False

@@ -109,7 +109,7 @@ def _first_wrong(
 
 
 def _content(replica: Replica, segment: Segment, kind: str, found: list[Flaw]) -> tuple[bytes | None, str]:
-    path = segment.beside(kind)
+    path = segment.sibling(kind)
     name = replica.named(path)
     content = data_folder.small(path)
     if content is None:
@@ -122,7 +122,7 @@ def aborted_flaws(replica: Replica, segment: Segment, aborted: Sequence[tuple[in
 
     aborted  (producer, first offset, marker) of each transaction that was aborted in it
     """
-    path = segment.beside(".txnindex")
+    path = segment.sibling(".txnindex")
     name = replica.named(path)
     content = data_folder.small(path)
     entries, flaws = indexes.transaction_index(content or b"", name)

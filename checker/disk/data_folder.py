@@ -36,7 +36,7 @@ class Segment:
     log: Path
     aside: bool = False
 
-    def beside(self, kind: str) -> Path:
+    def sibling(self, kind: str) -> Path:
         """Returns the path of another file of the segment, such as ".index"."""
         return self.log.with_name(f"{self.base:020d}{kind}")
 

@@ -42,9 +42,9 @@ def by_partition(rows: Any) -> Any:
     own = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is not null")
     placed = listed.unionByName(own).withColumn("first", offset).select(*_NAMES)
     member = ["run", "instance", "incarnation"]
-    whole = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
+    of_instance = rows.where("event not in ('assigned', 'revoked', 'lost') and topic is null")
     spread = (
-        whole.drop("topic", "partition")
+        of_instance.drop("topic", "partition")
         .join(placed.select(*member, "topic", "partition").distinct(), member)
         .withColumn("first", F.lit(None).cast("bigint"))
         .withColumn("last", F.lit(None).cast("bigint"))

@@ -256,5 +256,5 @@ def of_logs(spark: Any, files: Sequence[Path], pattern: LogPattern, markers: int
         )
     result = witnesses.result(Setting(mode="exactly-once"), mine, why, {"offsets": figures})
     unknown = Settings()  # the settings of their brokers and the faults are unknown
-    anomalies = tuple(replace(one, promised=witnesses.kept(one, unknown)) for one in result.anomalies)
+    anomalies = tuple(replace(one, promised=witnesses.still_promised(one, unknown)) for one in result.anomalies)
     return replace(result, anomalies=anomalies, promised=witnesses.promise(anomalies))

@@ -248,8 +248,8 @@ def _flagged(matched: Any) -> Any:
     }
     names = F.array_compact(F.array(*(F.when(flag, F.lit(name)) for name, flag in flags.items())))
     expected = F.when(counts, F.col("in_nth")).otherwise(F.col("in_want"))
-    known = matched.where("in_offset is not null").withColumn("names", names).where("size(names) > 0")
-    return known.withColumn("name", F.explode("names")).select(
+    flagged = matched.where("in_offset is not null").withColumn("names", names).where("size(names) > 0")
+    return flagged.withColumn("name", F.explode("names")).select(
         *_row(F.col("name"), F.when(F.col("name") == "wrong-output", expected).otherwise(F.col("in_copies")))
     )
 
@@ -295,8 +295,8 @@ def _writers(records: Any, sent: Any, runs: Any) -> list[Any]:
         F.col("offset").alias("s_offset"),
         "outcome",
     )
-    kept = records.join(runs, "run").where("id is not null").groupBy("run", "id")
-    present = kept.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
+    by_id = records.join(runs, "run").where("id is not null").groupBy("run", "id")
+    present = by_id.agg(F.min_by(F.struct("topic", "partition", "offset", "key"), "offset").alias("at"))
     empty = F.array().cast(f"array<{_COPY}>").alias("outputs")
     lost = (
         reported.where("outcome = 'ok'")

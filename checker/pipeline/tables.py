@@ -190,23 +190,23 @@ def joined(tables: Sequence[Any]) -> Any:
 def setting(run: Path) -> Setting:
     """Returns the settings from pipeline.json and committed.json. Problems go into `wrong`; nothing is raised."""
     wrong: list[str] = []
-    about = _object(run / "pipeline" / "pipeline.json", wrong)
+    content = _object(run / "pipeline" / "pipeline.json", wrong)
     committed = _object(run / "pipeline" / COMMITTED, wrong)
-    mode, transform = about.get("mode"), about.get("transform")
-    if about and mode not in MODES:
+    mode, transform = content.get("mode"), content.get("transform")
+    if content and mode not in MODES:
         wrong.append(
             f"pipeline/pipeline.json: mode {str(mode)[:40]!r} is unknown; must be one of {', '.join(sorted(MODES))}"
         )
         mode = ""
-    if about and about.get("schema", 1) != 1:
-        wrong.append(f"pipeline/pipeline.json has schema {str(about['schema'])[:20]}; this checker reads 1")
-    if about and transform not in TRANSFORMS:
+    if content and content.get("schema", 1) != 1:
+        wrong.append(f"pipeline/pipeline.json has schema {str(content['schema'])[:20]}; this checker reads 1")
+    if content and transform not in TRANSFORMS:
         transforms = ", ".join(TRANSFORMS)
         wrong.append(
             f"pipeline/pipeline.json: transform {str(transform)[:40]!r} is unknown; must be one of {transforms}"
         )
         transform = ""
-    mistake, readers = about.get("mistake"), about.get("readers")
+    mistake, readers = content.get("mistake"), content.get("readers")
     return Setting(
         str(mode or ""),
         str(transform or ""),

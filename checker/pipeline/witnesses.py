@@ -80,7 +80,7 @@ def result(
 ) -> Result:
     """Returns the verdict on one run.
 
-    `promised` is what the pipeline's mode promises; `kept` takes the brokers' part into account.
+    `promised` is what the pipeline's mode promises; `still_promised` takes the brokers' part into account.
     """
     anomalies = [
         AnomalyFound(
@@ -100,7 +100,7 @@ def result(
     return Result(verdict, promise(anomalies), why, tuple(anomalies), statistics, VERSION)
 
 
-def kept(one: AnomalyFound, settings: Settings) -> bool | None:
+def still_promised(one: AnomalyFound, settings: Settings) -> bool | None:
     """Returns whether a mode's promise still holds, given the settings and faults of the brokers."""
     guarantee = CATALOGUE[one.name].guarantee
     if guarantee is None:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Observation
 from checker.qos import losses, source, spark_batch
 from checker.qos.checkpoint_store import Store
 from checker.qos.comparison_settings import Settings
-from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, heard, settled
+from checker.qos.window_state import END, UNKNOWN_MS, Book, Window, after_judging, after_reading
 from harness.model.errors_and_exit_codes import BadInput, ClusterTrouble, Missing
 
 SPARK: Final = {
@@ -211,7 +211,7 @@ class Live:
         spark_batch.merged(earlier, new, PARTITIONS).write.mode("overwrite").parquet(path)
         seen = spark_batch.seen(watch.get)
         lost, resets = self._lost(rows, batch)
-        book = heard(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
+        book = after_reading(before, replace(seen, lost=lost, resets=resets), batch, now_ms, settings)
         book, judged = self._judge(spark.read.schema(spark_batch.IDS).parquet(path), book)
         self._store.finish(book, [window.line(batch) for window in judged])
         self.book, self._first_ms = book, self._first_ms or now_ms
@@ -234,7 +234,7 @@ class Live:
 
     def _judge(self, ids: DataFrame, book: Book) -> tuple[Book, list[JudgedWindow]]:
         judged = spark_batch.judged(ids, book, self.settings)
-        book, windows = settled(book, spark_batch.windows(judged), self.settings)
+        book, windows = after_judging(book, spark_batch.windows(judged), self.settings)
         wrong = [window.start_ms for window in windows if window.missing or window.duplicate or window.unmatched]
         examples = spark_batch.examples(judged, wrong, EXAMPLES) if wrong else []
         return book, [

@@ -33,15 +33,15 @@ def of_batch(rows: DataFrame, book: Book, settings: Settings, now_ms: int, watch
 
     rows  side ("in", "out"), id, part (of an output), expected (of an input), time (ms), place, offset
     """
-    whole = settings.window_ms
+    length_ms = settings.window_ms
     is_in = F.col("side") == "in"
     parts = F.when(is_in, F.col("expected")).otherwise(F.col("part"))
     good = F.col("id").isNotNull() & F.col("time").isNotNull() & parts.between(0, PARTS_MAX)
     time = F.least("time", F.lit(now_ms))
-    window = _floor(time, whole)
+    window = _floor(time, length_ms)
     behind = window < book.edge_ms
     came = F.when(time > book.late_ms(now_ms), time).otherwise(now_ms)
-    newest = F.lit(max(_floor_int(max(book.mark_ms, 0), whole), book.edge_ms))
+    newest = F.lit(max(_floor_int(max(book.mark_ms, 0), length_ms), book.edge_ms))
     watched = rows.observe(
         watch,
         F.count_if(is_in).alias("n_in"),
@@ -198,9 +198,9 @@ def _true(column: Column) -> Column:
     return F.coalesce(column, F.lit(False))
 
 
-def _floor(column: Column, whole: int) -> Column:
-    return column - F.pmod(column, F.lit(whole))
+def _floor(column: Column, length_ms: int) -> Column:
+    return column - F.pmod(column, F.lit(length_ms))
 
 
-def _floor_int(value: int, whole: int) -> int:
-    return value - value % whole
+def _floor_int(value: int, length_ms: int) -> int:
+    return value - value % length_ms

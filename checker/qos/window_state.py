@@ -157,7 +157,7 @@ class Book:
         return sum(window.pending for window in self.remembered)
 
 
-def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
+def after_reading(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -> Book:
     """Returns the book after a batch was read, before its windows are judged."""
     padding = settings.padding_ms
     mark = max(book.mark_ms, NEVER if seen.latest_ms is None else seen.latest_ms)
@@ -187,7 +187,7 @@ def heard(book: Book, seen: Seen, batch: int, now_ms: int, settings: Settings) -
     )
 
 
-def settled(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
+def after_judging(book: Book, counted: Iterable[Window], settings: Settings) -> tuple[Book, list[Window]]:
     """Returns the book with new window counts, and the windows to report: newly closed, or with changed counts."""
     by_start = {window.start_ms: window for window in book.windows}
     recounted = {window.start_ms: window for window in counted}

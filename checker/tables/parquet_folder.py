@@ -67,10 +67,10 @@ def _wrong(folder: Path) -> str:
 
 def _sound(folder: Path, meta: Mapping[str, Any]) -> None:
     """Raises BadHistory for impossible metadata."""
-    whole = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
+    integers = ("lines", "ops", "last_ok_op", "last_ok_ns", "max_ns", "buckets")
     texts = (str, type(None))
     sound = (
-        all(type(meta[name]) is int for name in whole)
+        all(type(meta[name]) is int for name in integers)
         and 1 <= meta["buckets"] <= 1 << 16
         and isinstance(meta["counts"], dict)
         and all(

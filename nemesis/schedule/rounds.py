@@ -137,9 +137,9 @@ class Rhythm:
         return self
 
     def _noticed(self, ctx: Context, event: Op) -> Generator:
-        heard = event.value["trigger"] == self.entry.when and not self.fired
+        matches = event.value["trigger"] == self.entry.when and not self.fired
         off = self.since_ns is None and not self.taken
-        if heard and off and ctx.time_ns >= max(_ns(self.entry.at_s), self.rested_ns):
+        if matches and off and ctx.time_ns >= max(_ns(self.entry.at_s), self.rested_ns):
             return replace(self, fired=str(event.value["text"]))
         return self
 

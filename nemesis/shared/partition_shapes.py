@@ -46,8 +46,8 @@ def ring(nodes: Sequence[str], hit: Sequence[str], clients: Sequence[str]) -> Cu
     size = len(nodes) // 2 + 1
     cuts = []
     for first in range(len(nodes)):
-        heard = [nodes[(first + step) % len(nodes)] for step in range(size)]
-        cuts.append((heard[size // 2], [node for node in nodes if node not in heard]))
+        senders = [nodes[(first + step) % len(nodes)] for step in range(size)]
+        cuts.append((senders[size // 2], [node for node in nodes if node not in senders]))
     return [(at, silent) for at, silent in cuts if silent]
 
 

@@ -45,9 +45,9 @@ def tolerated(nodes: int) -> int:
 def together(rows: Sequence[Placed], leader: int) -> list[Placed]:
     """Returns the largest group of a node's partitions that have the same replicas, two or more and all in sync."""
     mine = [row for row in rows if row.leader == leader and len(row.replicas) >= 2]
-    whole = [row for row in mine if row.isr == set(row.replicas)]
-    most = Counter(frozenset(row.replicas) for row in whole).most_common(1)
-    return [row for row in whole if frozenset(row.replicas) == most[0][0]] if most else []
+    in_sync = [row for row in mine if row.isr == set(row.replicas)]
+    most = Counter(frozenset(row.replicas) for row in in_sync).most_common(1)
+    return [row for row in in_sync if frozenset(row.replicas) == most[0][0]] if most else []
 
 
 def _now(env: Env, rows: Sequence[Placed]) -> list[Placed]:

@@ -12,7 +12,7 @@ import pytest
 
 from checker.qos import source, spark_batch
 from checker.qos.comparison_settings import EXPECT, Settings
-from checker.qos.window_state import Book, Window, heard, settled
+from checker.qos.window_state import Book, Window, after_judging, after_reading
 from harness.model.errors_and_exit_codes import BadInput
 from harness.model.transforms import expected_count
 
@@ -54,9 +54,9 @@ class Steps:
         path = str(self._folder / str(self.book.batch + 1))
         spark_batch.merged(spark_batch.remembered(self._ids, self.book.edge_ms), new, 2).write.parquet(path)
         self._ids = self._spark.read.schema(spark_batch.IDS).parquet(path)
-        self.book = heard(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
+        self.book = after_reading(self.book, spark_batch.seen(watch.get), self.book.batch + 1, now_ms, SETTINGS)
         self.judged = spark_batch.judged(self._ids, self.book, SETTINGS)
-        self.book, lines = settled(self.book, spark_batch.windows(self.judged), SETTINGS)
+        self.book, lines = after_judging(self.book, spark_batch.windows(self.judged), SETTINGS)
         return lines
 
     def kept(self) -> int:

@@ -134,11 +134,11 @@ class BrokerSession:
         """
         if action.f == "append" and action.arg("magic") < 2 and not self._target.old:
             return True
-        if not self._target.known and self._known(action):
+        if not self._target.known and self._shows_known_deviation(action):
             return True
         return f"outcome of {action.f}" in self._ignored or (self._uneven and action.f in ("elect", "restart"))
 
-    def _known(self, action: Action) -> bool:
+    def _shows_known_deviation(self, action: Action) -> bool:
         """Returns whether the action shows one of two known deviations of brokers.
 
         They are a retry of a batch whose transaction has ended, and DeleteRecords into a batch above the last stable
@@ -296,8 +296,8 @@ class BrokerSession:
             for record in outcome.value[0]:
                 acked = ledger.records.get(record[0])
                 if acked is not None and self._ledgers.state(acked) == state:
-                    about = f"{action.text()} returns {record}, whose transaction is {state}"
-                    yield f"records of {state} transactions are read under read_committed", about
+                    description = f"{action.text()} returns {record}, whose transaction is {state}"
+                    yield f"records of {state} transactions are read under read_committed", description
                     break
 
     def _agrees(self, action: Action, expected: Outcome, got: Outcome) -> bool:
