@@ -44,7 +44,9 @@ DRAIN_SHARE: Final = 0.6  # maximum share of the final time limit for the instan
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """writers        number of slots that are writers
+    """The options of the workload. `harness run --help` describes them from the user's side.
+
+    writers        number of slots that are writers
     instances      number of slots that are instances
     keys           minimum number of keys; rounded up to a multiple of `writers`
     inputs         number of input topics, with `partitions` partitions each, like the output topic

@@ -21,7 +21,9 @@ LOG_MODEL: Final = "log-model"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """make     options -> workload
+    """A row of the table of workloads.
+
+    make     options -> workload
     options  the dataclass of the options
     acts_on  options -> what its own faults need from the cluster ("disks", "network"); None: it has no faults
     """

@@ -20,7 +20,10 @@ class Ended:
 
 @dataclass(slots=True)
 class Transactions:
-    """open: producer id -> first offset of its open transaction."""
+    """The transactions of a log, read batch by batch.
+
+    open  producer id -> first offset of its open transaction
+    """
 
     open: dict[int, int] = field(default_factory=dict)
 

@@ -100,7 +100,7 @@ def remembered(ids: DataFrame, edge_ms: int) -> DataFrame:
 
 
 def merged(old: DataFrame, new: DataFrame, partitions: int) -> DataFrame:
-    """Returns both, with one row for each id, part, side and window of inputs."""
+    """Returns the union of both, with one row for each id, part, side and window of inputs."""
     together = new.unionByName(old).repartition(partitions, *_KEYS)
     slot = F.when(F.col("is_in"), F.col("window")).alias("slot")
     return (

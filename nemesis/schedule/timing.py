@@ -19,7 +19,11 @@ from harness.model.op import INFO, NEMESIS, Op
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """first_s: before the first fault; interval_s: one period of a fault, half of it on, half of it off."""
+    """The times of the default rhythm.
+
+    first_s     before the first fault
+    interval_s  one period of a fault: half of it on, half of it off
+    """
 
     first_s: float = 5.0
     interval_s: float = 10.0

@@ -25,7 +25,11 @@ TRIGGER_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """at_s: earliest start, in seconds of the run; `when`: the trigger it also waits for, or empty."""
+    """A fault that starts next.
+
+    at_s  earliest start, in seconds of the run
+    when  the trigger that it also waits for; empty for none
+    """
 
     fault: str
     at_s: float

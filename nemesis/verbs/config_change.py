@@ -36,7 +36,9 @@ Made = Callable[[int], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """summary   what the change does
+    """A change of the topics' settings, as a row of CHANGES.
+
+    summary   what the change does
     configs   replication factor -> the topics' settings
     settings  how the change weakens what the checker may expect
     deletes   whether the brokers delete records because of it
@@ -77,7 +79,11 @@ CHANGES: Final[Mapping[str, Change]] = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """configs: topic -> its settings before the change; starts: (key, log start offset) before it."""
+    """The state before a change.
+
+    configs  topic -> its settings
+    starts   (key, log start offset)
+    """
 
     configs: Mapping[str, Mapping[str, str]]
     starts: Sequence[tuple[int, int]] = ()

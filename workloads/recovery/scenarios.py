@@ -2,7 +2,7 @@
 
 Segments are 1 MiB, the minimum since Kafka 4.0, so about 52 records of 20 kB fill one. A scenario sends RECORDS to one
 partition, whose log then has four segments. `settle` waits until all but the last are flushed and
-recovery-point-offset-checkpoint says so. The last segment is therefore the only one behind the recovery point.
+recovery-point-offset-checkpoint says so. The last segment is therefore the only one after the recovery point.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _marks() -> list[Scenario]:
     quiet = ("corrupt", "invalid-messages")
     rows = [
         ("clean-restart", "stop", "", "none", (), "a clean shutdown: no segment is recovered"),
-        ("kill-restart", "kill", "", "point", (), "a kill: the segments behind the recovery point are recovered"),
+        ("kill-restart", "kill", "", "point", (), "a kill: the segments after the recovery point are recovered"),
         ("no-point", "stop", "no-point", "none", (),
          "a clean shutdown, then the recovery point is deleted: no segment is recovered"),
         ("no-marker", "stop", "no-marker", "point", (),
@@ -77,8 +77,8 @@ def _marks() -> list[Scenario]:
     ]
 
 
-def _behind() -> list[Scenario]:
-    """Scenarios with damage behind the recovery point, in the part of the log that recovery scans."""
+def _after() -> list[Scenario]:
+    """Scenarios with damage after the recovery point, in the part of the log that recovery scans."""
     kinds = {
         "flip-last": "a flipped bit in the last segment",
         "tail-last": "a partially written last batch",
@@ -276,7 +276,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     row.name: row
     for row in (
         *_marks(),
-        *_behind(),
+        *_after(),
         *_before(),
         *_aids(),
         *_truncation(),

@@ -2,7 +2,7 @@
 
 The `expect` of an act says what its outcome must be; checker.checks.recovery checks it:
 
-    recovers   start: which segments of the run's logs the server recovers: "none"; "point", those at or behind the
+    recovers   start: which segments of the run's logs the server recovers: "none"; "point", those at or after the
                recovery point that was on disk; "all"; "any", no expectation
     ends       the server refuses to start and exits
     says       names of messages that its log must have (nemesis.recovery.log_lines); "a|b": one of them

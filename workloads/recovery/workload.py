@@ -7,7 +7,7 @@ What can go wrong, with segments at base offsets 0, 52, 104 and 156 and the reco
     nemesis    step  {"do": "start", "who": "leader"}                           its log: no segment recovered
     process 2  fail  poll  the checksum of a batch does not match
 
-The server was killed, so it must recover every segment at or behind the recovery point, here segment 156. Recovery
+The server was killed, so it must recover every segment at or after the recovery point, here segment 156. Recovery
 would have truncated the log at the damaged batch and replicated the rest again. The server skipped recovery and serves
 the damage (`recovery-divergence`).
 
