@@ -47,7 +47,7 @@ def _busiest(nodes: Iterable[str | None], facts: Facts, draw: Draw) -> Sequence[
 
 
 def leader(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node that leads the partitions with most of the recent sends; without sends, the most partitions.
+    """The node that leads the partitions with most of the recent sends, or, without sends, the most partitions.
 
     Only the run's partitions count. A draw breaks ties. Empty when no partition has a leader.
     """
@@ -56,7 +56,7 @@ def leader(facts: Facts, draw: Draw) -> Sequence[str]:
 
 
 def controller(facts: Facts, draw: Draw) -> Sequence[str]:
-    """The node whose controller leads the metadata quorum; with ZooKeeper, the broker that is the controller."""
+    """The node whose controller leads the metadata quorum, or, with ZooKeeper, the broker that is the controller."""
     return _busiest(facts.holders, facts, draw)
 
 

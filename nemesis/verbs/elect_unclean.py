@@ -132,8 +132,8 @@ def _fault(target: str, timing: Timing) -> Fault:
 
 
 VERB: Final = Verb(
-    "kill a follower, later the other replicas, start the follower and elect it uncleanly (ElectLeaders); "
-    "every server is started again later",
+    "kill a follower and, later, the other replicas, then start the follower and elect it uncleanly "
+    "(ElectLeaders); every server is started again later",
     _fault,
     nodes=False,
     named={LEADER: "Partitions of the node that leads the most of them"},

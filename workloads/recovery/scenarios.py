@@ -204,7 +204,7 @@ def _power() -> list[Scenario]:
             found.append(
                 _scenario(
                     f"power-{name}{'-flushed' if flushed else ''}",
-                    f"{name} of the servers lose power; {how}",
+                    f"a power loss of {name} of the servers; {how}",
                     Send(RECORDS), Act("power-off", who), _start("any", who=who), Send(20),
                     lost=lost, settings=FLUSHED if flushed else {}, needs=needs, unsynced=count,
                     nodes_min=nodes,
