@@ -34,7 +34,7 @@ class AdminRole:
         """What the harness or a library of the run has against the clients' settings, as a sentence that
         names the first; empty when there is nothing. Asks no broker."""
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
-            reason = problem_of(name)(self._clients)
+            reason = problem_of(name)({**self._clients, "library": name})
             if reason:
                 return reason
         return ""

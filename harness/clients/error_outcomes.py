@@ -78,6 +78,7 @@ _MOMENT = Row(
     "request: incr_retry",
 )
 _SENT = Row("info", "it was transmitted, and the answer is not known", "request: possibly persisted")
+_CLIENT_GONE = Row("info", "the process is gone, with what it may have polled", "docs/use/your-own-client.md")
 _COMMIT = Row("info", "commit has been asked for: only an acknowledged abort undoes it", "KIP-98; introduction")
 
 TABLE: Final[dict[tuple[Situation, str], Row]] = {
@@ -131,6 +132,9 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_FENCED"): _SENT,
     ("report", "_FATAL"): _SENT,
     ("report", "_DESTROY"): _SENT,
+    ("report", "_NEVER_SENT"): Row(
+        "fail", "the library refuses the record before it queues it", "harness.clients.exec.never_sent, by library"
+    ),
     # Before a transaction has begun, none of the op's records exist.
     ("init", ANY): Row("fail", "nothing of the op has been sent yet", "KIP-98: InitProducerId"),
     ("begin", ANY): Row("fail", "begin is local, and nothing of the op has been sent", "rdkafka.h"),
@@ -144,6 +148,9 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ),
     # Reads. An op that also sends is judged by its sends.
     ("poll", "_JVM"): Row("info", "the client is gone, with what it may have polled", "java.lang.OutOfMemoryError"),
+    ("poll", "_CLIENT_DIED"): _CLIENT_GONE,
+    ("poll", "_CLIENT_SILENT"): _CLIENT_GONE,
+    ("poll", "_CLIENT_BROKE_PROTOCOL"): _CLIENT_GONE,
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
     ("admin", ANY): _READS,

@@ -54,6 +54,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "seed": plan.seed,
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
+        "client_env": list(plan.client_env),
         "connection": attached_cluster.connecting(plan),
         "concurrency": plan.concurrency,
         "idempotence": derived.idempotent(plan),
