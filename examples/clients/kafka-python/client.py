@@ -152,7 +152,9 @@ class Client:
         )
         self.sends = [each for each in self.sends if not each.is_done] + [future]
         number = request["id"]
-        future.add_callback(lambda sent: write({"id": number, "ok": {"offset": sent.offset if sent.offset >= 0 else None}}))
+        future.add_callback(
+            lambda sent: write({"id": number, "ok": {"offset": sent.offset if sent.offset >= 0 else None}})
+        )
         future.add_errback(lambda raised: write({"id": number, "error": error_of(raised)}))
 
     def do_flush(self, request):
