@@ -22,6 +22,7 @@ class Library:
     pipeline  as `queue`, for the pipeline's clients, which are of `pipeline.library`; empty: it has none
     package   on PyPI, for `--client-version`; empty: it does not come from there
     internal  not for `--client`
+    written   how `--client` names it, where that is not the row's name
     """
 
     queue: str
@@ -30,6 +31,7 @@ class Library:
     pipeline: str = ""
     package: str = ""
     internal: bool = False
+    written: str = ""
 
 
 CLIENTS: Final[dict[str, Library]] = {
@@ -57,6 +59,7 @@ CLIENTS: Final[dict[str, Library]] = {
         queue="harness.clients.exec.adapter:open_client",
         admin="harness.clients.confluent.adapter:open_admin",
         problem="harness.clients.exec.adapter:problem",
+        written="exec:COMMAND",
     ),
     "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),
     "sim": Library(

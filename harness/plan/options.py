@@ -51,7 +51,7 @@ def _kafka_version(value: str) -> str:
 
 def _known_client(value: Any, info: ValidationInfo) -> Any:
     """A name of the table of clients, or "exec:" and a command. Raises PydanticKnownError."""
-    if isinstance(value, str) and value.startswith(EXEC):
+    if isinstance(value, str) and value.removeprefix(EXEC) not in (value, ""):
         return value
     return _known(value, info)
 
@@ -282,6 +282,10 @@ class ClientFields(BaseModel):
     )
     client_env: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         (), description="Names of environment variables that programs of --client exec: are given, comma-separated."
+    )
+    client_user: str = Field(
+        "nobody",
+        description="User that programs of --client exec: run as, if the harness runs as root.",
     )
     pipelined: bool = Field(False, description="Sends of an op that follow each other go out together.")
     rewind: bool = Field(True, description="After an abort, read again what the transaction had read.")

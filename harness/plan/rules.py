@@ -29,8 +29,6 @@ def libraries(plan: TestPlan) -> None:
     """Client libraries, and what they cannot do."""
     if not plan.client:
         raise ValueError("--client needs a library")
-    if "exec" in plan.client:
-        raise ValueError("--client exec: write the command after it, as in exec:./my-client")
     if "noop" in plan.client and len(set(plan.client)) > 1:
         raise ValueError("--client noop goes alone: it sends nothing, so others would miss its records")
     if "aiokafka" in plan.client and plan.retries is not None:

@@ -1,4 +1,4 @@
-"""Which client programs a run may execute. A plan file is data: a command in it is not executed until the user says so."""
+"""Which client programs a run may execute. A plan file is data: its commands are executed only if the user says so."""
 
 from __future__ import annotations
 

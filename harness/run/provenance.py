@@ -30,7 +30,7 @@ def versions(plan: TestPlan) -> dict[str, str]:
     found |= {JAVA_CLIENT if name == "java" else table.row(name).package: at for name, at in used if at}
     for name in plan.client:
         if name.startswith(command.PREFIX):
-            facts = greet(name, plan.client_env)
+            facts = greet(name, plan.client_env, plan.client_user)
             found[facts["library"]] = facts["version"]
     return {**found, "python": platform.python_version(), "java": java.find().full}
 

@@ -55,6 +55,7 @@ def client_config(plan: TestPlan, bootstrap: str) -> dict[str, Any]:
         "sim": {"bugs": list(plan.sim_bugs)},
         "bootstrap": bootstrap,
         "client_env": list(plan.client_env),
+        "client_user": plan.client_user,
         "connection": attached_cluster.connecting(plan),
         "concurrency": plan.concurrency,
         "idempotence": derived.idempotent(plan),

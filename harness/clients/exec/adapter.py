@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from harness.clients.exec import command, open_fields
 from harness.clients.exec.consumer import ExecConsumer
-from harness.clients.exec.process import ClientProcess
+from harness.clients.exec.process import NOBODY, ClientProcess
 from harness.clients.exec.producer import ExecProducer
 from harness.clients.settings import Settings, settings
 from harness.model.errors_and_exit_codes import BadInput
@@ -39,10 +39,13 @@ class Exec:
     again after it was killed or has ended.
 
     environment  names of further variables that the program is given
+    user         name of the user that the program runs as, if this process runs as root
     """
 
-    def __init__(self, argv: Sequence[str], made: Settings, environment: Sequence[str] = ()) -> None:
-        self._argv, self._settings = argv, made
+    def __init__(
+        self, argv: Sequence[str], made: Settings, environment: Sequence[str] = (), user: str = NOBODY
+    ) -> None:
+        self._argv, self._settings, self._user = argv, made, user
         self._environ = {name: os.environ[name] for name in (*ENVIRONMENT, *environment) if name in os.environ}
         self._process: ClientProcess | None = None
         self.facts: dict[str, Any] = {}
@@ -50,7 +53,7 @@ class Exec:
     def running(self) -> ClientProcess:
         """The process, started and greeted. Raises ClientError."""
         if self._process is None or self._process.ended:
-            process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings))
+            process = ClientProcess(self._argv, self._environ, open_fields.secrets(self._settings), self._user)
             try:
                 self.facts = _facts(process.request("hello", {"protocol": PROTOCOL}, HELLO_S))
             except ClientError:
@@ -98,12 +101,12 @@ def needed(made: Settings) -> list[str]:
     return found
 
 
-def greet(client: str, environment: Sequence[str] = ()) -> dict[str, Any]:
+def greet(client: str, environment: Sequence[str] = (), user: str = NOBODY) -> dict[str, Any]:
     """{"library", "version", "capabilities"} of the program of `exec:COMMAND`, which is started for it and ended.
 
     Raises BadInput when it cannot be started or does not answer `hello`.
     """
-    library = Exec(command.argv(client), Settings(bootstrap="", run=""), environment)
+    library = Exec(command.argv(client), Settings(bootstrap="", run=""), environment, user)
     try:
         library.running()
     except ClientError as error:
@@ -136,7 +139,8 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def _library(config: Mapping[str, Any]) -> Exec:
-    return Exec(command.argv(str(config["library"])), settings(config), config.get("client_env", ()))
+    argv = command.argv(str(config["library"]))
+    return Exec(argv, settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import selectors
 import shutil
 import signal
@@ -33,7 +34,7 @@ STDERR_BYTES_MAX: Final = 16 << 20
 STDERR_LINE_BYTES: Final = 64 << 10
 GRACE_S: Final = 1.0  # beyond the time limit that the program was given
 EXIT_S: Final = 5.0  # for a killed process to be gone
-NOBODY: Final = 65534  # user and group id of an unprivileged user on Linux
+NOBODY: Final = "nobody"
 
 DIED: Final = "_CLIENT_DIED"
 SILENT: Final = "_CLIENT_SILENT"
@@ -52,18 +53,20 @@ class ClientProcess:
     argv     the command, the program as an absolute path
     environ  the whole environment, but for HOME and TMPDIR, which are an empty folder that lasts as long as the process
     secrets  texts to replace by *** in what the process writes to its standard error
+    user     the account that the process runs as, if this one runs as root
     library  the program's answer to `hello`; set by the adapter
 
     Raises ClientError when the program cannot be started.
     """
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], secrets: Sequence[str] = (), user: str = NOBODY
+    ) -> None:
         self.library = ""
         self._folder = Path(tempfile.mkdtemp(prefix="harness-client-"))
-        # Only a process that may become any user can become an unprivileged one.
-        becomes_nobody = os.geteuid() == 0 and _maps(NOBODY)
-        if becomes_nobody:
-            os.chown(self._folder, NOBODY, NOBODY)
+        account = _account(user)
+        if account is not None:
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
@@ -73,14 +76,14 @@ class ClientProcess:
                 bufsize=0,
                 env={**environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)},
                 process_group=0,
-                user=NOBODY if becomes_nobody else None,
-                group=NOBODY if becomes_nobody else None,
-                extra_groups=[] if becomes_nobody else None,
+                user=None if account is None else account.pw_uid,
+                group=None if account is None else account.pw_gid,
+                extra_groups=None if account is None else [],
             )
         except OSError as error:
             shutil.rmtree(self._folder, ignore_errors=True)
-            as_whom = f" as user {NOBODY}, who must be able to read and execute it" if becomes_nobody else ""
-            raise ClientError(DIED, f"{argv[0]} cannot be started{as_whom}: {error.strerror}", "fatal") from None
+            hint = f": user {user} must be able to read and execute it; or give --client-user" if account else ""
+            raise ClientError(DIED, f"{argv[0]} cannot be started: {error.strerror}{hint}", "fatal") from None
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._into, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         for descriptor in (self._into, self._out):
@@ -260,13 +263,20 @@ class ClientProcess:
         return trouble
 
 
-def _maps(uid: int) -> bool:
-    """Whether this user namespace has a user of that id."""
+def _account(user: str) -> pwd.struct_passwd | None:
+    """The account to become; None where this process is not root, or is root of a user namespace without that user,
+    and so has no privileges to drop. Raises ClientError for an unknown name."""
+    if os.geteuid() != 0 or user == "root":
+        return None
     try:
+        account = pwd.getpwnam(user)
         rows = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except KeyError:
+        raise ClientError(DIED, f"--client-user {user}: this machine has no such user", "fatal") from None
     except OSError:
-        return True
-    return any(int(first) <= uid < int(first) + int(count) for first, _, count in rows)
+        return None
+    mapped = any(int(first) <= account.pw_uid < int(first) + int(count) for first, _, count in rows)
+    return account if mapped else None
 
 
 def _copy_stderr(source: IO[bytes], secrets: Sequence[str]) -> None:
