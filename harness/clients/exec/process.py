@@ -164,6 +164,14 @@ class ClientProcess:
                     pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def close_input(self, patience_s: float) -> int | None:
+        """Close the program's standard input; its exit code, or None if it still runs when the time is over."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        return self._process.returncode
+
     def broke_protocol(self, why: BadAnswer) -> ClientError:
         """Kill the process, whose answer makes no sense; the error to raise."""
         return self._give_up(BROKE_PROTOCOL, f"wrote {why}, and was killed")
