@@ -84,7 +84,8 @@ def test_a_stored_command_is_executed_only_with_the_word(tmp_path: Path, monkeyp
     plain = ("--spark-master", "none")
     reading = [
         ("check", name, *plain),
-        ("show", name),
+    reading = [("check", name, *plain), ("shrink", name, *plain)]
+    reading += [("show", name), ("explain", name), ("page", name), ("list",)]
         ("explain", name),
         ("page", name),
         ("shrink", name, *plain),
