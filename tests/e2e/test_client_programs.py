@@ -84,8 +84,7 @@ def test_a_stored_command_is_executed_only_with_the_word(tmp_path: Path, monkeyp
     plain = ("--spark-master", "none")
     reading = [
         ("check", name, *plain),
-    reading = [("check", name, *plain), ("shrink", name, *plain)]
-    reading += [("show", name), ("explain", name), ("page", name), ("list",)]
+        ("show", name),
         ("explain", name),
         ("page", name),
         ("shrink", name, *plain),
