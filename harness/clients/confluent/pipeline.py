@@ -1,4 +1,4 @@
-"""The rest of the pipeline over confluent-kafka: writers, reading logs through, committed offsets."""
+"""The pipeline's library for confluent-kafka: writers, reading whole logs, committed offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRY_S: Final = 2.0
 
 
 class ConfluentWriter:
-    """`library.Writer`: the plan's own acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
 
     def __init__(self, made: Made) -> None:
         config = producer_config(made.settings) | {"linger.ms": LINGER_MS}
@@ -59,8 +59,8 @@ class ConfluentWriter:
                 self._producer.poll(min(left_s, POLL_S))
             except ck.KafkaException:
                 break
-        silent = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
-        return [delivery or silent for delivery in sent]
+        unreported = Sent(None, ClientError("_TIMED_OUT", f"no delivery report in {timeout_s:.1f} s"))
+        return [delivery or unreported for delivery in sent]
 
     def sizes(self, topics: Sequence[str], timeout_s: float) -> dict[str, int]:
         deadline = time.monotonic() + timeout_s
@@ -82,7 +82,7 @@ class ConfluentWriter:
 
 
 class ConfluentLogs:
-    """`library.Logs`."""
+    """`pipeline.library.Logs`."""
 
     def __init__(self, made: Made) -> None:
         self._made = made
@@ -97,18 +97,18 @@ class ConfluentLogs:
             config.pop(name, None)
         consumer: Any = made_with(ck.Consumer, config, "consumer")
         try:
-            yield from _through(consumer, {at: end for at, end in ends.items() if end > 0}, idle_s)
+            yield from _read_to_ends(consumer, {at: end for at, end in ends.items() if end > 0}, idle_s)
         finally:
             holder = [consumer]
             del consumer
             destroy_beside(holder)
 
 
-def _through(
+def _read_to_ends(
     consumer: Any, ends: dict[TopicPartition, int], idle_s: float
 ) -> Iterator[tuple[TopicPartition, Row] | None]:
-    """Until each partition's end is reached, which markers may lie before: the end-of-partition event says
-    where a reader stands."""
+    """Yield records until each partition's end is reached. Transaction markers may precede the end, so the position
+    there comes from the end-of-partition event."""
     consumer.assign([ck.TopicPartition(*at, 0) for at in ends])
     last = time.monotonic()
     while ends:
@@ -119,7 +119,7 @@ def _through(
         if messages:
             last = time.monotonic()
         elif time.monotonic() - last > idle_s:
-            raise ClientError("_TIMED_OUT", f"nothing in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
+            raise ClientError("_TIMED_OUT", f"no records in {idle_s:.0f} s; not read to the end: {sorted(ends)}")
         else:
             yield None
         for message in messages:
@@ -141,7 +141,7 @@ def _through(
 
 
 class ConfluentPipeline:
-    """`library.PipelineLibrary`."""
+    """`pipeline.library.PipelineLibrary` for confluent-kafka."""
 
     def source(self, made: Made) -> Source:
         return ConfluentSource(made)
@@ -190,11 +190,11 @@ class ConfluentPipeline:
             raise converted(wrong)
 
     def close(self) -> None:
-        """Nothing of its own."""
+        """Do nothing: it has no resources of its own."""
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process: see `pipeline.client`."""
+    """Open the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import made
 

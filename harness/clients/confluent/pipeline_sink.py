@@ -1,7 +1,6 @@
-"""The pipeline's sink over confluent-kafka: a producer, transactional or not.
+"""The pipeline's sink for confluent-kafka: a producer, transactional or not.
 
-`send_offsets_to_transaction` may block for good: see `library`. `bounded` gives it up, and with it the
-producer.
+`send_offsets_to_transaction` may block forever: see `adapter`. `bounded` then abandons the call and the producer.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ LINGER_MS: Final = 5
 
 
 def _refused(error: Any) -> Failed:
-    """A record was not taken. A transaction that must be aborted takes none; fenced is told with fatal."""
+    """Return the failure of a refused send. Fatal errors include fencing; after any other, the transaction must be
+    aborted."""
     failed = converted(error)
     return Failed("fatal" if failed.kind == "fatal" else "abort", f"send: {failed}")
 
@@ -43,7 +43,7 @@ def _step(producer: Any, name: str, *args: Any, abortable: Kind = "abort") -> No
 
 
 class ConfluentSink:
-    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
     def __init__(self, made: Made) -> None:
         self._made, self._transactional = made, made.options.transactional
@@ -77,7 +77,7 @@ class ConfluentSink:
         self.send_rows(output_rows(self._made, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Outside transactions waits until all are acknowledged."""
+        """Send records. Without transactions, wait until all are acknowledged."""
         self._errors = []
         produce = self._producer.produce
         report = None if self._transactional else self._report
@@ -86,7 +86,7 @@ class ConfluentSink:
                 produce(topic, value, key, partition, on_delivery=report)
             except BufferError:
                 self._producer.poll(STEP_S)
-                self._again(topic, value, key, partition, report)
+                self._retry_send(topic, value, key, partition, report)
             except ck.KafkaException as error:
                 raise _refused(error) from None
             self._left += 1
@@ -101,7 +101,7 @@ class ConfluentSink:
             why = converted(self._errors[0]) if self._errors else "no delivery report in time"
             raise Failed("fatal" if self._left else "abort", f"send: {why}")
 
-    def _again(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
+    def _retry_send(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
         try:
             self._producer.produce(topic, value, key, partition, on_delivery=report)
         except (BufferError, ck.KafkaException) as error:

@@ -1,14 +1,14 @@
-"""Adapter for Kafka's own Java client, of any version, through py4j.
+"""Adapter for Kafka's Java client, in any version, through py4j.
 
-Every client has a JVM of its own (`machine`), so that one which crashes vanishes as a process does.
-How the Java client behaves where it matters here (its own documentation, and seen on brokers):
-- `poll` hands over a list; its text names every record with its offset and the size of its value, so one call
-  brings them all.
-- There is no event for the end of a partition; the position is beyond transaction markers by itself.
-- Rebalance listeners are called on the thread that polls, and the consumer may not be called from another
-  meanwhile. The queue's only notes what happened; what the group has committed is asked for after the poll.
-- `close` of a producer without time leaves its transaction open.
-- Administration and metadata are librdkafka's, as for every client.
+Every client has its own JVM (`jvm`), so that a crashed client disappears like a process.
+Behaviour of the Java client that matters here (from its documentation, and observed on brokers):
+- `poll` returns a list. Its text contains every record with its offset and the size of its value, so a single call
+  transfers all records.
+- There is no event for the end of a partition, but the position already is behind transaction markers.
+- Rebalance listeners are called on the polling thread, and no other thread may call the consumer in the meantime.
+  So the listener of the queue workload only records the events, and committed offsets are fetched after the poll.
+- Closing a producer with timeout 0 leaves its transaction open.
+- Admin requests and metadata use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from harness.protocol.error_codes import ClientError
 
 
 class Java:
-    """`api.Library`. The JVM starts with the first producer or consumer, and again after it was killed."""
+    """`client_protocols.Library` for the Java client. The first producer or consumer starts the JVM; after it was
+    killed, the next one starts it again."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -54,7 +55,7 @@ class Java:
 
 
 def problem(config: Mapping[str, Any]) -> str:
-    """What it has against the settings, or ""; starts a JVM for it. See `table.Library`."""
+    """Return why the library rejects the settings, or "": see `table.Library`. Starts a JVM for the check."""
     library, made = Java(config["java"]), settings(config)
     try:
         library.producer(made).close()
@@ -67,7 +68,7 @@ def problem(config: Mapping[str, Any]) -> str:
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process (`queue.QueueClient`)."""
+    """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
     library = Java(config["java"])

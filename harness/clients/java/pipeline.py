@@ -1,5 +1,6 @@
-"""The rest of the pipeline over Kafka's own Java client: writers. What reads logs and asks for committed
-offsets is librdkafka's, as administration is for every client.
+"""The pipeline's library for Kafka's Java client: writers.
+
+Reading logs, committed offsets and admin requests use librdkafka, as for every client.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 
 
 class JavaWriter:
-    """`library.Writer`: the plan's own acks, retries and idempotence; never transactional."""
+    """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
 
     def __init__(self, machine: Machine, made: Made, admin: Callable[[], Admin]) -> None:
         self._producer = opened(machine, replace(made.settings, txn=False))
@@ -44,7 +45,8 @@ class JavaWriter:
 
 
 class JavaPipeline:
-    """`library.PipelineLibrary`. The JVM starts with what needs it first, and again after it was killed."""
+    """`pipeline.library.PipelineLibrary` for the Java client. The JVM starts when first needed, and again after it
+    was killed."""
 
     def __init__(self, java: Mapping[str, str]) -> None:
         self._java = java
@@ -56,8 +58,8 @@ class JavaPipeline:
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)
-            except Exception as error:  # of the system, or of py4j, which has no class for all of its own
-                raise ClientError("_JVM", f"it does not start: {error}", "fatal") from None
+            except Exception as error:  # an OSError, or one of py4j's exceptions, which have no common base class
+                raise ClientError("_JVM", f"the client's JVM does not start: {error}", "fatal") from None
         return self._machine
 
     def _for_an_instance(self) -> Machine:
@@ -95,12 +97,12 @@ class JavaPipeline:
 
 
 def _without_properties(made: Made) -> Made:
-    """The properties that were given are the Java client's."""
+    """Return settings without the user's properties, which are for the Java client."""
     return replace(made, settings=replace(made.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
-    """A client of one process: see `pipeline.client`."""
+    """Open the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
     from harness.clients.pipeline.config import made
 

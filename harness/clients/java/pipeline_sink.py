@@ -1,4 +1,4 @@
-"""The pipeline's sink over Kafka's own Java client: a producer, transactional or not."""
+"""The pipeline's sink for Kafka's Java client: a producer, transactional or not."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LINGER_MS: Final = 5
 
 
 def opened(machine: Machine, settings: Settings) -> JavaProducer:
-    """Raises ClientError."""
+    """Open a producer with a linger time. Raises ClientError."""
     config = {"linger.ms": LINGER_MS, **settings.producer_config}
     return JavaProducer(machine, replace(settings, producer_config=config))
 
 
 def sent(producer: JavaProducer, rows: Sequence[Outgoing], timeout_s: float) -> list[Sent]:
-    """Send, and wait for all reports."""
+    """Send records, and wait for all delivery reports."""
     late = ClientError("_TIMED_OUT", f"not sent in {timeout_s:.1f} s")
     deadline = time.monotonic() + timeout_s
-    # Each may wait for metadata.
+    # Each send may block while it waits for metadata.
     begun = [_begun(producer, row) if time.monotonic() < deadline else late for row in rows]
     return [_ended(producer, delivery, max(0.0, deadline - time.monotonic())) for delivery in begun]
 
@@ -57,7 +57,7 @@ def _ended(producer: JavaProducer, begun: Delivery | ClientError, left_s: float)
 
 
 class JavaSink:
-    """`ports.Sink`. With transactions it is opened at once, so that whoever had the id before is fenced."""
+    """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
     def __init__(self, machine: Machine, made: Made) -> None:
         self._machine, self._made = machine, made
@@ -90,7 +90,7 @@ class JavaSink:
         self.send_rows(output_rows(self._made, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
-        """Outside transactions waits until all are acknowledged."""
+        """Send records. Without transactions, wait until all are acknowledged."""
         if self._made.options.transactional:
             self._post(rows)
             return
@@ -101,11 +101,11 @@ class JavaSink:
             raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")
 
     def _post(self, rows: Sequence[Outgoing]) -> None:
-        """Within a transaction: its commit waits for them, and fails with any of them."""
+        """Send records in a transaction. Its commit waits for all of them, and fails if one has failed."""
         deadline = time.monotonic() + self._made.settings.patience_s
         for topic, partition, key, value in rows:
             if time.monotonic() > deadline:
-                raise Failed("abort", "send: it takes longer than an op may")
+                raise Failed("abort", "send: took longer than an op may take")
             try:
                 self._producer.post((topic, partition), value, key)
             except ClientError as error:
@@ -118,11 +118,11 @@ class JavaSink:
         try:
             offsets = source.marked(marks)
             if self._made.options.mistake == mistakes.NOT_FENCED:
-                group = self._machine.nobody(self._made.settings.group_id)
+                group = self._machine.group_without_member(self._made.settings.group_id)
             else:
                 group = source.group()
         except ClientError as error:
-            raise Failed("fatal", f"the group: {error}") from None
+            raise Failed("fatal", f"group metadata: {error}") from None
         step(lambda _: self._producer.offsets_of(offsets, group), "sendOffsetsToTransaction")
 
     def commit(self) -> None:

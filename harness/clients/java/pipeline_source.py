@@ -1,7 +1,7 @@
-"""The pipeline's source over Kafka's own Java client: a member of the group.
+"""The pipeline's source for Kafka's Java client: a consumer that is a member of the group.
 
-A KafkaConsumer takes calls of one thread at a time, and from within its rebalance listener only of the one
-that polls; so the JVM is one of py4j's single-threaded model: see `Machine`.
+A KafkaConsumer accepts calls from one thread at a time, and within its rebalance listener only from the polling
+thread. So the JVM uses py4j's single-threaded model: see `Machine`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMIT_S: Final = 3.0
 
 
 class _Listener:
-    """A ConsumerRebalanceListener that passes on at once what it is told."""
+    """A ConsumerRebalanceListener that passes events on immediately."""
 
     def __init__(self, member: JavaSource) -> None:
         self._member = member
@@ -43,7 +43,7 @@ class _Listener:
 
 
 class JavaSource(Member):
-    """`ports.Source`."""
+    """`pipeline_app.ports.Source` for the Java client."""
 
     def __init__(self, machine: Machine, made: Made) -> None:
         super().__init__(made)
@@ -103,13 +103,13 @@ class JavaSource(Member):
             raise Failed("fatal", f"seek: {error}") from None
 
     def pause(self, partitions: Sequence[Partition]) -> None:
-        self._unless_gone(partial(self._consumer.hold, partitions, True))
+        self._ignoring_revoked(partial(self._consumer.hold, partitions, True))
 
     def resume(self, partitions: Sequence[Partition]) -> None:
-        self._unless_gone(partial(self._consumer.hold, partitions, False))
+        self._ignoring_revoked(partial(self._consumer.hold, partitions, False))
 
-    def _unless_gone(self, call: Callable[[], None]) -> None:
-        """What is gone meanwhile has nothing to pause."""
+    def _ignoring_revoked(self, call: Callable[[], None]) -> None:
+        """Make a call, and ignore errors that are not fatal: the partition may have been revoked since."""
         try:
             call()
         except ClientError as error:
@@ -124,11 +124,14 @@ class JavaSource(Member):
             raise Failed(kind, f"commit of offsets: {error}") from None
 
     def marked(self, marks: Mapping[Partition, Mark]) -> Any:
-        """A Java map of them. Raises ClientError."""
+        """Return a Java map of offsets with their metadata. Raises ClientError."""
         return self._consumer.marked(marks)
 
     def group(self) -> Any:
-        """What fences this member's commits in transactions (KIP-447). Raises ClientError."""
+        """Return the group metadata with which transactions fence this member's commits (KIP-447).
+
+        Raises ClientError.
+        """
         return self._consumer.group()
 
     def generation(self) -> int | None:

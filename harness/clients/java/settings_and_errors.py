@@ -1,4 +1,4 @@
-"""Properties and errors of Kafka's own Java client: settings in, ClientError out."""
+"""Converts settings to properties of Kafka's Java client, and its errors to ClientError."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError, Kind
 
 FETCH_WAIT_MS: Final = 100
-MAX_BLOCK_MS: Final = 3000  # of send and of transactional calls, which the caller repeats
+MAX_BLOCK_MS: Final = 3000  # for send and for transactional calls, which the caller repeats
 _SERDE: Final = "org.apache.kafka.common.serialization."
 
 ASSIGNOR: Final = "partition.assignment.strategy"
-# librdkafka's names, which plans use.
+# librdkafka's names, which plans use -> classes.
 ASSIGNORS: Final[Mapping[str, str]] = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -32,7 +32,7 @@ FATAL: Final = frozenset(
         "FENCED_INSTANCE_ID",
     ]
 )
-# Without an error of the protocol. The second is of a commit in another generation; its transaction fails.
+# Exceptions without a protocol error. The second is raised for a commit in an old generation.
 ABORTABLE: Final = frozenset(["KafkaException", "CommitFailedException"])
 OWNED: Final = frozenset(
     [
@@ -59,7 +59,7 @@ def properties(made: Settings) -> dict[str, str]:
     }
 
 
-def _given(what: str, config: Mapping[str, Any]) -> dict[str, str]:
+def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
     for name in config:
         if name in OWNED:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself; leave it out")
@@ -70,7 +70,7 @@ def _given(what: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def producer(made: Settings) -> dict[str, str]:
-    """The producer's properties; the user's own come last and win. Raises BadInput."""
+    """Return the producer's properties. The user's properties override the others. Raises BadInput."""
     request_ms = int((made.request_timeout_s or min(3.0, made.patience_s / 3)) * 1000)
     delivery_ms = int((made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)) * 1000)
     if made.txn:
@@ -79,7 +79,7 @@ def producer(made: Settings) -> dict[str, str]:
         "acks": made.acks,
         "linger.ms": "0",
         "request.timeout.ms": str(request_ms),
-        "delivery.timeout.ms": str(max(delivery_ms, request_ms)),  # it may not be less
+        "delivery.timeout.ms": str(max(delivery_ms, request_ms)),  # Kafka rejects less than the request timeout
         "max.block.ms": str(MAX_BLOCK_MS),
         "enable.idempotence": str(made.idempotence or made.txn).lower(),
         "key.serializer": _SERDE + "ByteArraySerializer",
@@ -90,13 +90,13 @@ def producer(made: Settings) -> dict[str, str]:
     if made.txn:
         config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
         config["transaction.timeout.ms"] = str(int(made.transaction_timeout_s * 1000))
-    return config | _given("producer", made.producer_config)
+    return config | _user_properties("producer", made.producer_config)
 
 
 def consumer(made: Settings) -> dict[str, str]:
-    """The consumer's properties; the user's own come last and win. Raises BadInput.
+    """Return the consumer's properties. The user's properties override the others. Raises BadInput.
 
-    Keys come as text, and values as text in ISO 8859-1, a character for each byte.
+    Keys are deserialized to text, and values to ISO 8859-1 text, one character per byte.
     """
     session_ms = int(made.session_timeout_s * 1000)
     config = properties(made) | {
@@ -113,23 +113,23 @@ def consumer(made: Settings) -> dict[str, str]:
         "value.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer.encoding": "ISO-8859-1",
     }
-    given = _given("consumer", made.consumer_config)
-    if given.get("group.protocol", "classic").lower() == "classic":  # KIP-848: else the broker's to say
+    given = _user_properties("consumer", made.consumer_config)
+    if given.get("group.protocol", "classic").lower() == "classic":  # otherwise brokers set them (KIP-848)
         config["session.timeout.ms"] = str(session_ms)
         config["heartbeat.interval.ms"] = str(max(1, min(3000, session_ms // 6)))
     return config | given
 
 
 def kind_of(code: str, name: str, retriable: bool) -> Kind:
-    """What may be done about an error of the protocol. What is neither fatal nor retriable aborts the
-    transaction, as the client's own documentation of KafkaProducer says of KafkaException."""
+    """Return the kind of a protocol error. An error that is neither fatal nor retriable is abortable, as documented
+    for KafkaException in KafkaProducer."""
     if code in FATAL or name.endswith("AuthorizationException"):
         return "fatal"
     return "retriable" if retriable else "abortable"
 
 
 def error(code: str | None, name: str, message: str, retriable: bool) -> ClientError:
-    """A ClientError of a Java exception: its class, and the protocol's error where it has one."""
+    """Return the ClientError for a Java exception, from its protocol error if it has one, else from its class."""
     if code is None:
         return ClientError(f"_{name}", message, "abortable" if name in ABORTABLE else "plain")
     return ClientError(RENAMED.get(code, code), f"{name}: {message}", kind_of(code, name, retriable))

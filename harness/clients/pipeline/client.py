@@ -1,14 +1,14 @@
-"""The client of one process of the pipeline: which part of it comes to life depends on its ops.
+"""The client of one process of the pipeline workload. Its ops decide whether it is a writer or an instance.
 
-    begin  the group commits the beginning of every partition, as if it had been there before
-    send   a writer: [["send", partition, id], ...]; for the numbers see harness.pipeline_app.partition_numbers
-    sizes  how many partitions each input topic has, as this writer knows it from now on
-    work   an instance, for a while: it completes with what it did, and goes on where it stood in the next
-    leave  the instance closes cleanly; the next `work` starts it anew
-    lag    how many input records the group has not committed yet
-    read   the final reading, a share of the partitions: see `reading`
+    begin  commit the start of every partition for the group, as if it had existed before
+    send   write records: [["send", partition, id], ...]; partitions as in harness.pipeline_app.partition_numbers
+    sizes  refresh the writer's metadata, and return how many partitions each input topic has
+    work   run the instance for a while, and complete with its counts; the next `work` continues
+    leave  close the instance cleanly; the next `work` starts a new one
+    lag    return how many input records the group has not committed yet
+    read   the final reading of this slot's share of the partitions: see `reading`
 
-After `info` the client is broken: its process is replaced, and an instance with it, by a new incarnation.
+After `info` the client is broken: its process is replaced, and the instance by a new incarnation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES_S: Final = 3.0
 
 
 class PipelineClient:
-    """Not thread-safe."""
+    """The client of one process. Not thread-safe."""
 
     def __init__(self, made: Made, library: PipelineLibrary) -> None:
         self._made, self._library = made, library
@@ -48,8 +48,8 @@ class PipelineClient:
         self.broken = False
 
     def invoke(self, op: Op) -> Op:
-        """The completion of `op`."""
-        does = {
+        """Return the completion of `op`."""
+        handler = {
             "begin": self._begin,
             "send": self._send,
             "sizes": self._sizes,
@@ -58,11 +58,11 @@ class PipelineClient:
             "lag": self._lag,
             "read": self._read,
         }.get(op.f)
-        if does is None:
-            return op.with_(type=FAIL, error=f"unknown: the pipeline's client has no op {op.f!r}")
+        if handler is None:
+            return op.with_(type=FAIL, error=f"unknown: the pipeline client has no op {op.f!r}")
         if self.broken:
-            return op.with_(type=FAIL, error="broken: this client ended in an uncertain state; open a new one")
-        done = does(op)
+            return op.with_(type=FAIL, error="broken: an earlier op of this client was indeterminate; open a new one")
+        done = handler(op)
         self.broken = done.type == INFO
         return done
 
@@ -172,11 +172,11 @@ class PipelineClient:
                 self._reading = Reading(self._made, self._library)
             return op.with_(type=OK, value=self._reading.go_on())
         except ClientError as error:
-            self._reading = None  # from the beginning
+            self._reading = None  # the next op starts over
             return op.with_(type=FAIL, error=describe("poll", error))
 
     def close(self) -> None:
-        """Called when a successor takes the slot over: nothing is to be worked off any more."""
+        """Close everything without finishing pending work. Called when a successor takes over the slot."""
         self.broken = True
         instance, self._instance = self._instance, None
         try:

@@ -1,4 +1,4 @@
-"""A pipeline client's settings: what the plan says of the pipeline, and whose client this is."""
+"""The settings of a pipeline client: the plan's options of the pipeline, and the client's slot."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from harness.pipeline_app.ports import Options
 from harness.protocol.error_codes import TopicPartition
 
 SESSION_S: Final = 6.0
-TRANSACTION_S: Final = 6.0  # so that a killed instance's transaction does not hold others up for long
+TRANSACTION_S: Final = 6.0  # short, so that a killed instance's transaction does not block others for long
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One process of the pipeline.
+    """The settings of one process of the pipeline workload.
 
-    settings      of its library's clients
-    options       of its instance
-    slot, slots   which of the run's clients it is
+    settings      settings of its library's clients
+    options       options of its instance
+    slot, slots   the client's slot, and the number of slots
     folder        the run folder
-    inputs        how many input topics; the output topic is the next one
-    partitions    of each topic, in the beginning
-    work_s        how long a `work` op takes
-    assignor      range | roundrobin | cooperative-sticky | consumer (the broker's, KIP-848)
+    inputs        number of input topics; the output topic has the next number
+    partitions    initial number of partitions of each topic
+    work_s        duration of a `work` op
+    assignor      range | roundrobin | cooperative-sticky | consumer (on the broker, KIP-848)
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class Made:
 
     @property
     def incremental(self) -> bool:
-        """Whether rebalances move some partitions only (KIP-429, KIP-848)."""
+        """Whether rebalances revoke only the partitions that move (KIP-429, KIP-848)."""
         return self.assignor in ("cooperative-sticky", "consumer")
 
     def topic(self, number: int) -> str:
@@ -61,7 +61,7 @@ class Made:
 
     @property
     def inputs_first(self) -> list[TopicPartition]:
-        """The partitions of the input topics before they grow."""
+        """The initial partitions of the input topics, before partitions are added."""
         return [(topic, number) for topic in self.input_topics for number in range(self.partitions)]
 
     @property
@@ -71,7 +71,8 @@ class Made:
 
     @property
     def transactional_id(self) -> str:
-        """Of the slot, so that a successor fences whoever was there before, as Kafka's own streams do."""
+        """The slot's transactional id. A successor uses the same id and so fences its predecessor, as in Kafka
+        Streams. Two of the planned mistakes use other ids."""
         if self.options.mistake == mistakes.SHARED_ID:
             return f"{self.settings.run}-pair-{self.slot // 2}"
         if self.options.mistake == mistakes.NOT_FENCED:
@@ -80,7 +81,7 @@ class Made:
 
 
 def made(config: Mapping[str, Any]) -> Made:
-    """From the plain data that a worker has. Raises BadInput when the pipeline's part is missing."""
+    """Return settings from a worker's plain data. Raises BadInput if the pipeline's options are missing."""
     given = config.get("logic_options")
     if not given:
         raise BadInput("client settings: `logic_options` is missing; a pipeline client needs it")

@@ -1,4 +1,4 @@
-"""What an instance produces, as records."""
+"""Encodes the outputs of an instance as records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Outgoing = tuple[str, int, bytes, bytes]  # (topic, partition, key, value)
 
 
 def output_rows(made: Made, outputs: Sequence[Output], generation: int | None) -> list[Outgoing]:
-    """Each says who made it."""
+    """Return a record for each output. Its value names the instance, its incarnation and the group's generation."""
     topic, partitions, dumps = made.output_topic, made.partitions, orjson.dumps
     common = dumps({"instance": made.slot, "incarnation": made.settings.process, "generation": generation})
     rest = b"," + common[1:]

@@ -1,8 +1,8 @@
-"""The final reading: every record of the input and output topics, and which of them read_committed shows.
+"""The final reading: all records of the input and output topics, and which of them are visible to read_committed.
 
-Each slot reads the partitions whose number falls to it, into pipeline/read-<slot>.jsonl. First it reads as
-read_committed and remembers the offsets, a byte each; then as read_uncommitted, and writes. An op reads for a
-few seconds; the next goes on.
+Each slot reads its share of the partitions into pipeline/read-<slot>.jsonl. It first reads with read_committed and
+remembers the visible offsets, in one byte each; then it reads with read_uncommitted and writes the lines. An op
+reads for a few seconds; the next op continues.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 OP_S: Final = 3.0  # how long an op reads
 IDLE_S: Final = 15.0
 ADMIN_S: Final = 4.0
-OPEN_S: Final = 20.0  # how long transactions that were left open may take to end
+OPEN_S: Final = 20.0  # how long to wait for open transactions to end
 
 
 def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPartition]:
-    """Every partition of some topics, which may have grown from `least`. Raises ClientError, also where a
-    broker does not know them all."""
+    """Return all partitions of some topics, which each have at least `least`. Raises ClientError, also if the metadata
+    has fewer."""
     rows = admin.partitions(topics, ADMIN_S)
     input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
     known = Counter(topic for topic, _ in input_partitions)
@@ -41,10 +41,12 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
 
 
 def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
-    """{"left": input records that the group has not committed}; writes pipeline/committed.json. Raises
-    ClientError."""
+    """Return {"left": number of input records that the group has not committed}, and write pipeline/committed.json.
+
+    Raises ClientError.
+    """
     path = made.folder / "pipeline" / "committed.json"
-    path.unlink(missing_ok=True)  # an older one would say too little
+    path.unlink(missing_ok=True)  # an older file would have lower offsets
     admin = library.admin(made)
     try:
         inputs = partitions(admin, made.input_topics, made.partitions)
@@ -59,7 +61,7 @@ def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
 
 
 class Reading:
-    """One slot's share."""
+    """The final reading of one slot's share of the partitions."""
 
     def __init__(self, made: Made, library: PipelineLibrary) -> None:
         self._made, self._library = made, library
@@ -69,7 +71,7 @@ class Reading:
         self._work = self._all()
 
     def go_on(self) -> dict[str, Any]:
-        """{"read": lines so far, "done": whether that is all}. Raises ClientError."""
+        """Read for up to OP_S. Returns {"read": lines so far, "done": whether all are read}. Raises ClientError."""
         until = time.monotonic() + OP_S
         for lines in self._work:
             self._lines = lines
@@ -78,7 +80,8 @@ class Reading:
         return {"read": self._lines, "done": True}
 
     def _share(self) -> dict[TopicPartition, str]:
-        """The partitions that fall to this slot, whoever else may see how many."""
+        """Return this slot's partitions with their side. The share does not depend on how many partitions other slots
+        see."""
         made = self._made
         topics = [*made.input_topics, made.output_topic]
         admin = self._library.admin(made)
@@ -93,13 +96,13 @@ class Reading:
         }
 
     def _all(self) -> Iterator[int]:
-        """Read and write; yields the number of lines now and then."""
+        """Read and write all records; yield the number of lines written now and then."""
         path = self._made.folder / "pipeline" / f"read-{self._made.slot}.jsonl"
         with path.open("wb") as file:
             ends, deadline = self._ends(), time.monotonic() + OPEN_S
             while ends is None:
                 if time.monotonic() > deadline:
-                    raise ClientError("_TIMED_OUT", f"transactions are open after {OPEN_S:.0f} s")
+                    raise ClientError("_TIMED_OUT", f"transactions are still open after {OPEN_S:.0f} s")
                 yield 0
                 time.sleep(0.2)
                 ends = self._ends()
@@ -123,7 +126,7 @@ class Reading:
         yield lines
 
     def _ends(self) -> dict[TopicPartition, int] | None:
-        """Where the logs end; None while a transaction is open. Raises ClientError."""
+        """Return the end offsets of the logs; None while a transaction is open. Raises ClientError."""
         admin = self._library.admin(self._made)
         try:
             stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)

@@ -49,7 +49,7 @@ def test_options() -> None:
     [
         ({"retries": 0}, "no such setting"),
         ({"producer_config": {"acks": "0"}}, "use --acks"),
-        ({"consumer_config": {"group.id": "g"}}, "group of its own"),
+        ({"consumer_config": {"group.id": "g"}}, "has its own group"),
         ({"consumer_config": {"no.such": "1"}}, "no option no_such"),
         ({"producer_config": {"linger.ms": "soon"}}, "whole number"),
         ({"consumer_config": {"check.crcs": "maybe"}}, "true or false"),

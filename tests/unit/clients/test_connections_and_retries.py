@@ -29,12 +29,12 @@ def test_properties_comments_and_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("sasl.password=${NOT_SET}\n", ":1: the environment has no NOT_SET"),
-        ("\nsecret-alone\n", ":2: write it as key=value"),
-        ("sasl.username=me\nsasl.username=secret\n", ":2: sasl.username stands twice"),
-        ("sasl.jaas.config=secret\n", ":1: sasl.jaas.config is for Java clients"),
+        ("sasl.password=${NOT_SET}\n", ":1: the environment variable NOT_SET is not set"),
+        ("\nsecret-alone\n", ":2: not of the form key=value"),
+        ("sasl.username=me\nsasl.username=secret\n", ":2: sasl.username is given twice"),
+        ("sasl.jaas.config=secret\n", ":1: sasl.jaas.config is a property of Java clients"),
         ("bootstrap.servers=secret\n", "--bootstrap"),
-        ("acks=secret\n", "does not say how to connect"),
+        ("acks=secret\n", "is not a connection property"),
         ("security-protocol=secret\n", "did you mean security.protocol?"),
     ],
 )
