@@ -1,21 +1,22 @@
-"""What retention and DeleteRecords take away from the log model.
+"""Retention and DeleteRecords in the log model.
 
 Rules, each with its source:
-- A pass takes segments from the oldest on, up to the first that stays. Three passes, one after another: those
-  below log start; those beyond the size; those beyond the time. In this order a second pass finds nothing
-  more (since KAFKA-12177; before, log start came last, and it did).
-- Size: while what is left without the segment is still `retention.bytes` or more. Time: where the segment's
-  largest timestamp is more than `retention.ms` ago. A compacted topic that does not delete knows neither.
-- Nothing at or above the high watermark goes. The active segment may go by size or time, unless it is
-  empty: a new one is rolled first, at log end (Bradstreet and Wong). It never goes for lying below log
-  start alone.
-- Log start follows what is deleted, and never goes back (KIP-107).
-- DeleteRecords moves log start to any offset up to the high watermark, -1 meaning that; lower than log start
-  it does nothing; beyond, it is refused. A topic that does not delete refuses it (KIP-107).
-- With tiered storage the limits are the local ones; only segments whose copies are committed go, or those
-  below log start; and log start stays: the local log begins later. The active segment is rolled where it
-  would go, and can be copied then (KIP-405). Brokers ask only whether the remote tier holds an offset as
-  high as the segment's last; the model asks for the segment itself.
+- A check deletes segments in three passes: those below the log start offset, those beyond the size limit, those
+  beyond the time limit. Each pass starts at the oldest segment and stops at the first that is kept. In this order, a
+  second check deletes nothing more (since KAFKA-12177; before, the log start offset came last, and it could).
+- Size: a segment is deleted if the remaining ones still have `retention.bytes` or more. Time: a segment is deleted if
+  its largest timestamp is more than `retention.ms` ago. Neither applies to a topic that is only compacted.
+- Nothing at or above the high watermark is deleted. The active segment may be deleted by size or time, unless it is
+  empty; then a new segment is rolled first, at the log end offset (Bradstreet and Wong). It is never deleted only
+  because it lies below the log start offset.
+- The log start offset follows the deletion, and never goes back (KIP-107).
+- DeleteRecords raises the log start offset to any offset up to the high watermark; -1 means the high watermark. A
+  lower offset than the log start offset has no effect, and one above the high watermark is an error. It is also an
+  error in a topic that is only compacted (KIP-107).
+- With tiered storage the local limits apply, and only segments with committed copies, or below the log start offset,
+  are deleted. The log start offset stays; only the local log starts later. If the active segment is due, it is
+  rolled, so that it can be copied (KIP-405). Brokers only check whether the remote tier has an offset as high as the
+  segment's last one; the model checks for a copy of the segment itself.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 
 
 def local_limits(settings: LogSettings) -> tuple[int, int]:
-    """Retention of the local log: (ms, bytes), -1 for no limit."""
+    """Return the retention limits of the local log: (ms, bytes), -1 for no limit."""
     ms, size = settings.retention_ms, settings.retention_bytes
     if settings.tiered and settings.local_retention_ms != AS_ALL:
         ms = settings.local_retention_ms
@@ -45,7 +46,7 @@ def local_limits(settings: LogSettings) -> tuple[int, int]:
 
 
 def check(log: Partition) -> int:
-    """One retention pass over the local log; how many segments went."""
+    """Run one retention check of the local log. Returns how many segments were deleted."""
     passes = [_below_start]
     if log.settings.deletes:
         passes = [_below_start, _beyond_size, _beyond_time]
@@ -80,7 +81,7 @@ def _beyond_time(log: Partition) -> Goes:
 
 
 def _delete(log: Partition, goes: Goes) -> int:
-    """Delete segments from the oldest on while they may go and `goes` says so."""
+    """Delete segments from the oldest on, as long as `goes` is true and the rules permit. Returns their number."""
     count, rolls = 0, False
     for at, segment in enumerate(log.segments):
         active, end = at + 1 == len(log.segments), log.segment_end(at)
@@ -104,7 +105,7 @@ def _delete(log: Partition, goes: Goes) -> int:
 
 
 def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
-    """Whether a tiered log can do without the local segment that ends at `end`."""
+    """Whether tiered storage permits to delete the local segment that ends at `end`; True without tiered storage."""
     if not log.settings.tiered or (not active and log.start >= end):
         return True
     early = "tiered-deleted-early" in log.bugs
@@ -112,14 +113,14 @@ def _may_go(log: Partition, segment: Segment, end: int, active: bool) -> bool:
 
 
 def forget(log: Partition) -> None:
-    """Drop what is known of transactions that nobody can read any more."""
+    """Remove ended transactions whose records can no longer be read."""
     low = min(log.start, log.saved_start, log.high_watermark)
     if log.ended and log.ended[0].marker < low:
         log.ended = [ended for ended in log.ended if ended.marker >= low]
 
 
 def delete_records(log: Partition, offset: int) -> int | str:
-    """DeleteRecords up to `offset`; log start after it, or the error's name."""
+    """Delete the records below `offset`. Returns the new log start offset, or the error's name."""
     if not log.settings.deletes:
         return POLICY
     target = log.high_watermark if offset == -1 else offset

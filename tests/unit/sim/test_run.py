@@ -95,7 +95,7 @@ def test_bugs_are_documented() -> None:
 
 
 def test_an_unknown_bug_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="no bug gremlin; there are aborted-offsets"):
+    with pytest.raises(BadInput, match="unknown bug gremlin; bugs are aborted-offsets"):
         SimSettings(bugs=frozenset({"gremlin"}))
 
 
