@@ -78,9 +78,9 @@ class AdminRole:
     ) -> list[list[int]]:
         """Return [key, log start offset, end offset] of each key; under read_committed, the end is the last stable
         offset."""
-        made = self._settings
-        partitions = {made.partition(key): key for key in keys}
-        offsets = self._admin.offsets(list(partitions), isolation_level or made.isolation_level, timeout_s)
+        settings = self._settings
+        partitions = {settings.partition(key): key for key in keys}
+        offsets = self._admin.offsets(list(partitions), isolation_level or settings.isolation_level, timeout_s)
         return [[partitions[partition], start, end] for partition, (start, end) in offsets.items()]
 
     def keys(self, timeout_s: float = 5.0) -> list[int]:
@@ -178,9 +178,9 @@ class AdminRole:
     def forbidden(self, topic: str, timeout_s: float = 10.0) -> list[str]:
         """Return the missing permissions for what a run does with its topics, its group and its transactions, such
         as "Write on topics". Permissions that cannot be determined are not reported as missing."""
-        made = replace(self._settings, group=f"{self._settings.run}-may-i")
+        settings = replace(self._settings, group=f"{self._settings.run}-may-i")
         missing = list(self._admin.forbidden(topic, timeout_s))
-        consumer = self._library.consumer(made)
+        consumer = self._library.consumer(settings)
         try:
             consumer.commit({(topic, 0): 0}, timeout_s)
         except ClientError as error:
@@ -189,8 +189,8 @@ class AdminRole:
             missing += ["Read on groups"] if any(each.code == _NO_GROUP for each in errors) else []
         finally:
             consumer.close(leave=False)
-        if made.txn:
-            producer = self._library.producer(replace(made, transactional_id=made.group_id))
+        if settings.txn:
+            producer = self._library.producer(replace(settings, transactional_id=settings.group_id))
             try:
                 producer.init(timeout_s)
             except ClientError as error:

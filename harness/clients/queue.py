@@ -210,12 +210,12 @@ class QueueClient:
             raise Stopped(situation, error) from None
 
     def _send(self, op: Op, mop: list[Any]) -> Delivery:
-        made, (_, key, value) = self._settings, mop
+        settings, (_, key, value) = self._settings, mop
         if self._producer is None:
-            self._producer = self._library.producer(made)
-        body = payload.encode(made.run, key, value, op.index, made.record_size)
+            self._producer = self._library.producer(settings)
+        body = payload.encode(settings.run, key, value, op.index, settings.record_size)
         try:
-            return self._producer.send(made.partition(key), body)
+            return self._producer.send(settings.partition(key), body)
         except ClientError as error:
             raise Stopped("send", error) from None
 

@@ -102,7 +102,7 @@ class Settings:
 _NAMES: Final = frozenset(each.name for each in fields(Settings))
 
 
-def settings(config: Mapping[str, Any]) -> Settings:
+def parse_settings(config: Mapping[str, Any]) -> Settings:
     """Return settings from plain data. Unknown fields (settings of other roles) are ignored.
 
     Raises BadInput if a field is missing or invalid.
@@ -110,20 +110,20 @@ def settings(config: Mapping[str, Any]) -> Settings:
     for name in ("bootstrap", "run"):
         if not config.get(name):
             raise BadInput(f"client settings: `{name}` is missing; every client needs it")
-    given = {name: config[name] for name in _NAMES & config.keys()}
+    fields_given = {name: config[name] for name in _NAMES & config.keys()}
     for name in ("producer_config", "consumer_config"):
-        given[name] = dict(config.get(name) or {})
-    given["connection"] = dict(config.get("connection") or {})
-    given["acks"] = str(config.get("acks", "all"))
-    made = Settings(**given)
+        fields_given[name] = dict(config.get(name) or {})
+    fields_given["connection"] = dict(config.get("connection") or {})
+    fields_given["acks"] = str(config.get("acks", "all"))
+    parsed = Settings(**fields_given)
     problems = {
-        "partitions_per_topic": made.partitions_per_topic < 1,
-        "op_timeout_s": made.op_timeout_s <= 0,
-        "poll_ms": made.poll_ms < 0,
-        "records_max": made.records_max < 1,
-        "isolation_level": made.isolation_level not in ISOLATION,
+        "partitions_per_topic": parsed.partitions_per_topic < 1,
+        "op_timeout_s": parsed.op_timeout_s <= 0,
+        "poll_ms": parsed.poll_ms < 0,
+        "records_max": parsed.records_max < 1,
+        "isolation_level": parsed.isolation_level not in ISOLATION,
     }
     for name, wrong in problems.items():
         if wrong:
-            raise BadInput(f"client settings: {name}={getattr(made, name)!r} is not a valid value")
-    return made
+            raise BadInput(f"client settings: {name}={getattr(parsed, name)!r} is not a valid value")
+    return parsed

@@ -23,7 +23,7 @@ from typing import Any
 
 from harness.clients.aiokafka.consumer import AiokafkaConsumer
 from harness.clients.aiokafka.producer import AiokafkaProducer
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 
 
@@ -33,24 +33,24 @@ class Aiokafka:
     def __init__(self) -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it also raises the errors that it logs
 
-    def producer(self, made: Settings) -> AiokafkaProducer:
-        return AiokafkaProducer(made)
+    def producer(self, settings: Settings) -> AiokafkaProducer:
+        return AiokafkaProducer(settings)
 
-    def consumer(self, made: Settings) -> AiokafkaConsumer:
-        return AiokafkaConsumer(made)
+    def consumer(self, settings: Settings) -> AiokafkaConsumer:
+        return AiokafkaConsumer(settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         from harness.clients.confluent.adapter import Confluent
 
-        return Confluent().admin(made)
+        return Confluent().admin(settings)
 
 
 def problem(config: Mapping[str, Any]) -> str:
     """Return why the library rejects the settings, or "": see `table.Library`."""
-    library, made = Aiokafka(), settings(config)
+    library, settings = Aiokafka(), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except BadInput as error:
         return str(error)
     return ""
@@ -60,4 +60,4 @@ def open_client(config: Mapping[str, Any]) -> Any:
     """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
-    return QueueClient(settings(config), Aiokafka())
+    return QueueClient(parse_settings(config), Aiokafka())

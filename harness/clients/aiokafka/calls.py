@@ -25,21 +25,21 @@ BLOCK_TIMEOUT_S: Final = 3.0  # to connect, get the topic's metadata and buffer 
 async def started(make: Callable[[], Any], vanish: Callable[[Any], Awaitable[object]]) -> Any:
     """Create and start a producer or consumer; retry until the cluster is reached or the task is cancelled."""
     while True:
-        made = make()
+        client = make()
         try:
-            await made.start()
-            return made
+            await client.start()
+            return client
         except BaseException as error:
             with contextlib.suppress(Exception):
-                await vanish(made)
+                await vanish(client)
             if not (isinstance(error, KafkaError) and error.retriable):
                 raise
         await asyncio.sleep(START_PAUSE_S)
 
 
-def block_s(made: Settings) -> float:
+def block_s(settings: Settings) -> float:
     """Return the timeout for calls that have none; less than an op may take."""
-    return min(BLOCK_TIMEOUT_S, made.patience_s / 2)
+    return min(BLOCK_TIMEOUT_S, settings.patience_s / 2)
 
 
 async def _nothing() -> None:

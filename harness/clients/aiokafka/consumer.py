@@ -31,10 +31,10 @@ async def _vanish_consumer(consumer: Any) -> None:
 class AiokafkaConsumer:
     """`client_protocols.Consumer`, implemented with AIOKafkaConsumer."""
 
-    def __init__(self, made: Settings) -> None:
-        self._config = settings_and_errors.consumer(made)
-        self.group_id = made.group_id
-        self._block_s = block_s(made)
+    def __init__(self, settings: Settings) -> None:
+        self._config = settings_and_errors.consumer(settings)
+        self.group_id = settings.group_id
+        self._block_s = block_s(settings)
         self._loop = Loop("aiokafka-consumer")
         check_options(self._loop, AIOKafkaConsumer, self._config, "consumer")
         self._consumer: Any = None

@@ -30,12 +30,12 @@ async def _vanish_producer(producer: Any) -> None:
 class AiokafkaProducer:
     """`client_protocols.Transactions`, implemented with AIOKafkaProducer."""
 
-    def __init__(self, made: Settings) -> None:
-        self._config = settings_and_errors.producer(made)
+    def __init__(self, settings: Settings) -> None:
+        self._config = settings_and_errors.producer(settings)
         self._loop = Loop("aiokafka-producer")
         check_options(self._loop, AIOKafkaProducer, self._config, "producer")
-        self._block_s = block_s(made)
-        self._idempotent = made.idempotence or made.txn
+        self._block_s = block_s(settings)
+        self._idempotent = settings.idempotence or settings.txn
         self._producer: Any = None
         self._reported = threading.Condition()
         self._hole = False

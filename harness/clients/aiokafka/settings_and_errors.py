@@ -85,45 +85,45 @@ def _kind(raised: BaseException) -> Kind:
     return "retriable" if getattr(raised, "retriable", False) else "plain"
 
 
-def _common(made: Settings) -> dict[str, Any]:
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+def _common(settings: Settings) -> dict[str, Any]:
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
     return {
-        "bootstrap_servers": made.bootstrap,
-        "client_id": f"{made.run}-{made.process}",
+        "bootstrap_servers": settings.bootstrap,
+        "client_id": f"{settings.run}-{settings.process}",
         "request_timeout_ms": max(1, int(request_timeout_s * 1000)),
     }
 
 
-def producer(made: Settings) -> dict[str, Any]:
+def producer(settings: Settings) -> dict[str, Any]:
     """Return the arguments of AIOKafkaProducer. The user's options override the others. Raises BadInput."""
-    if made.retries is not None:
-        raise BadInput(f"--retries {made.retries}: aiokafka has no such setting; leave it out")
-    config = _common(made) | {
-        "acks": "all" if made.acks in ("all", "-1") else int(made.acks),
+    if settings.retries is not None:
+        raise BadInput(f"--retries {settings.retries}: aiokafka has no such setting; leave it out")
+    config = _common(settings) | {
+        "acks": "all" if settings.acks in ("all", "-1") else int(settings.acks),
         "linger_ms": 0,
-        "enable_idempotence": made.idempotence or made.txn,
+        "enable_idempotence": settings.idempotence or settings.txn,
     }
-    if made.txn:
-        config["transactional_id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction_timeout_ms"] = int(made.transaction_timeout_s * 1000)
-    return config | _user_options("producer", aiokafka.AIOKafkaProducer, made.producer_config)
+    if settings.txn:
+        config["transactional_id"] = settings.transactional_id or f"{settings.run}-{settings.process}"
+        config["transaction_timeout_ms"] = int(settings.transaction_timeout_s * 1000)
+    return config | _user_options("producer", aiokafka.AIOKafkaProducer, settings.producer_config)
 
 
-def consumer(made: Settings) -> dict[str, Any]:
+def consumer(settings: Settings) -> dict[str, Any]:
     """Return the arguments of AIOKafkaConsumer. The user's options override the others. Raises BadInput."""
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-    session_ms = int(made.session_timeout_s * 1000)
+    session_ms = int(settings.session_timeout_s * 1000)
     return (
-        _common(made)
+        _common(settings)
         | {
-            "group_id": made.group_id,
+            "group_id": settings.group_id,
             # JoinGroup waits for the other members, up to the session timeout; it has no timeout of its own.
             "request_timeout_ms": session_ms + JOIN_SLACK_MS,
-            "isolation_level": made.isolation_level,
-            "auto_offset_reset": made.auto_offset_reset,
-            "enable_auto_commit": made.auto_commit,
+            "isolation_level": settings.isolation_level,
+            "auto_offset_reset": settings.auto_offset_reset,
+            "enable_auto_commit": settings.auto_commit,
             "fetch_max_wait_ms": FETCH_WAIT_MS,
             "check_crcs": True,
             "session_timeout_ms": session_ms,
@@ -131,27 +131,27 @@ def consumer(made: Settings) -> dict[str, Any]:
             # All members of a group must support a common one; range is the first in librdkafka and Java.
             "partition_assignment_strategy": (RangePartitionAssignor, RoundRobinPartitionAssignor),
         }
-        | _user_options("consumer", aiokafka.AIOKafkaConsumer, made.consumer_config)
+        | _user_options("consumer", aiokafka.AIOKafkaConsumer, settings.consumer_config)
     )
 
 
 def _user_options(what: str, kind: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the user's options, whose names may be Kafka's (check.crcs) or aiokafka's (check_crcs)."""
-    known = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+    defaults = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     options = {}
-    for given, value in config.items():
-        name = given.replace(".", "_")
+    for user_name, value in config.items():
+        name = user_name.replace(".", "_")
         if name in _OWNED[what]:
-            raise BadInput(f"--{what}-config {given}: the harness sets this itself: {_OWNED[what][name]}")
-        if name not in known:
-            raise BadInput(f"--{what}-config {given}: aiokafka's {what} has no option {name}")
-        options[name] = _value(f"--{what}-config {given}", value, known[name])
+            raise BadInput(f"--{what}-config {user_name}: the harness sets this itself: {_OWNED[what][name]}")
+        if name not in defaults:
+            raise BadInput(f"--{what}-config {user_name}: aiokafka's {what} has no option {name}")
+        options[name] = _value(f"--{what}-config {user_name}", value, defaults[name])
     return options
 
 
-def _value(where: str, given: Any, default: Any) -> Any:
+def _value(where: str, value: Any, default: Any) -> Any:
     """Return a value converted to the type of the option's default; as text if the default has no type."""
-    text = str(given)
+    text = str(value)
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
             raise BadInput(f"{where}={text}: give true or false")

@@ -29,7 +29,7 @@ from harness.clients.call_timeout import bounded
 from harness.clients.client_protocols import Batch, Consumer, Delivery, Rebalanced, Record
 from harness.clients.confluent.before_list_offsets import LISTS_OFFSETS, OldAdmin
 from harness.clients.confluent.settings_and_errors import common, consumer_config, converted, made_with, producer_config
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError, TopicPartition
 
@@ -49,8 +49,8 @@ def destroy_beside(holder: list[Any]) -> None:
 class ConfluentProducer:
     """`client_protocols.Transactions`, implemented with `confluent_kafka.Producer`."""
 
-    def __init__(self, made: Settings) -> None:
-        self._producer: Any = made_with(ck.Producer, producer_config(made), "producer")
+    def __init__(self, settings: Settings) -> None:
+        self._producer: Any = made_with(ck.Producer, producer_config(settings), "producer")
 
     def send(self, partition: TopicPartition, payload: bytes) -> Delivery:
         delivery = Delivery()
@@ -124,8 +124,8 @@ def _list(positions: Mapping[TopicPartition, int]) -> list[Any]:
 class ConfluentConsumer:
     """`client_protocols.Consumer`, implemented with `confluent_kafka.Consumer`."""
 
-    def __init__(self, made: Settings) -> None:
-        self._consumer: Any = made_with(ck.Consumer, consumer_config(made), "consumer")
+    def __init__(self, settings: Settings) -> None:
+        self._consumer: Any = made_with(ck.Consumer, consumer_config(settings), "consumer")
         self._topics_with_metadata: set[str] = set()
 
     def _fetch_metadata(self, topics: set[str]) -> None:
@@ -237,26 +237,26 @@ class ConfluentConsumer:
 class Confluent:
     """`client_protocols.Library` for confluent-kafka."""
 
-    def producer(self, made: Settings) -> ConfluentProducer:
-        return ConfluentProducer(made)
+    def producer(self, settings: Settings) -> ConfluentProducer:
+        return ConfluentProducer(settings)
 
-    def consumer(self, made: Settings) -> ConfluentConsumer:
-        return ConfluentConsumer(made)
+    def consumer(self, settings: Settings) -> ConfluentConsumer:
+        return ConfluentConsumer(settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         if ck.libversion()[1] < LISTS_OFFSETS:
-            return OldAdmin(common(made))
+            return OldAdmin(common(settings))
         from harness.clients.confluent.admin import ConfluentAdmin
 
-        return ConfluentAdmin(common(made))
+        return ConfluentAdmin(common(settings))
 
 
 def problem(config: Mapping[str, Any]) -> str:
     """Return why the library rejects the settings, or "": see `table.Library`."""
-    library, made = Confluent(), settings(config)
+    library, settings = Confluent(), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except BadInput as error:
         return str(error)
     return ""
@@ -266,16 +266,16 @@ def open_client(config: Mapping[str, Any]) -> Any:
     """Open the client of one process (`queue.QueueClient`)."""
     from harness.clients.queue import QueueClient
 
-    return QueueClient(settings(config), Confluent())
+    return QueueClient(parse_settings(config), Confluent())
 
 
 def open_admin(config: Mapping[str, Any]) -> Any:
     """Open the admin role (`admin.AdminRole`)."""
     from harness.clients.admin import AdminRole
 
-    made, library = settings(config), Confluent()
+    settings, library = parse_settings(config), Confluent()
     if "confluent" not in config.get("libraries", ("confluent",)):
         # The properties are for another library, except that members must use the group's protocol (KIP-848).
-        ours = {name: made.consumer_config[name] for name in _GROUPS & made.consumer_config.keys()}
-        made = replace(made, producer_config={}, consumer_config=ours)
-    return AdminRole(library.admin(made), made, library, config)
+        ours = {name: settings.consumer_config[name] for name in _GROUPS & settings.consumer_config.keys()}
+        settings = replace(settings, producer_config={}, consumer_config=ours)
+    return AdminRole(library.admin(settings), settings, library, config)

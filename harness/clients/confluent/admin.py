@@ -57,25 +57,25 @@ class ConfluentAdmin:
             NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config))
             for name in names
         ]
-        made: list[str] = []
+        created: list[str] = []
         if topics:
             futures = self._admin.create_topics(topics, operation_timeout=timeout_s, request_timeout=timeout_s)
             for name, future in futures.items():
                 try:
                     future.result(timeout=max(0.0, deadline - time.monotonic()) + SLACK_S)
-                    made.append(name)
+                    created.append(name)
                 except ck.KafkaException as error:
                     if error.args[0].code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                         raise converted(error) from None
                 except FutureTimeout:
                     raise ClientError("_TIMED_OUT", f"topic {name} was not created in {timeout_s:.0f} s") from None
         self._await_leaders(names, partitions, deadline)
-        return made
+        return created
 
     def _create_in_mock(self, names: Sequence[str], partitions: int, deadline: float) -> list[str]:
         """Create topics in librdkafka's mock cluster. It has no CreateTopics; a metadata request creates the topic,
         with 4 partitions."""
-        made: list[str] = []
+        created: list[str] = []
         for name in names:
             left_s = max(METADATA_PERIOD_S, deadline - time.monotonic())
             count = len(self._metadata(name, left_s).topics[name].partitions)
@@ -84,9 +84,9 @@ class ConfluentAdmin:
                     "INVALID_PARTITIONS",
                     f"the mock cluster creates topics with {count} partitions, not {partitions}",
                 )
-            made.append(name)
+            created.append(name)
         self._await_leaders(names, partitions, deadline)
-        return made
+        return created
 
     def _metadata(self, topic: str | None, timeout_s: float) -> Any:
         try:

@@ -16,7 +16,7 @@ from harness.clients.call_timeout import bounded
 from harness.clients.confluent.adapter import GRACE_S, destroy_beside
 from harness.clients.confluent.pipeline_source import ConfluentSource, anonymous, marked
 from harness.clients.confluent.settings_and_errors import converted, made_with, producer_config
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import STEP_S, step
 from harness.pipeline_app import mistakes
@@ -45,20 +45,20 @@ def _step(producer: Any, name: str, *args: Any, abortable: Kind = "abort") -> No
 class ConfluentSink:
     """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
-    def __init__(self, made: Made) -> None:
-        self._made, self._transactional = made, made.options.transactional
-        self._anonymous = made.options.mistake == mistakes.NOT_FENCED
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        self._pipeline, self._transactional = pipeline, pipeline.options.transactional
+        self._anonymous = pipeline.options.mistake == mistakes.NOT_FENCED
         self._errors: list[Any] = []
         self._left = 0
         self._producer: Any = self._open()
 
     def _open(self) -> Any:
-        made = self._made
-        settings = made.settings
+        pipeline = self._pipeline
+        settings = pipeline.settings
         config = producer_config(settings)
         config |= {"linger.ms": LINGER_MS, "acks": "all", "enable.idempotence": True}
         if self._transactional:
-            config["transactional.id"] = made.transactional_id
+            config["transactional.id"] = pipeline.transactional_id
             config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
             config["message.timeout.ms"] = min(config["message.timeout.ms"], int(settings.transaction_timeout_s * 1000))
         producer = made_with(ck.Producer, config, "producer")
@@ -74,7 +74,7 @@ class ConfluentSink:
             raise Failed("abort" if failed.kind == "abortable" else "fatal", f"begin: {failed}") from None
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        self.send_rows(output_rows(self._made, outputs, generation))
+        self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
         """Send records. Without transactions, wait until all are acknowledged."""
@@ -94,7 +94,7 @@ class ConfluentSink:
             self._producer.poll(0)
             self._left = 0
             return
-        deadline = time.monotonic() + self._made.settings.patience_s
+        deadline = time.monotonic() + self._pipeline.settings.patience_s
         while self._left and time.monotonic() < deadline:
             self._producer.poll(0.05)
         if self._left or self._errors:
@@ -116,7 +116,7 @@ class ConfluentSink:
         assert isinstance(source, ConfluentSource)
         group = source.group()
         if self._anonymous:
-            group = anonymous(self._made.settings.group_id)
+            group = anonymous(self._pipeline.settings.group_id)
         if marks:
             _step(self._producer, "send_offsets_to_transaction", marked(marks), group)
 

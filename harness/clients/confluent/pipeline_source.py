@@ -21,7 +21,7 @@ import orjson
 from harness.clients.call_timeout import bounded
 from harness.clients.confluent.adapter import CLOSE_TIMEOUT_S, destroy_beside
 from harness.clients.confluent.settings_and_errors import consumer_config, converted, made_with
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import COMMITTED_S, Member
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
@@ -62,20 +62,20 @@ def _plain(partitions: Sequence[Any]) -> list[Partition]:
 class ConfluentSource(Member):
     """`pipeline_app.ports.Source` for confluent-kafka."""
 
-    def __init__(self, made: Made) -> None:
-        super().__init__(made)
-        config = consumer_config(made.settings) | {
-            "enable.auto.commit": made.options.mode == "auto-commit",
-            "auto.commit.interval.ms": int(made.options.commit_s * 1000),
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        super().__init__(pipeline)
+        config = consumer_config(pipeline.settings) | {
+            "enable.auto.commit": pipeline.options.mode == "auto-commit",
+            "auto.commit.interval.ms": int(pipeline.options.commit_s * 1000),
             "enable.partition.eof": False,
             # Required so that fetching committed offsets waits for pending transactions (KIP-447).
             "isolation.level": "read_committed",
         }
-        if made.static_members:
-            config["group.instance.id"] = made.static_name
+        if pipeline.static_members:
+            config["group.instance.id"] = pipeline.static_name
         self._consumer: Any = made_with(ck.Consumer, config, "consumer")
         self._consumer.subscribe(
-            made.input_topics,
+            pipeline.input_topics,
             on_assign=lambda _, partitions: self._assigned(_plain(partitions)),
             on_revoke=lambda _, partitions: self._taken(_plain(partitions), lost=False),
             on_lost=lambda _, partitions: self._taken(_plain(partitions), lost=True),

@@ -76,47 +76,47 @@ def converted(error: Any) -> ClientError:
     return ClientError(kafka_error.name(), kafka_error.str(), kind)
 
 
-def common(made: Settings) -> dict[str, Any]:
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
+def common(settings: Settings) -> dict[str, Any]:
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
     return {
-        "bootstrap.servers": made.bootstrap,
-        "client.id": f"{made.run}-{made.process}",
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": f"{settings.run}-{settings.process}",
         # Longer than the broker may take to answer a produce request, so that its response is not missed.
         "socket.timeout.ms": int(request_timeout_s * 1000) + 1000,
         "socket.connection.setup.timeout.ms": 3000,
         "reconnect.backoff.max.ms": 1000,
         "log.connection.close": False,
         **({"enable.metrics.push": False} if ck.libversion()[1] >= PUSHES_METRICS else {}),
-        **made.connection,
+        **settings.connection,
     }
 
 
-def producer_config(made: Settings) -> dict[str, Any]:
+def producer_config(settings: Settings) -> dict[str, Any]:
     """Return the properties of a producer. The user's properties override the others. Raises BadInput."""
-    timeout_s = made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)
-    if made.txn:
-        timeout_s = min(timeout_s, made.transaction_timeout_s)
-    request_timeout_s = made.request_timeout_s or min(3.0, made.patience_s / 3)
-    config = common(made) | {
-        "acks": made.acks,
+    timeout_s = settings.delivery_timeout_s or max(0.1, settings.patience_s - 0.5)
+    if settings.txn:
+        timeout_s = min(timeout_s, settings.transaction_timeout_s)
+    request_timeout_s = settings.request_timeout_s or min(3.0, settings.patience_s / 3)
+    config = common(settings) | {
+        "acks": settings.acks,
         "linger.ms": 0,
         "message.timeout.ms": max(1, int(timeout_s * 1000)),
         "request.timeout.ms": max(1, int(request_timeout_s * 1000)),
-        "enable.idempotence": made.idempotence or made.txn,
+        "enable.idempotence": settings.idempotence or settings.txn,
     }
-    if made.retries is not None:
-        config["message.send.max.retries"] = made.retries
-    if made.txn:
-        config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction.timeout.ms"] = int(made.transaction_timeout_s * 1000)
-    return config | _user_properties("producer", made.producer_config)
+    if settings.retries is not None:
+        config["message.send.max.retries"] = settings.retries
+    if settings.txn:
+        config["transactional.id"] = settings.transactional_id or f"{settings.run}-{settings.process}"
+        config["transaction.timeout.ms"] = int(settings.transaction_timeout_s * 1000)
+    return config | _user_properties("producer", settings.producer_config)
 
 
-def consumer_config(made: Settings) -> dict[str, Any]:
+def consumer_config(settings: Settings) -> dict[str, Any]:
     """Return the properties of a consumer. The user's properties override the others. Raises BadInput."""
-    session_ms = int(made.session_timeout_s * 1000)
+    session_ms = int(settings.session_timeout_s * 1000)
     # With the consumer protocol (KIP-848), brokers set the session timeout, and librdkafka rejects these properties.
-    of_broker = str(made.consumer_config.get("group.protocol", "classic")).lower() == "consumer"
+    of_broker = str(settings.consumer_config.get("group.protocol", "classic")).lower() == "consumer"
     session = (
         {}
         if of_broker
@@ -126,19 +126,19 @@ def consumer_config(made: Settings) -> dict[str, Any]:
         }
     )
     return (
-        common(made)
+        common(settings)
         | session
         | {
-            "group.id": made.group_id,
-            "isolation.level": made.isolation_level,
-            "auto.offset.reset": made.auto_offset_reset,
-            "enable.auto.commit": made.auto_commit,
+            "group.id": settings.group_id,
+            "isolation.level": settings.isolation_level,
+            "auto.offset.reset": settings.auto_offset_reset,
+            "enable.auto.commit": settings.auto_commit,
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "queued.max.messages.kbytes": 16384,
         }
-        | _user_properties("consumer", made.consumer_config)
+        | _user_properties("consumer", settings.consumer_config)
     )
 
 

@@ -49,15 +49,15 @@ def delete_topics(admin: Any, names: Sequence[str], timeout_s: float) -> None:
     futures = admin.delete_topics(list(names), operation_timeout=timeout_s, request_timeout=timeout_s)
     _each(futures, timeout_s, "deleting topic")
     while True:
-        left, failed = sorted(names), None
+        remaining, failed = sorted(names), None
         try:
-            left = sorted(set(names) & admin.list_topics(timeout=METADATA_S).topics.keys())
+            remaining = sorted(set(names) & admin.list_topics(timeout=METADATA_S).topics.keys())
         except ck.KafkaException as error:
             failed = converted(error)
-        if not left:
+        if not remaining:
             return
         if time.monotonic() > deadline:
-            text = f"{', '.join(left)} not deleted after {timeout_s:.0f} s"
+            text = f"{', '.join(remaining)} not deleted after {timeout_s:.0f} s"
             raise failed or ClientError("_TIMED_OUT", text)
         time.sleep(GONE_PERIOD_S)
 

@@ -19,7 +19,7 @@ from typing import Any
 from harness.clients.java.consumer import JavaConsumer
 from harness.clients.java.jvm import Machine
 from harness.clients.java.producer import JavaProducer
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 
@@ -37,16 +37,16 @@ class Java:
             self._machine = Machine(self._java)
         return self._machine
 
-    def producer(self, made: Settings) -> JavaProducer:
-        return JavaProducer(self._running(), made)
+    def producer(self, settings: Settings) -> JavaProducer:
+        return JavaProducer(self._running(), settings)
 
-    def consumer(self, made: Settings) -> JavaConsumer:
-        return JavaConsumer(self._running(), made)
+    def consumer(self, settings: Settings) -> JavaConsumer:
+        return JavaConsumer(self._running(), settings)
 
-    def admin(self, made: Settings) -> Any:
+    def admin(self, settings: Settings) -> Any:
         from harness.clients.confluent.adapter import Confluent
 
-        return Confluent().admin(made)
+        return Confluent().admin(settings)
 
     def close(self) -> None:
         """End the JVM."""
@@ -56,10 +56,10 @@ class Java:
 
 def problem(config: Mapping[str, Any]) -> str:
     """Return why the library rejects the settings, or "": see `table.Library`. Starts a JVM for the check."""
-    library, made = Java(config["java"]), settings(config)
+    library, settings = Java(config["java"]), parse_settings(config)
     try:
-        library.producer(made).close()
-        library.consumer(made).close(leave=False)
+        library.producer(settings).close()
+        library.consumer(settings).close(leave=False)
     except (BadInput, ClientError) as error:
         return str(error)
     finally:
@@ -72,4 +72,4 @@ def open_client(config: Mapping[str, Any]) -> Any:
     from harness.clients.queue import QueueClient
 
     library = Java(config["java"])
-    return QueueClient(settings(config), library, library.close)
+    return QueueClient(parse_settings(config), library, library.close)

@@ -47,12 +47,12 @@ class _Listener:
 class JavaConsumer:
     """`client_protocols.Consumer`, implemented with KafkaConsumer."""
 
-    def __init__(self, machine: Machine, made: Settings) -> None:
+    def __init__(self, machine: Machine, settings: Settings) -> None:
         self._machine, self._listener, self._rebalanced = machine, _Listener(), _nothing
         self._assigned: list[TopicPartition] = []
         self._subscribed = False
         try:
-            self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(made)))
+            self._consumer = machine.KafkaConsumer(machine.properties(settings_and_errors.consumer(settings)))
         except Exception as raised:
             raise machine.converted(raised) from None
 
@@ -164,10 +164,10 @@ class JavaConsumer:
         """Return a Java map of offsets with their metadata."""
 
         def marked() -> Any:
-            made = self._machine.HashMap()
+            offsets = self._machine.HashMap()
             for each, mark in marks.items():
-                made.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
-            return made
+                offsets.put(self._partition(each), self._machine.OffsetAndMetadata(mark.offset, mark.state))
+            return offsets
 
         return self._call(marked)
 

@@ -118,10 +118,10 @@ class Machine:
         server.resetCallbackClient(server.getCallbackClient().getAddress(), port)
 
     def properties(self, config: Mapping[str, str]) -> Any:
-        made = self.HashMap()
+        java_map = self.HashMap()
         for name, value in config.items():
-            made.put(name, value)
-        return made
+            java_map.put(name, value)
+        return java_map
 
     def group_without_member(self, group: str) -> Any:
         """Return group metadata without a member, for which the coordinator does not check the generation.

@@ -15,7 +15,7 @@ from harness.clients.confluent.pipeline import ConfluentLogs, ConfluentPipeline
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_sink import JavaSink, opened, sent
 from harness.clients.java.pipeline_source import JavaSource
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Sent
 from harness.pipeline_app.ports import Failed, Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
@@ -24,8 +24,8 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 class JavaWriter:
     """`pipeline.library.Writer`, with the plan's acks, retries and idempotence; never transactional."""
 
-    def __init__(self, machine: Machine, made: Made, admin: Callable[[], Admin]) -> None:
-        self._producer = opened(machine, replace(made.settings, txn=False))
+    def __init__(self, machine: Machine, pipeline: PipelineConfig, admin: Callable[[], Admin]) -> None:
+        self._producer = opened(machine, replace(pipeline.settings, txn=False))
         self._admin = admin
 
     def send(self, records: Sequence[tuple[TopicPartition, bytes, bytes]], timeout_s: float) -> list[Sent]:
@@ -68,42 +68,42 @@ class JavaPipeline:
         except ClientError as error:
             raise Failed("fatal", str(error)) from None
 
-    def source(self, made: Made) -> Source:
-        return JavaSource(self._for_an_instance(), made)
+    def source(self, pipeline: PipelineConfig) -> Source:
+        return JavaSource(self._for_an_instance(), pipeline)
 
-    def sink(self, made: Made) -> Sink:
-        return JavaSink(self._for_an_instance(), made)
+    def sink(self, pipeline: PipelineConfig) -> Sink:
+        return JavaSink(self._for_an_instance(), pipeline)
 
-    def writer(self, made: Made) -> JavaWriter:
-        return JavaWriter(self._running(), made, partial(self.admin, made))
+    def writer(self, pipeline: PipelineConfig) -> JavaWriter:
+        return JavaWriter(self._running(), pipeline, partial(self.admin, pipeline))
 
-    def logs(self, made: Made) -> ConfluentLogs:
-        return self._rest.logs(_without_properties(made))
+    def logs(self, pipeline: PipelineConfig) -> ConfluentLogs:
+        return self._rest.logs(_without_properties(pipeline))
 
-    def admin(self, made: Made) -> Admin:
-        return self._rest.admin(_without_properties(made))
+    def admin(self, pipeline: PipelineConfig) -> Admin:
+        return self._rest.admin(_without_properties(pipeline))
 
     def committed(
-        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
-        return self._rest.committed(_without_properties(made), partitions, timeout_s)
+        return self._rest.committed(_without_properties(pipeline), partitions, timeout_s)
 
-    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
-        self._rest.commit(_without_properties(made), marks, timeout_s)
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+        self._rest.commit(_without_properties(pipeline), marks, timeout_s)
 
     def close(self) -> None:
         if self._machine is not None:
             self._machine.kill()
 
 
-def _without_properties(made: Made) -> Made:
+def _without_properties(pipeline: PipelineConfig) -> PipelineConfig:
     """Return settings without the user's properties, which are for the Java client."""
-    return replace(made, settings=replace(made.settings, producer_config={}, consumer_config={}))
+    return replace(pipeline, settings=replace(pipeline.settings, producer_config={}, consumer_config={}))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
     """Open the client of one process: see `pipeline.client`."""
     from harness.clients.pipeline.client import PipelineClient
-    from harness.clients.pipeline.config import made
+    from harness.clients.pipeline.config import parse_pipeline_config
 
-    return PipelineClient(made(config), JavaPipeline(config["java"]))
+    return PipelineClient(parse_pipeline_config(config), JavaPipeline(config["java"]))

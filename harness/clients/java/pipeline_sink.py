@@ -11,7 +11,7 @@ from harness.clients.client_protocols import Delivery
 from harness.clients.java.jvm import Machine
 from harness.clients.java.pipeline_source import JavaSource
 from harness.clients.java.producer import JavaProducer
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.library import Sent
 from harness.clients.pipeline.output_records import Outgoing, output_rows
 from harness.clients.pipeline.transaction import step
@@ -59,21 +59,21 @@ def _ended(producer: JavaProducer, begun: Delivery | ClientError, left_s: float)
 class JavaSink:
     """`pipeline_app.ports.Sink`. A transactional producer is opened at once, which fences older ones with its id."""
 
-    def __init__(self, machine: Machine, made: Made) -> None:
-        self._machine, self._made = machine, made
+    def __init__(self, machine: Machine, pipeline: PipelineConfig) -> None:
+        self._machine, self._pipeline = machine, pipeline
         self._producer = self._open()
 
     def _open(self) -> JavaProducer:
-        made = self._made
-        transactional = made.options.transactional
+        pipeline = self._pipeline
+        transactional = pipeline.options.transactional
         settings = replace(
-            made.settings,
+            pipeline.settings,
             txn=transactional,
             acks="all",
             idempotence=True,
             retries=None,
-            transactional_id=made.transactional_id,
-            producer_config={**made.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
+            transactional_id=pipeline.transactional_id,
+            producer_config={**pipeline.settings.producer_config, "acks": "all", "enable.idempotence": "true"},
         )
         try:
             producer = opened(self._machine, settings)
@@ -87,14 +87,14 @@ class JavaSink:
         step(lambda _: self._producer.begin(), "beginTransaction")
 
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
-        self.send_rows(output_rows(self._made, outputs, generation))
+        self.send_rows(output_rows(self._pipeline, outputs, generation))
 
     def send_rows(self, rows: Sequence[Outgoing]) -> None:
         """Send records. Without transactions, wait until all are acknowledged."""
-        if self._made.options.transactional:
+        if self._pipeline.options.transactional:
             self._post(rows)
             return
-        deliveries = sent(self._producer, rows, self._made.settings.patience_s)
+        deliveries = sent(self._producer, rows, self._pipeline.settings.patience_s)
         wrong = [delivery.error for delivery in deliveries if delivery.error is not None]
         if wrong:
             gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
@@ -102,7 +102,7 @@ class JavaSink:
 
     def _post(self, rows: Sequence[Outgoing]) -> None:
         """Send records in a transaction. Its commit waits for all of them, and fails if one has failed."""
-        deadline = time.monotonic() + self._made.settings.patience_s
+        deadline = time.monotonic() + self._pipeline.settings.patience_s
         for topic, partition, key, value in rows:
             if time.monotonic() > deadline:
                 raise Failed("abort", "send: took longer than an op may take")
@@ -117,8 +117,8 @@ class JavaSink:
             return
         try:
             offsets = source.marked(marks)
-            if self._made.options.mistake == mistakes.NOT_FENCED:
-                group = self._machine.group_without_member(self._made.settings.group_id)
+            if self._pipeline.options.mistake == mistakes.NOT_FENCED:
+                group = self._machine.group_without_member(self._pipeline.settings.group_id)
             else:
                 group = source.group()
         except ClientError as error:

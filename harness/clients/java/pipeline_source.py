@@ -15,7 +15,7 @@ import orjson
 
 from harness.clients.java.consumer import CLOSE_TIMEOUT_S, JavaConsumer
 from harness.clients.java.jvm import Machine
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.group_member import Member
 from harness.pipeline_app.ports import Failed, Kind, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
@@ -45,23 +45,23 @@ class _Listener:
 class JavaSource(Member):
     """`pipeline_app.ports.Source` for the Java client."""
 
-    def __init__(self, machine: Machine, made: Made) -> None:
-        super().__init__(made)
+    def __init__(self, machine: Machine, pipeline: PipelineConfig) -> None:
+        super().__init__(pipeline)
         config = {
-            **made.settings.consumer_config,
-            "auto.commit.interval.ms": int(made.options.commit_s * 1000),
-            **({"group.instance.id": made.static_name} if made.static_members else {}),
+            **pipeline.settings.consumer_config,
+            "auto.commit.interval.ms": int(pipeline.options.commit_s * 1000),
+            **({"group.instance.id": pipeline.static_name} if pipeline.static_members else {}),
         }
         settings = replace(
-            made.settings,
-            auto_commit=made.options.mode == "auto-commit",
+            pipeline.settings,
+            auto_commit=pipeline.options.mode == "auto-commit",
             isolation_level="read_committed",
-            records_max=made.options.records_max,
+            records_max=pipeline.options.records_max,
             consumer_config=config,
         )
         try:
             self._consumer = JavaConsumer(machine, settings)
-            self._consumer.subscribe_with(made.input_topics, _Listener(self))
+            self._consumer.subscribe_with(pipeline.input_topics, _Listener(self))
         except ClientError as error:
             raise Failed("fatal", f"subscribe: {error}") from None
 

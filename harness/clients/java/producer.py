@@ -18,10 +18,10 @@ from harness.protocol.error_codes import ClientError, TopicPartition
 class JavaProducer:
     """`client_protocols.Transactions`, implemented with KafkaProducer."""
 
-    def __init__(self, machine: Machine, made: Settings) -> None:
+    def __init__(self, machine: Machine, settings: Settings) -> None:
         self._machine, self._futures = machine, {}  # type: tuple[Machine, dict[int, Any]]
         try:
-            self._producer = machine.KafkaProducer(machine.properties(settings_and_errors.producer(made)))
+            self._producer = machine.KafkaProducer(machine.properties(settings_and_errors.producer(settings)))
         except Exception as raised:
             raise machine.converted(raised) from None
 

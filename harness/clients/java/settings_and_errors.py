@@ -50,10 +50,10 @@ OWNED: Final = frozenset(
 )
 
 
-def properties(made: Settings) -> dict[str, str]:
+def properties(settings: Settings) -> dict[str, str]:
     return {
-        "bootstrap.servers": made.bootstrap,
-        "client.id": f"{made.run}-{made.process}",
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": f"{settings.run}-{settings.process}",
         "reconnect.backoff.max.ms": "1000",
         "socket.connection.setup.timeout.ms": "3000",
     }
@@ -69,43 +69,43 @@ def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
     return given
 
 
-def producer(made: Settings) -> dict[str, str]:
+def producer(settings: Settings) -> dict[str, str]:
     """Return the producer's properties. The user's properties override the others. Raises BadInput."""
-    request_ms = int((made.request_timeout_s or min(3.0, made.patience_s / 3)) * 1000)
-    delivery_ms = int((made.delivery_timeout_s or max(0.1, made.patience_s - 0.5)) * 1000)
-    if made.txn:
-        delivery_ms = min(delivery_ms, int(made.transaction_timeout_s * 1000))
-    config = properties(made) | {
-        "acks": made.acks,
+    request_ms = int((settings.request_timeout_s or min(3.0, settings.patience_s / 3)) * 1000)
+    delivery_ms = int((settings.delivery_timeout_s or max(0.1, settings.patience_s - 0.5)) * 1000)
+    if settings.txn:
+        delivery_ms = min(delivery_ms, int(settings.transaction_timeout_s * 1000))
+    config = properties(settings) | {
+        "acks": settings.acks,
         "linger.ms": "0",
         "request.timeout.ms": str(request_ms),
         "delivery.timeout.ms": str(max(delivery_ms, request_ms)),  # Kafka rejects less than the request timeout
         "max.block.ms": str(MAX_BLOCK_MS),
-        "enable.idempotence": str(made.idempotence or made.txn).lower(),
+        "enable.idempotence": str(settings.idempotence or settings.txn).lower(),
         "key.serializer": _SERDE + "ByteArraySerializer",
         "value.serializer": _SERDE + "ByteArraySerializer",
     }
-    if made.retries is not None:
-        config["retries"] = str(made.retries)
-    if made.txn:
-        config["transactional.id"] = made.transactional_id or f"{made.run}-{made.process}"
-        config["transaction.timeout.ms"] = str(int(made.transaction_timeout_s * 1000))
-    return config | _user_properties("producer", made.producer_config)
+    if settings.retries is not None:
+        config["retries"] = str(settings.retries)
+    if settings.txn:
+        config["transactional.id"] = settings.transactional_id or f"{settings.run}-{settings.process}"
+        config["transaction.timeout.ms"] = str(int(settings.transaction_timeout_s * 1000))
+    return config | _user_properties("producer", settings.producer_config)
 
 
-def consumer(made: Settings) -> dict[str, str]:
+def consumer(settings: Settings) -> dict[str, str]:
     """Return the consumer's properties. The user's properties override the others. Raises BadInput.
 
     Keys are deserialized to text, and values to ISO 8859-1 text, one character per byte.
     """
-    session_ms = int(made.session_timeout_s * 1000)
-    config = properties(made) | {
-        "group.id": made.group_id,
-        "isolation.level": made.isolation_level,
-        "auto.offset.reset": made.auto_offset_reset,
-        "enable.auto.commit": str(made.auto_commit).lower(),
+    session_ms = int(settings.session_timeout_s * 1000)
+    config = properties(settings) | {
+        "group.id": settings.group_id,
+        "isolation.level": settings.isolation_level,
+        "auto.offset.reset": settings.auto_offset_reset,
+        "enable.auto.commit": str(settings.auto_commit).lower(),
         "fetch.max.wait.ms": str(FETCH_WAIT_MS),
-        "max.poll.records": str(made.records_max),
+        "max.poll.records": str(settings.records_max),
         "check.crcs": "true",
         "default.api.timeout.ms": "3000",
         "request.timeout.ms": "3000",
@@ -113,7 +113,7 @@ def consumer(made: Settings) -> dict[str, str]:
         "value.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer.encoding": "ISO-8859-1",
     }
-    given = _user_properties("consumer", made.consumer_config)
+    given = _user_properties("consumer", settings.consumer_config)
     if given.get("group.protocol", "classic").lower() == "classic":  # otherwise brokers set them (KIP-848)
         config["session.timeout.ms"] = str(session_ms)
         config["heartbeat.interval.ms"] = str(max(1, min(3000, session_ms // 6)))

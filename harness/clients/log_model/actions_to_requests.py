@@ -36,14 +36,14 @@ _OF_TIERS: Final = {
 class Identity:
     """A producer's id and epoch at the brokers.
 
-    known  its own state
-    made   how often its epoch was raised
+    known   its own state
+    raised  how often its epoch was raised
     """
 
     number: int
     epoch: int
     known: Producer = field(default_factory=Producer)
-    made: int = 0
+    raised: int = 0
 
 
 class LogRole:
@@ -213,7 +213,7 @@ class LogRole:
     def zombie(self, action: Action, now: int) -> Answer:
         producer = action.arg("producer")
         who = self._identity(producer)
-        if not who.made:
+        if not who.raised:
             return _value(None)
         return self._send(producer, action.arg("partition"), Sent(who.epoch - 1, 0, ((now, "z", "z"),), True))
 
@@ -223,8 +223,8 @@ class LogRole:
         fresh = number != who.number or epoch > who.epoch
         if not fresh:
             return {"error": "EPOCH_NOT_RAISED", "value": [who.epoch, epoch], "size": 0}
-        self._producers[action.arg("producer")] = Identity(number, epoch, Producer(), who.made + 1)
-        return _value(who.made + 1)
+        self._producers[action.arg("producer")] = Identity(number, epoch, Producer(), who.raised + 1)
+        return _value(who.raised + 1)
 
     def commit(self, action: Action, now: int) -> Answer:
         producer = action.arg("producer")

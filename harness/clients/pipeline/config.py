@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.pipeline_app import mistakes
 from harness.pipeline_app.ports import Options
@@ -18,7 +18,7 @@ TRANSACTION_S: Final = 6.0  # short, so that a killed instance's transaction doe
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PipelineConfig:
     """The settings of one process of the pipeline workload.
 
     settings      settings of its library's clients
@@ -80,22 +80,22 @@ class Made:
         return f"{self.settings.run}-{self.slot}"
 
 
-def made(config: Mapping[str, Any]) -> Made:
+def parse_pipeline_config(config: Mapping[str, Any]) -> PipelineConfig:
     """Return settings from a worker's plain data. Raises BadInput if the pipeline's options are missing."""
-    given = config.get("logic_options")
-    if not given:
+    pipeline_options = config.get("logic_options")
+    if not pipeline_options:
         raise BadInput("client settings: `logic_options` is missing; a pipeline client needs it")
     slots = int(config["concurrency"])
-    return Made(
-        settings({**config, "session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}),
-        Options(**given["options"]),
+    return PipelineConfig(
+        parse_settings({**config, "session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}),
+        Options(**pipeline_options["options"]),
         int(config.get("process", 0)) % slots,
         slots,
         Path(config["folder"]),
-        given["inputs"],
-        given["partitions"],
-        given["work_s"],
-        given["assignor"],
-        given["static_members"],
-        given["one_poll"],
+        pipeline_options["inputs"],
+        pipeline_options["partitions"],
+        pipeline_options["work_s"],
+        pipeline_options["assignor"],
+        pipeline_options["static_members"],
+        pipeline_options["one_poll"],
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Mark, Output, Partition, Source
 
 FOLDER: Final = "files"
@@ -61,9 +61,9 @@ def rows_of(folder: Path, reference: Mapping[str, Any]) -> list[dict[str, Any]]:
 class FilesSink:
     """`pipeline_app.ports.Sink` that writes files, and sends their references to an inner sink."""
 
-    def __init__(self, made: Made, inner: Any) -> None:
-        self._made, self._inner = made, inner
-        self._folder = made.folder
+    def __init__(self, pipeline: PipelineConfig, inner: Any) -> None:
+        self._pipeline, self._inner = pipeline, inner
+        self._folder = pipeline.folder
         (self._folder / "pipeline" / FOLDER).mkdir(parents=True, exist_ok=True)
         self._number = 0
         self._flushed: list[Output] = []
@@ -77,14 +77,14 @@ class FilesSink:
     def send(self, outputs: Sequence[Output], generation: int | None) -> None:
         if not outputs:
             return
-        process = self._made.settings.process
+        process = self._pipeline.settings.process
         self._number += 1
         self._flushed, self._name = list(outputs), f"{process}-{self._number}.parquet"
-        who = {"instance": self._made.slot, "incarnation": process, "generation": generation}
+        who = {"instance": self._pipeline.slot, "incarnation": process, "generation": generation}
         write(_path(self._folder, self._name), outputs, who)
         report = orjson.dumps({"file": self._name, "count": len(outputs), **who})
         # All references go to one partition, so that their offsets have the order of the flushes.
-        self._inner.send_rows([(self._made.output_topic, 0, self._name.encode(), report)])
+        self._inner.send_rows([(self._pipeline.output_topic, 0, self._name.encode(), report)])
 
     def offsets(self, marks: Mapping[Partition, Mark], source: Source) -> None:
         self._inner.offsets(marks, source)

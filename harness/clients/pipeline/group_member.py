@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Failed, Mark, Partition, Rebalances, Record
 from harness.protocol.error_codes import ClientError
 
@@ -22,9 +22,9 @@ class Member(ABC):
     The library's rebalance callbacks call `_assigned` and `_taken`; they run within `_take` and `close`.
     """
 
-    def __init__(self, made: Made) -> None:
-        self._latest = made.settings.auto_offset_reset == "latest"
-        self._incremental, self._one_poll = made.incremental, made.one_poll
+    def __init__(self, pipeline: PipelineConfig) -> None:
+        self._latest = pipeline.settings.auto_offset_reset == "latest"
+        self._incremental, self._one_poll = pipeline.incremental, pipeline.one_poll
         self._on: Rebalances | None = None
         self._failed: Failed | None = None
         self._revoked = self._closing = False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.clients.client_protocols import Admin
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.pipeline_app.ports import Mark, Sink, Source
 from harness.protocol.error_codes import ClientError, TopicPartition
 
@@ -55,17 +55,17 @@ class Logs(Protocol):
 class PipelineLibrary(Protocol):
     """Creates the parts of the pipeline's clients."""
 
-    def source(self, made: Made) -> Source: ...
-    def sink(self, made: Made) -> Sink: ...
-    def writer(self, made: Made) -> Writer: ...
-    def logs(self, made: Made) -> Logs: ...
-    def admin(self, made: Made) -> Admin: ...
+    def source(self, pipeline: PipelineConfig) -> Source: ...
+    def sink(self, pipeline: PipelineConfig) -> Sink: ...
+    def writer(self, pipeline: PipelineConfig) -> Writer: ...
+    def logs(self, pipeline: PipelineConfig) -> Logs: ...
+    def admin(self, pipeline: PipelineConfig) -> Admin: ...
     def committed(
-        self, made: Made, partitions: Iterable[TopicPartition], timeout_s: float
+        self, pipeline: PipelineConfig, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Mark | None]:
         """Return the group's committed offsets. Raises ClientError."""
 
-    def commit(self, made: Made, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
+    def commit(self, pipeline: PipelineConfig, marks: Mapping[TopicPartition, Mark], timeout_s: float) -> None:
         """Commit offsets for the group while it has no members. Raises ClientError."""
 
     def close(self) -> None:

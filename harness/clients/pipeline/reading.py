@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 import orjson
 
 from harness.clients.client_protocols import Admin
-from harness.clients.pipeline.config import Made
+from harness.clients.pipeline.config import PipelineConfig
 from harness.clients.pipeline.events import Clock
 from harness.clients.pipeline.files import rows_of
 from harness.clients.pipeline.library import PipelineLibrary
@@ -40,33 +40,33 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
     return input_partitions
 
 
-def lag(made: Made, library: PipelineLibrary) -> dict[str, Any]:
+def lag(pipeline: PipelineConfig, library: PipelineLibrary) -> dict[str, Any]:
     """Return {"left": number of input records that the group has not committed}, and write pipeline/committed.json.
 
     Raises ClientError.
     """
-    path = made.folder / "pipeline" / "committed.json"
+    path = pipeline.folder / "pipeline" / "committed.json"
     path.unlink(missing_ok=True)  # an older file would have lower offsets
-    admin = library.admin(made)
+    admin = library.admin(pipeline)
     try:
-        inputs = partitions(admin, made.input_topics, made.partitions)
+        inputs = partitions(admin, pipeline.input_topics, pipeline.partitions)
         ends = {at: end for at, (_, end) in admin.offsets(inputs, "read_committed", ADMIN_S).items()}
     finally:
         admin.close()
-    marks = library.committed(made, inputs, ADMIN_S)
+    marks = library.committed(pipeline, inputs, ADMIN_S)
     committed = {at: mark.offset for at, mark in marks.items() if mark is not None}
     offsets = {f"{topic}/{number}": offset for (topic, number), offset in sorted(committed.items())}
-    write_json(path, {"group": made.settings.group_id, "offsets": offsets})
+    write_json(path, {"group": pipeline.settings.group_id, "offsets": offsets})
     return {"left": sum(max(0, end - committed.get(at, 0)) for at, end in ends.items())}
 
 
 class Reading:
     """The final reading of one slot's share of the partitions."""
 
-    def __init__(self, made: Made, library: PipelineLibrary) -> None:
-        self._made, self._library = made, library
+    def __init__(self, pipeline: PipelineConfig, library: PipelineLibrary) -> None:
+        self._pipeline, self._library = pipeline, library
         self._side = self._share()
-        self._clock = Clock.of(made.folder)
+        self._clock = Clock.of(pipeline.folder)
         self._lines = 0
         self._work = self._all()
 
@@ -82,22 +82,22 @@ class Reading:
     def _share(self) -> dict[TopicPartition, str]:
         """Return this slot's partitions with their side. The share does not depend on how many partitions other slots
         see."""
-        made = self._made
-        topics = [*made.input_topics, made.output_topic]
-        admin = self._library.admin(made)
+        pipeline = self._pipeline
+        topics = [*pipeline.input_topics, pipeline.output_topic]
+        admin = self._library.admin(pipeline)
         try:
-            output_partitions = partitions(admin, topics, made.partitions)
+            output_partitions = partitions(admin, topics, pipeline.partitions)
         finally:
             admin.close()
         return {
-            (topic, number): "output" if topic == made.output_topic else "input"
+            (topic, number): "output" if topic == pipeline.output_topic else "input"
             for topic, number in output_partitions
-            if (number * len(topics) + topics.index(topic)) % made.slots == made.slot
+            if (number * len(topics) + topics.index(topic)) % pipeline.slots == pipeline.slot
         }
 
     def _all(self) -> Iterator[int]:
         """Read and write all records; yield the number of lines written now and then."""
-        path = self._made.folder / "pipeline" / f"read-{self._made.slot}.jsonl"
+        path = self._pipeline.folder / "pipeline" / f"read-{self._pipeline.slot}.jsonl"
         with path.open("wb") as file:
             ends, deadline = self._ends(), time.monotonic() + OPEN_S
             while ends is None:
@@ -106,7 +106,7 @@ class Reading:
                 yield 0
                 time.sleep(0.2)
                 ends = self._ends()
-            logs = self._library.logs(self._made)
+            logs = self._library.logs(self._pipeline)
             shown = {at: bytearray(end) for at, end in ends.items()}
             for n, row in enumerate(logs.read(ends, "read_committed", IDLE_S)):
                 if row is not None:
@@ -127,7 +127,7 @@ class Reading:
 
     def _ends(self) -> dict[TopicPartition, int] | None:
         """Return the end offsets of the logs; None while a transaction is open. Raises ClientError."""
-        admin = self._library.admin(self._made)
+        admin = self._library.admin(self._pipeline)
         try:
             stable = admin.offsets(list(self._side), "read_committed", ADMIN_S)
             high = admin.offsets(list(self._side), "read_uncommitted", ADMIN_S)
@@ -144,23 +144,23 @@ class Reading:
             content = orjson.loads(value)
         except ValueError:
             content = {}
-        made = [content]
+        rows = [content]
         if "file" in content:
-            made = rows_of(self._made.folder, content)
-        for one in made:
+            rows = rows_of(self._pipeline.folder, content)
+        for row in rows:
             line = {
                 "side": side,
                 "topic": at[0],
                 "partition": at[1],
                 "offset": offset,
-                "id": one.get("id"),
-                "key": one.get("key"),
-                "n": one.get("n"),
-                "instance": one.get("instance"),
-                "incarnation": one.get("incarnation"),
-                "generation": one.get("generation"),
+                "id": row.get("id"),
+                "key": row.get("key"),
+                "n": row.get("n"),
+                "instance": row.get("instance"),
+                "incarnation": row.get("incarnation"),
+                "generation": row.get("generation"),
                 "committed": committed,
                 "time_ns": time_ms * 1_000_000 - self._clock.wall_ns,
             }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        return len(made)
+        return len(rows)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.clients.confluent.settings_and_errors import consumer_config, producer_config
 from harness.clients.connection import hidden, load
-from harness.clients.settings import settings
+from harness.clients.settings import parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.plan.make_plan import make
 
@@ -60,7 +60,7 @@ def test_a_librarys_words_lose_their_secrets() -> None:
 
 def test_every_client_connects_so_and_shows_nothing() -> None:
     connection = {"security.protocol": "SASL_SSL", "sasl.password": "hunter2"}
-    made = settings({"bootstrap": "b:1", "run": "r", "connection": connection})
+    made = parse_settings({"bootstrap": "b:1", "run": "r", "connection": connection})
     assert "hunter2" not in repr(made)
     for config in (producer_config(made), consumer_config(made)):
         assert config["sasl.password"] == "hunter2"
