@@ -185,8 +185,8 @@ class QueueClient:
                 self._committed = self._reader.committing()
                 self._step("commit-offsets", lambda: self._reader.commit(_left(deadline)))
         except Stopped as stopped:
-            judged = outcome(stopped.situation, stopped.error, self._settings.retries_off)
-            ended = INFO if any(self._may_be_appended(delivery) for delivery in sent) else judged
+            outcome_of_error = outcome(stopped.situation, stopped.error, self._settings.retries_off)
+            ended = INFO if any(self._may_be_appended(delivery) for delivery in sent) else outcome_of_error
             if stopped.error.kind == "fatal" and stopped.situation in ("send", "report"):
                 self._drop_producer()
             return self._ended(op, value, ended, describe(stopped.situation, stopped.error), deadline)

@@ -215,13 +215,13 @@ class Reader:
 
     def rewind(self, timeout_s: float) -> None:
         """Seek all partitions that are still assigned back to before the op. If seeking fails, replace the consumer."""
-        back = {at: offset for at, offset in self._origin.items() if at in self._assigned}
+        start_positions = {at: offset for at, offset in self._origin.items() if at in self._assigned}
         self._origin = {}
-        if not back or self._consumer is None:
+        if not start_positions or self._consumer is None:
             return
-        self._positions.update(back)
+        self._positions.update(start_positions)
         try:
-            self._consumer.seek(back, timeout_s)
+            self._consumer.seek(start_positions, timeout_s)
         except ClientError as error:
             self._replace(f"seek: {error}")
 

@@ -144,26 +144,26 @@ def rule_of(data: Mapping[str, Any]) -> Rule:
             raise BadInput(f"a wire rule has no field {name!r}{_near(str(name), list(known))}")
     if "action" not in data:
         raise BadInput(f"a wire rule needs an action: {', '.join(ACTIONS)}")
-    given = dict(data)
+    values = dict(data)
     for name in _API_FIELDS:
-        if name in given:
-            given[name] = _apis(name, given[name])
+        if name in values:
+            values[name] = _apis(name, values[name])
     for name, choices in _CHOICES.items():
-        if name in given and given[name] not in choices:
-            raise BadInput(f"a wire rule's {name} must be one of {', '.join(choices)}, not {given[name]!r}")
+        if name in values and values[name] not in choices:
+            raise BadInput(f"a wire rule's {name} must be one of {', '.join(choices)}, not {values[name]!r}")
     for name in ("cut", "in_turn"):
-        if name in given and not isinstance(given[name], bool):
-            raise BadInput(f"a wire rule's {name} must be true or false, not {given[name]!r}")
-    if not isinstance(given.get("commit"), bool | None):
-        raise BadInput(f"a wire rule's commit must be true or false, not {given['commit']!r}")
-    if not isinstance(given.get("node", ""), str):
-        raise BadInput(f"a wire rule's node must be a name such as n1, not {given['node']!r}")
-    _number(given, "count", 1, None)
-    _number(given, "probability", 0.0, 1.0)
-    _number(given, "for_s", 0.0, HOLD_MAX_S)
-    made = Rule(**given)
-    _consistent(made)
-    return made
+        if name in values and not isinstance(values[name], bool):
+            raise BadInput(f"a wire rule's {name} must be true or false, not {values[name]!r}")
+    if not isinstance(values.get("commit"), bool | None):
+        raise BadInput(f"a wire rule's commit must be true or false, not {values['commit']!r}")
+    if not isinstance(values.get("node", ""), str):
+        raise BadInput(f"a wire rule's node must be a name such as n1, not {values['node']!r}")
+    _number(values, "count", 1, None)
+    _number(values, "probability", 0.0, 1.0)
+    _number(values, "for_s", 0.0, HOLD_MAX_S)
+    rule = Rule(**values)
+    _consistent(rule)
+    return rule
 
 
 def rule_text(data: Mapping[str, Any]) -> str:
@@ -171,10 +171,10 @@ def rule_text(data: Mapping[str, Any]) -> str:
 
     Raises BadInput.
     """
-    made = rule_of(data)
-    given = {**data, **{name: getattr(made, name) for name in _API_FIELDS if name in data}}
+    rule = rule_of(data)
+    values = {**data, **{name: getattr(rule, name) for name in _API_FIELDS if name in data}}
     order = [each.name for each in fields(Rule)]
-    return ";".join(f"{name}={_field_text(given[name])}" for name in sorted(given, key=order.index))
+    return ";".join(f"{name}={_field_text(values[name])}" for name in sorted(values, key=order.index))
 
 
 def _field_text(value: Any) -> str:
@@ -203,16 +203,16 @@ def _value_of(value: str) -> Any:
     return value
 
 
-def _consistent(made: Rule) -> None:
-    if made.direction == RESPONSE and made.action == DUPLICATE:
+def _consistent(rule: Rule) -> None:
+    if rule.direction == RESPONSE and rule.action == DUPLICATE:
         raise BadInput("a wire rule can duplicate requests only: a duplicate response would break the connection")
-    if made.cut and (made.action != HOLD or made.direction != REQUEST):
+    if rule.cut and (rule.action != HOLD or rule.direction != REQUEST):
         raise BadInput("a wire rule's `cut` needs action: hold and direction: request; to cut only, use action: cut")
-    if made.until and made.action != HOLD:
-        raise BadInput(f"a wire rule's `until` needs action: hold, not {made.action}")
-    if made.commit is not None and made.api != ("EndTxn",):
+    if rule.until and rule.action != HOLD:
+        raise BadInput(f"a wire rule's `until` needs action: hold, not {rule.action}")
+    if rule.commit is not None and rule.api != ("EndTxn",):
         raise BadInput("a wire rule's `commit` needs api: EndTxn")
-    if made.action == REORDER and not made.api:
+    if rule.action == REORDER and not rule.api:
         raise BadInput("a wire rule with action: reorder needs an api")
 
 
@@ -226,10 +226,10 @@ def _apis(field: str, value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _number(given: Mapping[str, Any], name: str, low: float, high: float | None) -> None:
-    value = given.get(name)
+def _number(values: Mapping[str, Any], name: str, low: float, high: float | None) -> None:
+    value = values.get(name)
     if value is None:
-        if name in given and name != "count":
+        if name in values and name != "count":
             raise BadInput(f"a wire rule's {name} must be a number")
         return
     whole = name == "count"

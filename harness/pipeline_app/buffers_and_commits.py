@@ -165,20 +165,20 @@ class InstanceState:
 
     def outputs(self) -> list[Output]:
         """Return the outputs of the work, in the order of each partition's input."""
-        made: list[Output] = []
+        produced_outputs: list[Output] = []
         transform = self._options.transform
         for work in self.work.values():
             work.counts = dict(work.stream.counts)
             if transform == "identity":
-                made += [(id, key, 0) for chunk in work.chunks for _, id, key in chunk.records]
+                produced_outputs += [(id, key, 0) for chunk in work.chunks for _, id, key in chunk.records]
                 continue
             for chunk in work.chunks:
                 for _, id, key in chunk.records:
                     for n, made_key, value in outputs(transform, id, key, work.counts.get(key, 0)):
-                        made.append((id, made_key, n))
+                        produced_outputs.append((id, made_key, n))
                         if transform == "aggregate":
                             work.counts[key] = value
-        return made
+        return produced_outputs
 
     def marks(self) -> dict[Partition, Mark]:
         """Return the offsets to commit once the work has been produced."""

@@ -219,10 +219,10 @@ class Instance:
 
     def _go_back(self) -> None:
         """Abandon the current work, and seek back; during a poll, the seek happens at its end."""
-        back = self._state.rewind()
-        for at in back:
+        seeks = self._state.rewind()
+        for at in seeks:
             self._uncommitted.pop(at, None)
-        self._seek |= back
+        self._seek |= seeks
         if not self._within_poll:
             self._seek_pending({})
 

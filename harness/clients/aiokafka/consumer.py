@@ -85,8 +85,8 @@ class AiokafkaConsumer:
         if self._listener is not None and self._rebalanced is not None:
             events = self._call(self._listener.take, self._block_s, "rebalance")
             for event, partitions, committed in events:
-                gone = {TopicPartition(*each) for each in partitions}
-                self._next = {each: at for each, at in self._next.items() if each not in gone}
+                reported = {TopicPartition(*each) for each in partitions}
+                self._next = {each: at for each, at in self._next.items() if each not in reported}
                 self._rebalanced(event, partitions, committed)
         return self._call(lambda: self._poll(timeout_s, records_max), timeout_s + self._block_s, "poll")
 

@@ -42,14 +42,14 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
         self._to_report: set[Any] = set()
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        gone = list(revoked)
-        if not gone or self._closing:
+        revoked_partitions = list(revoked)
+        if not revoked_partitions or self._closing:
             return
         self._taken.clear()
-        self.unreported -= set(gone)
-        self._to_report -= set(gone)
+        self.unreported -= set(revoked_partitions)
+        self._to_report -= set(revoked_partitions)
         with self._lock:
-            self._events.append(("revoked", _plain(gone), {}))
+            self._events.append(("revoked", _plain(revoked_partitions), {}))
         try:
             await asyncio.wait_for(self._taken.wait(), HANDOVER_S)
         except TimeoutError:
@@ -97,5 +97,5 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka req
         """Whether one of the partitions has been revoked and no poll has reported it yet. May be called from any
         thread."""
         with self._lock:
-            gone = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
-        return bool(gone & set(partitions))
+            revoked_partitions = {each for event, lost, _ in self._events if event == "revoked" for each in lost}
+        return bool(revoked_partitions & set(partitions))

@@ -185,9 +185,9 @@ class ConfluentPipeline:
             raise converted(error) from None
         finally:
             destroy_beside(holder)
-        wrong = next((partition.error for partition in answer or () if partition.error is not None), None)
-        if wrong is not None:
-            raise converted(wrong)
+        error_of_partition = next((partition.error for partition in answer or () if partition.error is not None), None)
+        if error_of_partition is not None:
+            raise converted(error_of_partition)
 
     def close(self) -> None:
         """Do nothing: it has no resources of its own."""

@@ -95,10 +95,10 @@ class JavaSink:
             self._post(rows)
             return
         deliveries = sent(self._producer, rows, self._pipeline.settings.patience_s)
-        wrong = [delivery.error for delivery in deliveries if delivery.error is not None]
-        if wrong:
-            gone = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in wrong)
-            raise Failed("fatal" if gone else "abort", f"send: {wrong[0]}")
+        errors = [delivery.error for delivery in deliveries if delivery.error is not None]
+        if errors:
+            fatal = any(error.kind == "fatal" or error.code == "_TIMED_OUT" for error in errors)
+            raise Failed("fatal" if fatal else "abort", f"send: {errors[0]}")
 
     def _post(self, rows: Sequence[Outgoing]) -> None:
         """Send records in a transaction. Its commit waits for all of them, and fails if one has failed."""

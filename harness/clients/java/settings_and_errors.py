@@ -63,10 +63,10 @@ def _user_properties(what: str, config: Mapping[str, Any]) -> dict[str, str]:
     for name in config:
         if name in OWNED:
             raise BadInput(f"--{what}-config {name}: the harness sets this itself; leave it out")
-    given = {name: str(value) for name, value in config.items()}
-    if (assignor := given.get(ASSIGNOR)) is not None:
-        given[ASSIGNOR] = ASSIGNORS.get(assignor, assignor)
-    return given
+    user_properties = {name: str(value) for name, value in config.items()}
+    if (assignor := user_properties.get(ASSIGNOR)) is not None:
+        user_properties[ASSIGNOR] = ASSIGNORS.get(assignor, assignor)
+    return user_properties
 
 
 def producer(settings: Settings) -> dict[str, str]:
@@ -113,11 +113,11 @@ def consumer(settings: Settings) -> dict[str, str]:
         "value.deserializer": _SERDE + "StringDeserializer",
         "value.deserializer.encoding": "ISO-8859-1",
     }
-    given = _user_properties("consumer", settings.consumer_config)
-    if given.get("group.protocol", "classic").lower() == "classic":  # otherwise brokers set them (KIP-848)
+    user_properties = _user_properties("consumer", settings.consumer_config)
+    if user_properties.get("group.protocol", "classic").lower() == "classic":  # otherwise brokers set them (KIP-848)
         config["session.timeout.ms"] = str(session_ms)
         config["heartbeat.interval.ms"] = str(max(1, min(3000, session_ms // 6)))
-    return config | given
+    return config | user_properties
 
 
 def kind_of(code: str, name: str, retriable: bool) -> Kind:

@@ -104,13 +104,13 @@ class PipelineClient:
             [f, number, [delivery.offset, id] if delivery.error is None else id]
             for (f, number, id), delivery in zip(op.value, sent, strict=True)
         ]
-        wrong = next((delivery.error for delivery in sent if delivery.error is not None), None)
-        if wrong is None:
+        first_error = next((delivery.error for delivery in sent if delivery.error is not None), None)
+        if first_error is None:
             return op.with_(type=OK, value=value)
         outcomes = [self._outcome(delivery) for delivery in sent]
-        judged = FAIL if all(each == FAIL for each in outcomes) else INFO
+        outcome_of_op = FAIL if all(each == FAIL for each in outcomes) else INFO
         extra = {**op.extra, "outcomes": outcomes}
-        return op.with_(type=judged, value=value, error=describe("report", wrong), extra=extra)
+        return op.with_(type=outcome_of_op, value=value, error=describe("report", first_error), extra=extra)
 
     def _outcome(self, delivery: Sent) -> str:
         return OK if delivery.error is None else outcome("report", delivery.error, self._pipeline.settings.retries_off)

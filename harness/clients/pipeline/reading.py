@@ -107,17 +107,17 @@ class Reading:
                 time.sleep(0.2)
                 ends = self._ends()
             logs = self._library.logs(self._pipeline)
-            shown = {at: bytearray(end) for at, end in ends.items()}
+            visible = {at: bytearray(end) for at, end in ends.items()}
             for n, row in enumerate(logs.read(ends, "read_committed", IDLE_S)):
                 if row is not None:
-                    shown[row[0]][row[1][0]] = 1
+                    visible[row[0]][row[1][0]] = 1
                 if row is None or n % 1000 == 999:
                     yield 0
             lines = 0
             for n, row in enumerate(logs.read(ends, "read_uncommitted", IDLE_S)):
                 if row is not None:
                     at, (offset, time_ms, value) = row
-                    lines += self._write(file, at, offset, time_ms, value, bool(shown[at][offset]))
+                    lines += self._write(file, at, offset, time_ms, value, bool(visible[at][offset]))
                 if row is None or n % 1000 == 999:
                     yield lines
             ends_by_name = {f"{topic}/{number}": end for (topic, number), end in ends.items()}

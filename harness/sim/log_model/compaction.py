@@ -44,18 +44,18 @@ def clean(log: Partition) -> int:
         )
     }
     last = {batch.producer: batch.base for batch in log.batches() if not batch.control}
-    gone = 0
+    removed = 0
     for segment in segments:
         kept: list[Batch] = []
         for batch in segment.batches:
-            gone += len(batch.records) - len(records[id(batch)])
+            removed += len(batch.records) - len(records[id(batch)])
             after = _after(log, batch, records[id(batch)], batch.base in alive, last)
             if after is not None:
                 kept.append(after)
         segment.batches = kept
     log.segments = [*_merged(segments, log.settings.segment_bytes), *log.segments[count:]]
     log.cleaned = end
-    return gone
+    return removed
 
 
 def _latest(log: Partition, segments: Iterable[Segment]) -> dict[str, int]:

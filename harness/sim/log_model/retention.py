@@ -29,7 +29,7 @@ from harness.sim.log_model.partition import Partition
 from harness.sim.log_model.records import AS_ALL, LogSettings
 from harness.sim.log_model.segments import Segment
 
-Goes = Callable[[Segment, int | None], bool]  # the segment, the base offset of the next
+IsDue = Callable[[Segment, int | None], bool]  # the segment, the base offset of the next
 
 POLICY: Final = "POLICY_VIOLATION"
 OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
@@ -52,40 +52,40 @@ def check(log: Partition) -> int:
         passes = [_below_start, _beyond_size, _beyond_time]
         if "retention-not-idempotent" in log.bugs:
             passes = [_beyond_time, _beyond_size, _below_start]
-    gone = sum(_delete(log, take(log)) for take in passes)
+    deleted = sum(_delete(log, take(log)) for take in passes)
     forget(log)
-    return gone
+    return deleted
 
 
-def _below_start(log: Partition) -> Goes:
+def _below_start(log: Partition) -> IsDue:
     limit = log.local_start if log.settings.tiered else log.start
     return lambda segment, after: after is not None and after <= limit
 
 
-def _beyond_size(log: Partition) -> Goes:
+def _beyond_size(log: Partition) -> IsDue:
     limit = local_limits(log.settings)[1]
     spare = [sum(segment.size for segment in log.segments) - limit]
 
-    def goes(segment: Segment, after: int | None) -> bool:
+    def is_due(segment: Segment, after: int | None) -> bool:
         if limit < 0 or spare[0] < segment.size:
             return False
         spare[0] -= segment.size
         return True
 
-    return goes
+    return is_due
 
 
-def _beyond_time(log: Partition) -> Goes:
+def _beyond_time(log: Partition) -> IsDue:
     limit = local_limits(log.settings)[0]
     return lambda segment, after: 0 <= limit < log.now - segment.largest_timestamp
 
 
-def _delete(log: Partition, goes: Goes) -> int:
-    """Delete segments from the oldest on, as long as `goes` is true and the rules permit. Returns their number."""
+def _delete(log: Partition, is_due: IsDue) -> int:
+    """Delete segments from the oldest on, while `is_due` returns True and the rules permit. Returns their number."""
     count, rolls = 0, False
     for at, segment in enumerate(log.segments):
         active, end = at + 1 == len(log.segments), log.segment_end(at)
-        due = log.high_watermark >= end and goes(segment, None if active else end)
+        due = log.high_watermark >= end and is_due(segment, None if active else end)
         rolls = rolls or (due and active and log.settings.tiered and bool(segment.batches))
         if not due or (active and segment.base == end) or not _may_go(log, segment, end, active):
             break

@@ -24,11 +24,11 @@ def upload(log: Partition) -> tuple[int, int] | None:
     """Copy the next segment. Returns its offsets [base, end), or None if there is none to copy."""
     if not log.settings.tiered:
         return None
-    done = log.remote[-1].end if log.remote else 0
+    copied_end = log.remote[-1].end if log.remote else 0
     upper = log.end if "tiered-above-hw" in log.bugs else log.last_stable
     for at, segment in enumerate(log.segments[:-1]):
         end = log.segment_end(at)
-        if segment.base < done or end <= log.start:
+        if segment.base < copied_end or end <= log.start:
             continue
         if end > upper:
             return None
@@ -56,7 +56,7 @@ def check(log: Partition) -> int:
     settings, copied = log.settings, log.copied
     only_local = sum(segment.size for segment in log.segments if segment.base >= copied)
     spare = only_local + sum(copy.size for copy in log.remote if copy.committed) - settings.retention_bytes
-    gone = 0
+    deleted = 0
     for copy in log.remote:
         small = settings.retention_bytes >= 0 and spare >= copy.size
         old = 0 <= settings.retention_ms < log.now - copy.largest_timestamp
@@ -64,9 +64,9 @@ def check(log: Partition) -> int:
         if not copy.committed or not due or copy.end > log.high_watermark:
             break
         spare -= copy.size
-        gone += 1
+        deleted += 1
         log.start = max(log.start, copy.end)
-    log.remote = log.remote[gone:]
-    if gone:
+    log.remote = log.remote[deleted:]
+    if deleted:
         forget(log)
-    return gone
+    return deleted

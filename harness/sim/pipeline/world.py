@@ -115,8 +115,8 @@ class World:
 
     def share(self, process: int) -> list[Partition]:
         """Return the partitions of a process: round robin over the roster, shifted with the generation."""
-        mine, all_ = self.roster.index(process), len(self.roster)
-        return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % all_ == mine]
+        index, count = self.roster.index(process), len(self.roster)
+        return [(INPUT, n) for n in range(self.partitions) if (n + self.generation // 2) % count == index]
 
     # --- transactions ---
 
@@ -190,9 +190,9 @@ class Member:
         if self.lost_in:
             self.lost_in -= 1
             if not self.lost_in:
-                gone, self.positions = list(self.positions), {}
+                revoked, self.positions = list(self.positions), {}
                 self.due = False
-                on.revoked(gone, True)
+                on.revoked(revoked, True)
                 self.world.rebalance()
         elif self.due and self._rebalanced(on):
             return {}
@@ -216,10 +216,10 @@ class Member:
         world = self.world
         share = world.share(self.process)
         if not self.revoked:
-            gone = [at for at in self.positions if world.eager or at not in share]
-            if gone:
-                on.revoked(gone, False)
-                self.positions = {at: offset for at, offset in self.positions.items() if at not in gone}
+            revoked = [at for at in self.positions if world.eager or at not in share]
+            if revoked:
+                on.revoked(revoked, False)
+                self.positions = {at: offset for at, offset in self.positions.items() if at not in revoked}
             self.revoked = True
             if world.draw.random() < 0.5:
                 return True

@@ -39,10 +39,10 @@ class Reader:
         if self.subscribed:
             self._revoke()
             self._group.leave(self._process)
-        known = {} if seek_to_beginning else self._positions
+        kept_positions = {} if seek_to_beginning else self._positions
         self.subscribed = False
-        self._positions = {key: known.get(key, 0) for key in keys}
-        self._last = {key: last for key, last in self._last.items() if key in known and key in keys}
+        self._positions = {key: kept_positions.get(key, 0) for key in keys}
+        self._last = {key: last for key, last in self._last.items() if key in kept_positions and key in keys}
 
     def subscribe(self, keys: Sequence[int]) -> None:
         self._group.subscribe(self._process, keys)
