@@ -145,7 +145,9 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
         "definite only if nothing can have been appended",
     ),
     # Reads. The outcome of an op that also sends depends on its sends.
-    ("poll", "_JVM"): Row("info", "the client's JVM is gone, with records that it may have polled", "OutOfMemoryError"),
+    ("poll", "_JVM"): Row(
+        "info", "the client's JVM is gone, with records that it may have polled", "java.lang.OutOfMemoryError"
+    ),
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
     ("admin", ANY): _READS,

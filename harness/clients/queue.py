@@ -45,7 +45,7 @@ class Stopped(Exception):
 
 
 class QueueClient:
-    """The client of one process. Not thread-safe; after an `info` completion, only `close` makes sense."""
+    """The client of one process. Not thread-safe. After an `info` completion, only `close` may be called."""
 
     def __init__(self, settings: Settings, library: Library, ended: Callable[[], None] = lambda: None) -> None:
         """`ended` is called after producer and consumer are closed."""

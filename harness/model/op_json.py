@@ -63,7 +63,7 @@ def decode(line: bytes, where: str = "history") -> Op:
     except orjson.JSONDecodeError as error:
         raise BadHistory(f"{where}: not a JSON line ({error})") from None
     except (KeyError, TypeError) as error:
-        raise BadHistory(f"{where}: not an op (missing or wrong: {error})") from None
+        raise BadHistory(f"{where}: not an op (missing or invalid field: {error})") from None
     if op.type not in TYPES:
         raise BadHistory(f"{where}: unknown op type {op.type!r}; one of {', '.join(TYPES)}")
     return op

@@ -92,7 +92,7 @@ class AiokafkaConsumer:
 
     async def _poll(self, timeout_s: float, records_max: int) -> Batch:
         if self._consumer is None:
-            raise ClientError("_STATE", "nothing is assigned: the cluster was not found", "fatal")
+            raise ClientError("_STATE", "no partitions are assigned, because the cluster was not reached", "fatal")
         try:
             # During a rebalance, getmany blocks until its end, without a limit.
             polled = await asyncio.wait_for(

@@ -121,7 +121,7 @@ def features_in_force(brokers: Mapping[int, str], timeout_s: float) -> dict[str,
 
     Connects without TLS and SASL. Raises ClientError.
     """
-    deadline, failed = time.monotonic() + timeout_s, "no broker is known"
+    deadline, failed = time.monotonic() + timeout_s, "the metadata has no brokers"
     for address in brokers.values():
         try:
             left_s = max(_AGAIN_S, deadline - time.monotonic())
@@ -139,7 +139,7 @@ def _send_to_controller(addresses: Mapping[str, Any], request: bytes, read: Any,
     brokers = addresses["brokers"]
     address = brokers.get(addresses["controller"]) or next(iter(brokers.values()), None)
     if address is None:
-        raise ClientError("_TRANSPORT", "no broker is known")
+        raise ClientError("_TRANSPORT", "the metadata has no brokers")
     try:
         code, message = read(admin_requests.ask(address, request, timeout_s))
     except (OSError, ValueError) as error:

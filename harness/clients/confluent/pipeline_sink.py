@@ -49,7 +49,7 @@ class ConfluentSink:
         self._pipeline, self._transactional = pipeline, pipeline.options.transactional
         self._anonymous = pipeline.options.mistake == mistakes.NOT_FENCED
         self._errors: list[Any] = []
-        self._left = 0
+        self._unreported = 0
         self._producer: Any = self._open()
 
     def _open(self) -> Any:
@@ -89,17 +89,17 @@ class ConfluentSink:
                 self._retry_send(topic, value, key, partition, report)
             except ck.KafkaException as error:
                 raise _refused(error) from None
-            self._left += 1
+            self._unreported += 1
         if self._transactional:
             self._producer.poll(0)
-            self._left = 0
+            self._unreported = 0
             return
         deadline = time.monotonic() + self._pipeline.settings.patience_s
-        while self._left and time.monotonic() < deadline:
+        while self._unreported and time.monotonic() < deadline:
             self._producer.poll(0.05)
-        if self._left or self._errors:
+        if self._unreported or self._errors:
             why = converted(self._errors[0]) if self._errors else "no delivery report in time"
-            raise Failed("fatal" if self._left else "abort", f"send: {why}")
+            raise Failed("fatal" if self._unreported else "abort", f"send: {why}")
 
     def _retry_send(self, topic: str, value: bytes, key: bytes, partition: int, report: Any) -> None:
         try:
@@ -108,7 +108,7 @@ class ConfluentSink:
             raise _refused(error) from None
 
     def _report(self, error: Any, message: Any) -> None:
-        self._left -= 1
+        self._unreported -= 1
         if error is not None:
             self._errors.append(error)
 

@@ -54,7 +54,7 @@ class JavaPipeline:
         self._rest = ConfluentPipeline()
 
     def _running(self) -> Machine:
-        """Raises ClientError."""
+        """Return the JVM, and start it if it does not run. Raises ClientError."""
         if self._machine is None or self._machine.ended:
             try:
                 self._machine = Machine(self._java, one_thread=True)

@@ -34,7 +34,7 @@ class Clock:
 
 
 class EventLog:
-    """The events of one process."""
+    """Writes the events of one process."""
 
     def __init__(self, folder: Path, process: int) -> None:
         self._zero_ns = Clock.of(folder).mono_ns

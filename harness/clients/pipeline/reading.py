@@ -33,10 +33,12 @@ def partitions(admin: Admin, topics: Sequence[str], least: int) -> list[TopicPar
     has fewer."""
     rows = admin.partitions(topics, ADMIN_S)
     input_partitions = sorted((row["topic"], row["partition"]) for row in rows)
-    known = Counter(topic for topic, _ in input_partitions)
+    found = Counter(topic for topic, _ in input_partitions)
     for topic in topics:
-        if known[topic] < least:
-            raise ClientError("LEADER_NOT_AVAILABLE", f"{known[topic]} of {least} partitions of {topic} are known")
+        if found[topic] < least:
+            raise ClientError(
+                "LEADER_NOT_AVAILABLE", f"the metadata has {found[topic]} of {least} partitions of {topic}"
+            )
     return input_partitions
 
 

@@ -26,7 +26,7 @@ MAX_DEPTH: Final = 64
 
 
 class Keyword(str):
-    """:name, without the colon."""
+    """A keyword `:name`, without the colon."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Symbol(str):
 
 
 class Char(str):
-    """One character, written \\c."""
+    """A character, written \\c."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class Bag(tuple[Any, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """#tag value."""
+    """A tagged value, written #tag value."""
 
     tag: str
     value: Any

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.model.randomness import Draw
 from harness.pipeline_app.ports import Failed, Options
-from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, Made, World
+from harness.sim.pipeline.world import INPUT, OUTPUT, Killed, OutputRecord, World
 
 SLOTS: Final = 3
 PARTITIONS: Final = 4
@@ -134,24 +134,24 @@ def _read(world: World) -> Iterator[dict[str, Any]]:
                 "time_ns": 0,
             }
     for (topic, partition), entries in world.outputs.items():
-        for offset, made in enumerate(entries):
-            if made is not None:
+        for offset, record in enumerate(entries):
+            if record is not None:
                 place = {"topic": topic, "partition": partition, "offset": offset}
-                yield {"side": "output", **place, **_made(made)}
+                yield {"side": "output", **place, **_record_fields(record)}
     ends = {f"{at[0]}/{at[1]}": end for at, end in world.ends.items()}
     ends |= {f"{at[0]}/{at[1]}": len(entries) for at, entries in world.outputs.items()}
     yield {"end": True, "ends": ends, "caught_up": True}
 
 
-def _made(made: Made) -> dict[str, Any]:
-    id_, key, n = made.output
+def _record_fields(record: OutputRecord) -> dict[str, Any]:
+    id_, key, n = record.output
     return {
         "id": id_,
         "key": key,
         "n": n,
-        "instance": made.instance,
-        "incarnation": made.incarnation,
-        "generation": made.generation,
-        "committed": bool(made.committed),
-        "time_ns": made.time_ns,
+        "instance": record.instance,
+        "incarnation": record.incarnation,
+        "generation": record.generation,
+        "committed": bool(record.committed),
+        "time_ns": record.time_ns,
     }

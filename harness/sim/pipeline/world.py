@@ -29,7 +29,7 @@ class Killed(Exception):
 
 
 @dataclass(slots=True)
-class Made:
+class OutputRecord:
     """A record of the output log; `committed` is None while its transaction is open."""
 
     output: Output
@@ -63,11 +63,11 @@ class World:
     generation: int = 0
     inputs: dict[Partition, list[Record]] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
-    outputs: dict[Partition, list[Made | None]] = field(default_factory=dict)
+    outputs: dict[Partition, list[OutputRecord | None]] = field(default_factory=dict)
     marks: dict[Partition, Mark] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
-    open: dict[str, list[tuple[Partition, Made]]] = field(default_factory=dict)
+    open: dict[str, list[tuple[Partition, OutputRecord]]] = field(default_factory=dict)
     events: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     sent: list[dict[str, Any]] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
@@ -123,18 +123,19 @@ class World:
     def append(self, outputs: Sequence[Output], member: Member, txn: bool) -> None:
         for output in outputs:
             at = (OUTPUT, output[1] % self.partitions)
-            made = Made(output, member.slot, member.process, member.known, self.clock(), None if txn else True)
-            self.outputs.setdefault(at, []).append(made)
+            committed, generation = None if txn else True, member.joined_generation
+            record = OutputRecord(output, member.slot, member.process, generation, self.clock(), committed)
+            self.outputs.setdefault(at, []).append(record)
             if txn:
-                self.open.setdefault(member.txn_id, []).append((at, made))
+                self.open.setdefault(member.txn_id, []).append((at, record))
 
     def end(self, txn_id: str, committed: bool, epoch: int) -> None:
         """Commit or abort the open transaction of a transactional id, if its producer has this epoch."""
         if self.epochs.get(txn_id) != epoch:
             return
         outputs = self.open.pop(txn_id, [])
-        for _, made in outputs:
-            made.committed = committed
+        for _, record in outputs:
+            record.committed = committed
         for at in {at for at, _ in outputs}:
             self.outputs[at].append(None)
 
@@ -147,7 +148,7 @@ class Member:
         self.due = self.revoked = False
         self.lost_in = 0  # number of polls until it notices that it lost its partitions; 0: it has not lost them
         self.positions: dict[Partition, int] = {}
-        self.known = world.generation
+        self.joined_generation = world.generation
         self.dies_in = 0  # number of calls until it is killed; 0: it is not
         mistake = world.options.mistake
         shared = "all" if mistake == mistakes.SHARED_ID else f"slot-{slot}"
@@ -226,7 +227,7 @@ class Member:
         others = [world.members[process] for process in world.roster if process != self.process]
         if any(other.due and not other.revoked for other in others):
             return True  # not all members have joined
-        self.due, self.revoked, self.known = False, False, world.generation
+        self.due, self.revoked, self.joined_generation = False, False, world.generation
         self.positions |= on.assigned({at: world.marks.get(at) for at in share if at not in self.positions})
         return False
 
@@ -244,7 +245,7 @@ class Member:
         self.may_die()
 
     def generation(self) -> int | None:
-        return self.known
+        return self.joined_generation
 
     def close(self, leave: bool, on: Rebalances) -> None:
         if leave and self.positions:

@@ -33,7 +33,7 @@ _RESERVED: Final = Entry("reserved")
 
 
 class SimLog:
-    """Partitions by key; transactions by number. Not thread-safe."""
+    """The simulated log. Partitions are identified by key, transactions by number. Not thread-safe."""
 
     def __init__(self) -> None:
         self._entries: defaultdict[int, list[Entry]] = defaultdict(list)

@@ -90,7 +90,7 @@ def test_lost_acknowledgements_leave_records_behind() -> None:
 
 def test_bugs_are_documented() -> None:
     for name, bug in BUGS.items():
-        assert bug.summary and bug.shows and not bug.shows & bug.beside, name
+        assert bug.summary and bug.shows and not bug.shows & bug.may_show, name
         assert 0 < bug.rate <= 1
 
 
