@@ -158,7 +158,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Emits one op every `period_ns`. After a stall, it catches up at most the last `burst_ns`."""
+    """Emits one op every `period_ns`. After a stall, it makes up for the ops of at most the last `burst_ns`."""
 
     inner: Generator
     period_ns: int

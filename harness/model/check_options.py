@@ -1,4 +1,4 @@
-"""The options of the checker. It never sees the plan; these options are its only input beside the history."""
+"""The options of the checker. It never sees the plan; besides the history, these options are its only input."""
 
 from __future__ import annotations
 

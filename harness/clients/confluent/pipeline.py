@@ -82,7 +82,7 @@ class ConfluentWriter:
 
 
 class ConfluentLogs:
-    """`pipeline.library.Logs`."""
+    """`pipeline.library.Logs`, which reads whole partitions with a new consumer."""
 
     def __init__(self, pipeline: PipelineConfig) -> None:
         self._pipeline = pipeline
