@@ -16,7 +16,7 @@ from harness.clients.exec import command, open_fields
 from harness.clients.exec.consumer import ExecConsumer
 from harness.clients.exec.process import NOBODY, ClientProcess
 from harness.clients.exec.producer import ExecProducer
-from harness.clients.settings import Settings, settings
+from harness.clients.settings import Settings, parse_settings
 from harness.model.errors_and_exit_codes import BadInput
 from harness.protocol.error_codes import ClientError
 
@@ -122,7 +122,7 @@ def problem(config: Mapping[str, Any]) -> str:
         library = _library(config)
     except BadInput as error:
         return str(error)
-    made = settings(config)
+    made = parse_settings(config)
     try:
         library.running()
         missing = [each for each in needed(made) if each not in library.facts["capabilities"]]
@@ -140,7 +140,7 @@ def problem(config: Mapping[str, Any]) -> str:
 
 def _library(config: Mapping[str, Any]) -> Exec:
     argv = command.argv(str(config["library"]))
-    return Exec(argv, settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
+    return Exec(argv, parse_settings(config), config.get("client_env", ()), config.get("client_user", NOBODY))
 
 
 def open_client(config: Mapping[str, Any]) -> Any:
@@ -148,4 +148,4 @@ def open_client(config: Mapping[str, Any]) -> Any:
     from harness.clients.queue import QueueClient
 
     library = _library(config)
-    return QueueClient(settings(config), library, library.close)
+    return QueueClient(parse_settings(config), library, library.close)
