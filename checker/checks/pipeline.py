@@ -93,7 +93,7 @@ def _names(value: Any) -> list[Any]:
 def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[str]:
     """What the harness noted, and faults that were asked for and did nothing."""
     if source.meta["ops"] == 0:
-        return ["the history holds no operations"]
+        return ["the history contains no operations"]
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)
     return [
         *(f"the fault {fault} never took effect" for fault in idle),

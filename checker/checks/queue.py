@@ -196,7 +196,7 @@ def _verdict(
         results.series(source, [a.figures.unseen for a in answers], [a.figures.lag for a in answers], original)
     )
     if compatible:
-        reasons = [] if _graph(source) else ["the history holds no send, poll or txn"]
+        reasons = [] if _graph(source) else ["the history contains no send, poll or txn"]
         anomalies.extend(() if _graph(source) else (_empty_graph(),))
     else:
         ends, nemesis, deletions = source.small("ends"), source.small("nemesis"), source.small("deletions")
@@ -216,7 +216,7 @@ def _graph(source: Source) -> bool:
 
 
 def _empty_graph() -> AnomalyFound:
-    text = "The history holds no send, poll or txn, so there is nothing to judge."
+    text = "The history contains no send, poll or txn, so there is nothing to judge."
     return AnomalyFound("empty-transaction-graph", text, 1, False, None)
 
 
