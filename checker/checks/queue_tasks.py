@@ -135,7 +135,7 @@ def _judged(part: Part, bucket: Bucket, run: str | None, scratch: Path | None) -
         if rows.num_rows and original is None and (run is not None or bucket.lines_missing):
             original = decoder(results.texts_of(part))
         if rows.num_rows and original is not None and bucket.lines_missing:
-            rows = anomaly.stands(bucket, rows, original)
+            rows = anomaly.if_lines_missing(bucket, rows, original)
         if rows.num_rows == 0:
             continue
         if run is not None and original is not None:
