@@ -1,4 +1,4 @@
-"""The offsets check: the positions and commits of a pipeline's instances in one run (checker.pipeline.offset_machine)."""
+"""The offsets check: positions and commits of a pipeline's instances in one run (checker.pipeline.offset_machine)."""
 
 from __future__ import annotations
 
