@@ -4,10 +4,12 @@ An append happens between the invocation and the completion of its op, and a log
 a key is acknowledged before another is invoked, by whichever processes, the first must therefore have the lower
 offset. A violation is a cycle of one ww and one realtime edge (G0-realtime) that no interleaving explains.
 
-A record counts only if it was read at exactly one offset, and no other record was seen at that offset. The earlier
-send counts only if it was acknowledged with that same offset: with acks=0 there is no offset, and a duplicate may be
-appended after the acknowledgement. Witness {key, values, delta, ops}: the acknowledged record first, then the one
-that was sent last among the records before it. Native rules only. Source: Kafka documentation, Design, 4.6.
+A record counts if it was read at exactly one offset, and no other record was seen at that offset. It also counts if it
+was acknowledged at that offset and deleted before it was read. (Any other record that was never read may be lost:
+checker.anomalies.lost_write.) The earlier send counts only if it was acknowledged with that same offset: with acks=0
+there is no offset, and a duplicate may be appended after the acknowledgement. Witness {key, values, delta, ops}: the
+acknowledged record first, then the one that was sent last among the records before it. Native rules only. Source:
+Kafka documentation, Design, 4.6.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pyarrow as pa
 
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee
+from checker.anomalies.lost_write import excuses
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import pairs_of, table
@@ -44,12 +47,14 @@ def find(bucket: Bucket) -> pa.Table:
     data, orders, sends = bucket.data, bucket.versions, bucket.sends
     pick = orders.slot_pick
     alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])
-    slots = np.flatnonzero(alone & data.polled_ok[pick] & (data.writer_row[pick] >= 0))
-    pair = pick[slots]
-    row = data.writer_row[pair]
+    slots = np.flatnonzero(alone & (data.writer_row[pick] >= 0))
     if not bucket.times_in_order:
-        slots, pair, row = slots[:0], pair[:0], row[:0]
+        slots = slots[:0]
+    row = data.writer_row[pick[slots]]
     confirmed = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
+    placed = data.polled_ok[pick[slots]] | (confirmed & bucket.once(excuses).legal[pick[slots]])
+    slots, row, confirmed = slots[placed], row[placed], confirmed[placed]
+    pair = pick[slots]
     late = _latest_before(orders.slot_key[slots], sends.invoke_ns[row])
     at = np.flatnonzero(confirmed & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))
     late = late[at]
