@@ -1,4 +1,4 @@
-"""What was still there when logs were read once more from the beginning to the end."""
+"""Finds which records were still in the log when it was read once more from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from checker.tables.schema import OK
 
 
 def standing(bucket: Bucket) -> tuple[Bools, Ints]:
-    """(per pair: it was read then, per key rank: from which op on, at the earliest; FOREVER where never)."""
+    """Returns (whether each value was read then, the op after which each key's log was first read once more).
+
+    The op is FOREVER for keys whose log was not read once more.
+    """
     data, polls = bucket.data, bucket.polls
     again = rereads_of(bucket.small.ends, bucket.small.assigns)
     place = bucket.key_ranks(again.key)
@@ -30,11 +33,12 @@ def standing(bucket: Bucket) -> tuple[Bools, Ints]:
 
 
 def missed(bucket: Bucket) -> tuple[Bools, Bools]:
-    """Per pair: it was acknowledged, and whoever then read its log from the beginning did not find it.
+    """Finds the values that were acknowledged and that a consumer did not find when it read the log from the beginning.
 
-    Gives (surely, perhaps). It lay between the log start and the end that the reader saw, and beyond what anybody
-    asked to delete, so no deletion explains it. Perhaps only, where the log start had moved and auto.offset.reset is
-    not `earliest`: a reader that was overtaken by a deletion then goes on at the end and has not looked.
+    Returns (surely, perhaps), per pair. Only values between the log start and the end that the consumer saw count, and
+    only above the offsets of all DeleteRecords requests, so that no deletion explains the absence. A value is `perhaps`
+    missing if the log start had moved and auto.offset.reset is not `earliest`: a consumer whose position is deleted
+    while it reads then continues at the end of the log, and has not read what it skipped.
     """
     data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
     surely, perhaps = np.zeros((2, len(data.pair_key)), np.bool_)
