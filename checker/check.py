@@ -28,7 +28,7 @@ from harness.model.errors_and_exit_codes import EXIT_CRASH, BadHistory, BadInput
 MANY_PER_TASK = 16
 
 
-def _nothing(text: str) -> None:
+def _discard(text: str) -> None:
     """Discards a progress message."""
 
 
@@ -97,7 +97,7 @@ def check(spark: Any, path: Path, options: CheckOptions, progress: Callable[[str
         return judge(on_disk(None, Path(folder) / "tables", meta, spark), options)
 
 
-def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _nothing) -> Result:
+def check_plain(path: Path, options: CheckOptions, progress: Callable[[str], None] = _discard) -> Result:
     """Returns the verdict on one history, computed in this process; a single file is loaded into memory."""
     if parquet_folder.is_tables(Path(path)):
         return _judge_tables(Path(path), options, None)
@@ -162,7 +162,7 @@ def is_small(path: Path) -> bool:
 def check_each(
     spark: Any,
     items: Sequence[tuple[Path, CheckOptions]],
-    progress: Callable[[str], None] = _nothing,
+    progress: Callable[[str], None] = _discard,
 ) -> Iterator[Answer]:
     """Judges histories, each under its own options; yields the answers in the order given.
 

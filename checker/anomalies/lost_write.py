@@ -54,7 +54,7 @@ from checker.kernels import retention
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.clojure_set_order import set_order
 from checker.kernels.compaction import Cleaned, cleaned, replaced
-from checker.kernels.final_rereads import missed, standing
+from checker.kernels.final_rereads import found_on_reread, missed
 from checker.kernels.log_starts_and_ends import FOREVER, moved_starts
 from checker.kernels.witness import nullable, table
 from checker.tables.packing import Bools, Ints, Shorts, begins, order
@@ -94,9 +94,9 @@ def _sent_beyond(bucket: Bucket, offset: Ints) -> Bools:
     again, later records may have lower offsets.
     """
     data, sends = bucket.data, bucket.sends
-    standing = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
+    confirmed = (sends.type == OK) & (sends.offset >= offset[sends.key]) & data.polled_ok[sends.pair]
     since = np.full(len(data.keys), np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(since, sends.key[standing], sends.complete_ns[standing])
+    np.minimum.at(since, sends.key[confirmed], sends.complete_ns[confirmed])
     beyond = np.zeros(len(data.pair_key), np.bool_)
     beyond[sends.pair] = sends.invoke_ns > since[sends.key]
     return beyond
@@ -167,7 +167,7 @@ def _read_from(bucket: Bucket, log_start: Ints) -> Ints:
     A consumer that read a record at or above the log start no longer has a position below it. FOREVER if none did.
     """
     orders, key = bucket.versions, bucket.data.pair_key[bucket.versions.entry_pair]
-    read, _ = bucket.once(standing)
+    read, _ = bucket.once(found_on_reread)
     rows = read[orders.entry_pair] & (orders.entry_offset >= log_start[key])
     lowest = np.full(len(bucket.data.keys), FOREVER, np.int64)
     np.minimum.at(lowest, key[rows], orders.entry_offset[rows])
@@ -190,7 +190,7 @@ def excused(bucket: Bucket) -> Bools:
 
 def _missing_on_reread(bucket: Bucket) -> Bools:
     """Whether each value was missing when its log was read once more from beginning to end."""
-    read, since = bucket.once(standing)
+    read, since = bucket.once(found_on_reread)
     _, _, complete = bucket.ends.of(bucket.data.keys)
     whole = complete & (since < FOREVER)
     result: Bools = whole[bucket.data.pair_key] & ~read

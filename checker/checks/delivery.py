@@ -92,5 +92,5 @@ def check(source: Source, options: CheckOptions) -> Result:
     delivery["in_log"] = sum(number for (_, n), number in cells.items() if n)
     delivery["copies"] = sum(n * number for (_, n), number in cells.items())
     delivery["out_of_order"] = out_of_order
-    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta))
+    reasons = (*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta))
     return Result("unknown" if reasons else "valid", None, reasons, (), {"delivery": delivery}, VERSION)

@@ -24,10 +24,10 @@ _NEEDED: Final = ("log-append", "log-read")
 def check(source: Source, options: CheckOptions) -> Result:
     """Returns the divergences recorded in the run's events as anomalies."""
     folder = source.run or source.noted
-    noted = unknown_reasons.noted(folder) if folder is not None else None
-    events = None if noted is None else noted.events
+    recorded = unknown_reasons.run_events(folder) if folder is not None else None
+    events = None if recorded is None else recorded.events
     counts = source.meta["counts"]
-    reasons = [*source.meta["doubts"], *unknown_reasons.cut_off(source.meta)]
+    reasons = [*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta)]
     if folder is None or events is None:
         reasons.append(
             f"the results of the steps are in the run's {unknown_reasons.EVENTS}, which is missing or unreadable"

@@ -38,7 +38,7 @@ def of_run(judge_runs: Judge, source: Source, options: CheckOptions) -> Result:
     found = judge_runs(source.spark, [folder], faults, store=source.run is not None)[folder]
     why = (
         *source.meta["doubts"],
-        *unknown_reasons.cut_off(source.meta),
+        *unknown_reasons.truncated_history(source.meta),
         *found.reasons,
         *_run_reasons(source, folder, options),
     )
@@ -99,6 +99,6 @@ def _run_reasons(source: Source, folder: Path, options: CheckOptions) -> list[st
     idle = unknown_reasons.faults_without_effect(source.small("nemesis"), options.expected_faults)
     return [
         *(f"the fault {fault} never took effect" for fault in idle),
-        *unknown_reasons.unfinished(folder, options),
+        *unknown_reasons.unfinished_final_polls(folder, options),
         *unknown_reasons.trouble(folder),
     ]

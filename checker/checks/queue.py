@@ -205,8 +205,8 @@ def _verdict(
         unsure = sum(answer.judged.perhaps_lost for answer in answers)
         reasons += unknown_reasons.perhaps_lost(unsure, options.settings)
         reasons += doubtful_deletions.reasons(doubts, ends, deletions, nemesis, options.settings, original)
-        if (noted := source.run or source.noted) is not None:
-            reasons += unknown_reasons.unfinished(noted, options) + unknown_reasons.trouble(noted)
+        if (folder := source.run or source.noted) is not None:
+            reasons += unknown_reasons.unfinished_final_polls(folder, options) + unknown_reasons.trouble(folder)
     anomalies.sort(key=lambda anomaly: not anomaly.bad)  # stable, so otherwise in the order of the catalogue
     return _result(anomalies, [*source.meta["doubts"], *reasons], figures)
 

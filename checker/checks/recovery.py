@@ -58,8 +58,8 @@ def due(log: Mapping[str, Any], recovers: str) -> list[int]:
     if recovers == "all":
         return bases
     point = log["point"] or 0
-    holds = max((base for base in bases if base <= point), default=0)
-    return [base for base in bases if base >= holds]
+    first = max((base for base in bases if base <= point), default=0)
+    return [base for base in bases if base >= first]
 
 
 def differences(act: Act) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ def check(source: Source, options: CheckOptions) -> Result:
         tuple(found[:SHOWN]),
     )
     anomalies = (*([own] if found else []), *disk.anomalies)
-    reasons = (*source.meta["doubts"], *unknown_reasons.cut_off(source.meta), *undone, *disk.reasons)
+    reasons = (*source.meta["doubts"], *unknown_reasons.truncated_history(source.meta), *undone, *disk.reasons)
     figures = {
         "undone": undone,
         "scenario": done[0].get("scenario") if done else None,

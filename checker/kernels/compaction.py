@@ -81,8 +81,8 @@ def cleaned(bucket: Bucket) -> Cleaned | None:
     all_along = _all_along(bucket.options.settings, bool(starts))
     if not starts and not all_along:
         return None
-    looks = bucket.small.cleaned
-    op, key, before = (looks.column(name).to_numpy().astype(np.int64, copy=False) for name in ("op", "key", "before"))
+    checks = bucket.small.cleaned
+    op, key, before = (checks.column(name).to_numpy().astype(np.int64, copy=False) for name in ("op", "key", "before"))
     place = bucket.key_ranks(key)
     ours = place >= 0
     upto = np.zeros(len(bucket.data.keys), np.int64)

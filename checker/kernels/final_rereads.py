@@ -10,7 +10,7 @@ from checker.tables.packing import Bools, Ints
 from checker.tables.schema import OK
 
 
-def standing(bucket: Bucket) -> tuple[Bools, Ints]:
+def found_on_reread(bucket: Bucket) -> tuple[Bools, Ints]:
     """Returns (whether each value was read then, the op after which each key's log was first read once more).
 
     The op is FOREVER for keys whose log was not read once more.
@@ -52,17 +52,17 @@ def missed(bucket: Bucket) -> tuple[Bools, Bools]:
     offset, acked_by = np.full((2, len(data.pair_key)), FOREVER, np.int64)
     offset[sends.pair[acked]], acked_by[sends.pair[acked]] = sends.offset[acked], sends.op[acked]
     again = rereads_of(small.ends, small.assigns)
-    looks = {name: small.ends.column(name).to_numpy() for name in ("key", "process", "log_start", "end")}
+    checks = {name: small.ends.column(name).to_numpy() for name in ("key", "process", "log_start", "end")}
     for reader in np.unique(again.process):
         rank = bucket.key_ranks(again.key[again.process == reader])
         since = np.full(len(data.keys), -1, np.int64)
         since[rank[rank >= 0]] = again.since[again.process == reader][rank >= 0]
-        mine = looks["process"] == reader
-        place = bucket.key_ranks(looks["key"][mine])
+        mine = checks["process"] == reader
+        place = bucket.key_ranks(checks["key"][mine])
         log_start, end = np.zeros((2, len(data.keys)), np.int64)
-        np.maximum.at(log_start, place[place >= 0], looks["log_start"][mine][place >= 0])
+        np.maximum.at(log_start, place[place >= 0], checks["log_start"][mine][place >= 0])
         start = np.maximum(requested, log_start)
-        np.maximum.at(end, place[place >= 0], looks["end"][mine][place >= 0])
+        np.maximum.at(end, place[place >= 0], checks["end"][mine][place >= 0])
         rows = polls.process == reader
         read = np.zeros(len(data.pair_key), np.bool_)
         read[polls.pair[rows][polls.op[rows] > since[polls.key[rows]]]] = True

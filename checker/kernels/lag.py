@@ -110,7 +110,7 @@ def _known(bucket: Bucket) -> _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holds:
+class _Assigned:
     """The keys assigned to each process, as counts of its `ok` assigns and subscribes.
 
     A key was dropped between two ops if the process had more assigns than assigns that list the key.
@@ -124,7 +124,7 @@ class _Holds:
     start: Ints
 
     @classmethod
-    def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Holds, tuple[Ints, Ints, Ints]]:
+    def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
         """Returns it, and the (process rank, key rank, op) of each assign that lists a key."""
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
@@ -136,8 +136,8 @@ class _Holds:
         lists = (how == ASSIGN) & (key >= 0)
         listed = np.unique(((key * len(processes) + place) << bits)[lists] | op[lists])
         start = np.searchsorted(every, np.arange(len(processes) + 1) << bits)
-        holds = cls(every, listed, processes, bits, every & ((1 << bits) - 1), start)
-        return holds, (place[lists], key[lists], op[lists])
+        assigned = cls(every, listed, processes, bits, every & ((1 << bits) - 1), start)
+        return assigned, (place[lists], key[lists], op[lists])
 
     def epoch(self, place: Ints, key: Ints, op: Ints) -> Ints:
         """Returns how often the process had dropped the key up to and including an op."""
@@ -180,7 +180,7 @@ class _Stretches:
     until: Ints
 
 
-def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
+def _moves(bucket: Bucket, reads: Reads) -> tuple[_Assigned, tuple[Ints, ...]]:
     """Returns the events that move consumers: (process rank, key, op, offset), ordered by process, key and op."""
     processes = reads.processes
     sends, polls = bucket.sends, bucket.polls
@@ -189,15 +189,15 @@ def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
     # Under Jepsen's rules, a poll that lists a key without records counts as reading it, with offset -1.
     nothing = bucket.data.nothing
     compatible = bucket.options.jepsen_compatible
-    looked = nothing.where((nothing.type == OK) & member(nothing.process, processes) & compatible)
+    empty_polls = nothing.where((nothing.type == OK) & member(nothing.process, processes) & compatible)
     process, key, op, offset = (
-        np.concatenate([getattr(sends, name)[moved], getattr(polled, name), getattr(looked, name)])
+        np.concatenate([getattr(sends, name)[moved], getattr(polled, name), getattr(empty_polls, name)])
         for name in ("process", "key", "op", "offset")
     )
     top = max(int(bucket.polls.op.max(initial=0)), int(bucket.sends.op.max(initial=0)))
-    assigned = _column(bucket.small.assigns, "op")
-    bits = (max(top, int(assigned.max(initial=0))) + 1).bit_length()
-    holds, (assign_place, assign_key, assign_op) = _Holds.of(bucket, processes, bits)
+    assign_ops = _column(bucket.small.assigns, "op")
+    bits = (max(top, int(assign_ops.max(initial=0))) + 1).bit_length()
+    assigned, (assign_place, assign_key, assign_op) = _Assigned.of(bucket, processes, bits)
     columns = (
         np.concatenate([np.searchsorted(processes, process), assign_place]),
         np.concatenate([key, assign_key]),
@@ -205,10 +205,10 @@ def _moves(bucket: Bucket, reads: Reads) -> tuple[_Holds, tuple[Ints, ...]]:
         np.concatenate([offset, np.full(len(assign_op), -1, np.int64)]),
     )
     by = order(*columns[:3])
-    return holds, tuple(column[by] for column in columns)
+    return assigned, tuple(column[by] for column in columns)
 
 
-def _segments(holds: _Holds, place: Ints, key: Ints, op: Ints) -> Bools:
+def _segments(assigned: _Assigned, place: Ints, key: Ints, op: Ints) -> Bools:
     """Marks the rows at which a process begins to read a key, for the first time or after dropping it.
 
     The number of drops never decreases. If it is equal at the first and last row of a key, it is so in between.
@@ -216,17 +216,17 @@ def _segments(holds: _Holds, place: Ints, key: Ints, op: Ints) -> Bools:
     begin = begins(place, key)
     heads = np.flatnonzero(begin)
     ends = tails(heads, len(op))
-    first, last = (holds.epoch(place[rows], key[rows], op[rows]) for rows in (heads, ends - 1))
+    first, last = (assigned.epoch(place[rows], key[rows], op[rows]) for rows in (heads, ends - 1))
     changing = np.flatnonzero(first != last)
     rows = expand(heads[changing], ends[changing] - heads[changing])
-    epoch = holds.epoch(place[rows], key[rows], op[rows])
+    epoch = assigned.epoch(place[rows], key[rows], op[rows])
     begin[rows] |= begins(epoch)
     return begin
 
 
 def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
-    holds, (place, key, op, offset) = _moves(bucket, reads)
-    segment: Ints = np.cumsum(_segments(holds, place, key, op), dtype=np.int64)
+    assigned, (place, key, op, offset) = _moves(bucket, reads)
+    segment: Ints = np.cumsum(_segments(assigned, place, key, op), dtype=np.int64)
     width = int(offset.max(initial=0) + 2).bit_length()
     reached = (np.maximum.accumulate((segment << width) | (offset + 1)) & ((1 << width) - 1)) - 1
     last_of_op = np.ones(len(op), np.bool_)
@@ -236,7 +236,7 @@ def _stretches(bucket: Bucket, reads: Reads) -> _Stretches:
     # A stretch ends where the next one of its segment begins; the last one ends where the key is dropped.
     until = np.append(op[1:], 0)
     ends = np.flatnonzero(np.append(begins(segment)[1:], True)) if len(op) else op
-    until[ends] = holds.dropped_at(place[ends], key[ends], op[ends])
+    until[ends] = assigned.dropped_at(place[ends], key[ends], op[ends])
     return _Stretches(place, key, reached, op, until)
 
 

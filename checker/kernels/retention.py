@@ -120,8 +120,8 @@ def unseen_deletions(bucket: Bucket) -> Bools:
     """Whether a broker may have deleted each value by age or size, and the start of its log was never checked."""
     data, settings = bucket.data, bucket.options.settings
     result = np.zeros(len(data.pair_key), np.bool_)
-    looked = bucket.small.ends.column("key").to_numpy()
-    unseen = ~np.isin(data.keys, looked)
+    checked = bucket.small.ends.column("key").to_numpy()
+    unseen = ~np.isin(data.keys, checked)
     if not bool(unseen.any()) or not _deletes(bucket):
         return result
     ages = [limit for limit, _ in changed_ages(bucket.small.nemesis)]

@@ -27,7 +27,7 @@ import numpy as np
 from checker.kernels import consumer_starts
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.compaction import cleaned
-from checker.kernels.final_rereads import standing
+from checker.kernels.final_rereads import found_on_reread
 from checker.kernels.retention import unseen_deletions
 from checker.kernels.steps_between_values import Steps, between, inside, joined, kept
 from checker.kernels.subscriptions import subscriptions
@@ -42,9 +42,9 @@ class Judged:
     unsure: Steps
 
 
-def _stood(bucket: Bucket, steps: Steps) -> Bools:
+def _still_present(bucket: Bucket, steps: Steps) -> Bools:
     """Whether a record that each step skipped was still in the log when it was read once more later."""
-    read, since = bucket.once(standing)
+    read, since = bucket.once(found_on_reread)
     orders = bucket.versions
     slot_read = np.zeros(len(orders.slot_offset), np.bool_)
     slot_read[orders.entry_slot[read[orders.entry_pair]]] = True
@@ -72,23 +72,23 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
     orders, keys, ends = bucket.versions, bucket.data.keys, bucket.ends
     last_skipped = orders.slot_offset[np.maximum(orders.index[np.maximum(steps.b, 0)] - 1, 0)]
     log_start, _, _ = ends.of(keys)
-    gone = log_start[steps.key]
-    legal = last_skipped < gone
+    deleted_below = log_start[steps.key]
+    legal = last_skipped < deleted_below
     unsure = last_skipped < ends.at(keys, ends.maybe_gone, 0)[steps.key]
     compaction = bucket.once(cleaned)
     if compaction is not None:
         since = steps.op_b > compaction.since
-        gone = np.maximum(gone, np.where(since, compaction.upto[steps.key], 0))
-        legal |= last_skipped < gone
+        deleted_below = np.maximum(deleted_below, np.where(since, compaction.upto[steps.key], 0))
+        legal |= last_skipped < deleted_below
         unsure |= since & ~compaction.known[steps.key]
     unseen = np.zeros(len(keys), np.bool_)
     unseen[bucket.data.pair_key[bucket.once(unseen_deletions)]] = True
     unsure |= unseen[steps.key]
     excusable = skips & (legal | unsure)
     if bool(excusable.any()):
-        stood = _stood(bucket, steps)
-        legal &= ~stood
-        unsure &= ~stood
+        still_present = _still_present(bucket, steps)
+        legal &= ~still_present
+        unsure &= ~still_present
     fell_out = (_next_offsets(bucket, steps) if position is None else position) < log_start[steps.key]
     if bucket.options.settings.auto_offset_reset == "latest":
         legal |= fell_out

@@ -40,14 +40,14 @@ def faults_without_effect(nemesis: pa.Table, expected: Iterable[str]) -> list[st
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class RunEvents:
     """The content of a run's events/harness.jsonl: its events, and the numbers of the lines that are not events."""
 
     events: tuple[Mapping[str, Any], ...]
     damaged: tuple[int, ...]
 
 
-def noted(run: Path) -> Noted | None:
+def run_events(run: Path) -> RunEvents | None:
     """Reads events/harness.jsonl of a run folder. Returns None if it does not exist or cannot be read."""
     file = run / EVENTS
     try:
@@ -66,10 +66,10 @@ def noted(run: Path) -> Noted | None:
             found.append(event)
         elif line and number < len(lines):  # the last line of a killed writer may be torn
             damaged.append(number)
-    return Noted(tuple(found), tuple(damaged))
+    return RunEvents(tuple(found), tuple(damaged))
 
 
-def unfinished(run: Path, options: CheckOptions) -> list[str]:
+def unfinished_final_polls(run: Path, options: CheckOptions) -> list[str]:
     """Returns why the final polls may be incomplete although all recorded ones succeeded.
 
     A client whose last final poll never completed is not among the clients that must have caught up, and it may not
@@ -77,13 +77,13 @@ def unfinished(run: Path, options: CheckOptions) -> list[str]:
     """
     if not options.require_final_polls:
         return []
-    found = noted(run)
-    if found is None:
+    events = run_events(run)
+    if events is None:
         return [
             f"the run's {EVENTS} is missing or unreadable, so it is unknown whether the final polls finished; restore "
             "the file"
         ]
-    if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in found.events):
+    if any((event["event"], event.get("detail")) == FINAL_POLLS_COMPLETE for event in events.events):
         return []
     return ["the final polls did not finish"]
 
@@ -107,7 +107,7 @@ def _were(count: int) -> str:
 
 def trouble(run: Path) -> list[str]:
     """Returns the trouble and interruptions recorded in the run's events/harness.jsonl, and its damaged lines."""
-    events = noted(run)
+    events = run_events(run)
     if events is None:
         return []
     found: list[str] = []
@@ -119,12 +119,13 @@ def trouble(run: Path) -> list[str]:
             if text:
                 found[-1] += f": {text}"
     if events.damaged:
-        more = f" (and {len(events.damaged) - 1} more lines)" if len(events.damaged) > 1 else ""
+        others = len(events.damaged) - 1
+        more = f" (and {many(others, 'more line')})" if others else ""
         found.append(f"{EVENTS}, line {events.damaged[0]}: not an event{more}; restore the file that the run wrote")
     return list(dict.fromkeys(found))
 
 
-def cut_off(meta: Mapping[str, Any]) -> list[str]:
+def truncated_history(meta: Mapping[str, Any]) -> list[str]:
     """Returns the reason if the history is truncated in its last line."""
     if meta.get("truncated") is None:
         return []
@@ -145,7 +146,7 @@ def reasons(
     """
     if meta["ops"] == 0:
         return ["the history contains no operations"]
-    found = cut_off(meta)
+    found = truncated_history(meta)
     if not any(f in meta["counts"] for f in ("send", "poll", "txn")):
         found.append("the history contains no send, poll or txn")
     elif statistics["acknowledged"] == 0:
