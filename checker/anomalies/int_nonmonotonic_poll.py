@@ -23,7 +23,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 ANOMALY = Anomaly(
     name="int-nonmonotonic-poll",
-    summary="Within one operation, the polled records of a key went back in the log or repeated a record.",
+    summary="Within one operation, polls of a key went back in the log, or returned a record twice.",
     source="jepsen.tests.kafka, int-poll-skip+nonmonotonic-cases",
     prose=step_inside("polled"),
     guarantee=READ_IN_ORDER,

@@ -22,7 +22,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 ANOMALY = Anomaly(
     name="int-send-skip",
-    summary="The log has other records between two that one operation sent to a key consecutively.",
+    summary="Between two records that one operation sent to a key consecutively, the log has other records.",
     source="jepsen.tests.kafka, int-send-skip+nonmonotonic-cases",
     prose=step_inside("sent"),
     bad=never,

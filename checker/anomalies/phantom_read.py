@@ -107,7 +107,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="phantom-read",
-    summary="A record was read that was never sent, that was sent only later, or whose content is not what was sent.",
+    summary="A record was read that was never sent, was sent only later, or whose content differs from what was sent.",
     source="jepsen.tests.kafka, no-writer-of-value; Kafka documentation: check.crcs",
     prose=prose,
     guarantee=Guarantee((damage_noticed,), "consumers read only what was sent", f"{DOCUMENTED}: check.crcs"),

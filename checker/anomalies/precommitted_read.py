@@ -84,7 +84,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="precommitted-read",
-    summary="A transaction polled a record that it had sent itself, before it committed.",
+    summary="A transaction polled its own record before it committed.",
     source="jepsen.tests.kafka, precommitted-read-cases",
     prose=prose,
     guarantee=Guarantee(

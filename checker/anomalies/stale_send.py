@@ -83,7 +83,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
 
 ANOMALY = Anomaly(
     name="stale-send",
-    summary="A record has a lower offset than another record that had been acknowledged before it was sent.",
+    summary="A record precedes another one in the log, although it was sent after the other had been acknowledged.",
     source="Kafka documentation: Design, 4.6 Message Delivery Semantics: a log is append-only",
     prose=prose,
     guarantee=Guarantee(

@@ -81,7 +81,7 @@ def _variant(spec: Spec, suffix: str, kind: int, implies: tuple[str, ...]) -> Sp
         spec.kinds | mask((kind,)),
         spec.rw,
         (*(f"{name}-{suffix}" for name in spec.implies), *implies),
-        f"{spec.summary}, with at least one {suffix} edge",
+        f"{spec.summary}, and at least one {suffix} edge",
     )
 
 
