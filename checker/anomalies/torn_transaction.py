@@ -102,10 +102,10 @@ def guarantee_of(rows: Rows) -> Guarantee:
 def prose(witness: Witness, phrases: Phrases) -> str:
     op = witness["op"]
     lost = witness.get("lost") or 0
-    rest = ", although it was aborted" if witness.get("aborted") else f" and {lost:,} lost"
+    rest = " although it was aborted" if witness.get("aborted") else f", {lost:,} lost"
     return joined(
-        f"of the {many(witness['sent'], 'record')} of the transaction of {phrases.who(op)}, "
-        f"{witness['visible']:,} are visible{rest}{phrases.faults(op)}"
+        f"the transaction of {phrases.who(op)} sent {many(witness['sent'], 'record')}: "
+        f"{witness['visible']:,} visible{rest}{phrases.faults(op)}"
     )
 
 

@@ -89,7 +89,7 @@ def prose(witness: Witness, phrases: Phrases) -> str:
         return joined("every record was read")
     key = top[0][0]
     left = sorted(messages.get(key) or [], key=lambda value: (isinstance(value, str), value))
-    per_key = ", ".join(f"key {key}: {count:,}" for key, count in top[:LISTED])
+    per_key = ", ".join(f"{count:,} of key {key}" for key, count in top[:LISTED])
     more = f" and {len(top) - LISTED} more keys" if len(top) > LISTED else ""
     when = seconds(witness["time"]) if isinstance(witness.get("time"), int) else "the end"
     return joined(
