@@ -29,7 +29,7 @@ def find(bucket: Bucket) -> pa.Table:
 
 ANOMALY = Anomaly(
     name="nonmonotonic-send",
-    summary="Two successive operations of a process sent to a key, and the later record precedes the earlier in the log.",
+    summary="Two successive operations of a process sent to a key, and the later record comes first in the log.",
     source="jepsen.tests.kafka, nonmonotonic-send-cases",
     prose=step_between("sent"),
     guarantee=SENT_IN_ORDER,
