@@ -62,11 +62,11 @@ from checker.tables.schema import OK
 from harness.model.values_as_text import joined
 
 # Why a missing value may have been deleted, or may never have been in the log.
-COMPACTION: Final = 0
-UNFINISHED: Final = 1
-RESET: Final = 2
-UNSEEN: Final = 3
-UNPLACED: Final = 4
+COMPACTION: Final = 0  # how far the log cleaner had cleaned is not recorded
+UNFINISHED: Final = 1  # a DeleteRecords request has an unknown outcome
+RESET: Final = 2  # a consumer may have continued at the end of the log after its position was deleted
+UNSEEN: Final = 3  # retention may have deleted the value, and the log start was never checked
+UNPLACED: Final = 4  # acks=0: the value may never have been in the log
 
 
 @dataclass(frozen=True, slots=True)

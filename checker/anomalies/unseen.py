@@ -58,7 +58,7 @@ def find(bucket: Bucket) -> pa.Table:
         _, _, read_to_end = bucket.ends.of(data.keys)
         expected = np.where(read_to_end[data.pair_key], bucket.must_exist, bucket.may_have_to_exist)
         excused = bucket.once(excuses)
-        nowhere = bucket.versions.last < 0  # no known offset: the value may be beyond the deleted records
+        nowhere = bucket.versions.last < 0  # no known offset: the value may be above the log start
         gone = np.where(read_to_end[data.pair_key], excused.legal | (excused.unsure >= 0), excused.legal & ~nowhere)
         left = expected & ~data.polled_ok & ~gone
     pairs = np.flatnonzero(left)

@@ -2,6 +2,9 @@
 
 `checker.tables.columns.Data` has the columns of a bucket's tables. `Bucket` adds the options and what depends on other
 buckets: the `info` ops that committed. An anomaly's `find` takes a Bucket and returns a table of witnesses.
+
+Keys and values are coded as integers. A *key rank* is the index of a key in the ascending array `data.keys`. A *pair*
+is the index of a (key, value) in `data.pair_key` and `data.pair_value`. Columns "per pair" have one element for each.
 """
 
 from __future__ import annotations

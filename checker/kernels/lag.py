@@ -57,7 +57,7 @@ class Reads:
 
     @classmethod
     def of(cls, ops: Iterable[pa.Table]) -> Reads:
-        """Builds it from the table of ops, which may be given in pieces."""
+        """Selects the reads from the table of ops, which may be given in pieces."""
         found: list[tuple[Ints, Ints, Ints]] = [(empty(), empty(), empty())]
         for table in ops:
             rows = is_one(table, "type", ("ok",)) & is_one(table, "f", ("poll", "txn"))
@@ -125,7 +125,7 @@ class _Assigned:
 
     @classmethod
     def of(cls, bucket: Bucket, processes: Ints, bits: int) -> tuple[_Assigned, tuple[Ints, Ints, Ints]]:
-        """Returns it, and the (process rank, key rank, op) of each assign that lists a key."""
+        """Returns the assignments, and the (process rank, key rank, op) of each assign that lists a key."""
         assigns = bucket.small.assigns
         done = _column(assigns, "type") == OK
         op, process, key, how = (_column(assigns, name)[done] for name in ("op", "process", "key", "how"))

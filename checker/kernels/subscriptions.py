@@ -96,7 +96,7 @@ def _resets(op: Ints, process: Ints, how: Ints, seek: Ints) -> tuple[Ints, Ints]
 
 
 def subscriptions(bucket: Bucket) -> Subscriptions:
-    """Builds it from the small tables, for the keys of this bucket."""
+    """Selects the events that concern the keys of this bucket from the small tables."""
     small: Small = bucket.small
     assigns = small.assigns
     done = _column(assigns, "type") != FAIL
