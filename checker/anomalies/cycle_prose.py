@@ -49,7 +49,8 @@ def prose(witness: Witness, phrases: Phrases) -> str:
     faults = phrases.faults(*(cycle[:-1] if not left_out else [*cycle[:SHOWN_MAX], cycle[-2]]))
     sentence = "; ".join(shown)
     sure = f" {FORBIDDEN}" if witness.get("forbidden") else ""
-    return f"{sentence[0].upper()}{sentence[1:]}. The operations are {involved}{faults}.{sure}"
+    which = "The operations" if len(cycle) - 1 <= LISTED else f"The first {LISTED} operations"
+    return f"{sentence[0].upper()}{sentence[1:]}. {which} are {involved}{faults}.{sure}"
 
 
 def let(witness: Witness) -> dict[int, str]:
