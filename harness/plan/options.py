@@ -20,6 +20,7 @@ from harness.model.transforms import Transform
 from harness.plan.schedule import ENTRIES_MAX, Line
 
 SCHEMA: Final = 1
+EXEC: Final = "exec:"  # and the command of a client program
 
 
 def _known(value: Any, info: ValidationInfo) -> Any:
@@ -48,7 +49,15 @@ def _kafka_version(value: str) -> str:
         raise ValueError(str(error).partition(": ")[2]) from None
 
 
+def _known_client(value: Any, info: ValidationInfo) -> Any:
+    """Checks that a value is in the table of clients, or "exec:" with a command. Raises PydanticKnownError."""
+    if isinstance(value, str) and value.removeprefix(EXEC) not in (value, ""):
+        return value
+    return _known(value, info)
+
+
 Known = Annotated[str, BeforeValidator(_known)]  # the name of a row of a table: see `harness.plan.make_plan.names`
+KnownClient = Annotated[str, BeforeValidator(_known_client)]
 
 
 class RunFields(BaseModel):
@@ -269,15 +278,23 @@ class ClientFields(BaseModel):
     """The client libraries and their settings."""
 
     # in rotation
-    client: Annotated[tuple[Known, ...], BeforeValidator(_listed)] = Field(
+    client: Annotated[tuple[KnownClient, ...], BeforeValidator(_listed)] = Field(
         ("confluent",),
-        description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client) or aiokafka. "
-        "Clients rotate over several, separated by commas.",
+        description="Client library: confluent (librdkafka), java (Kafka's own; one JVM per client), aiokafka, or "
+        "exec:COMMAND, a program of your own (docs/use/your-own-client.md). Clients rotate over several, separated by "
+        "commas.",
     )
     client_version: str = Field(
         "",
         description="Version of the client library; with several libraries, java=3.9.1,confluent=2.1.0. "
         "[default: the newest known]",
+    )
+    client_env: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        (), description="Names of environment variables that programs of --client exec: get, comma-separated."
+    )
+    client_user: str = Field(
+        "nobody",
+        description="User that programs of --client exec: run as, if the harness runs as root.",
     )
     pipelined: bool = Field(False, description="Send consecutive sends of an operation without waiting between them.")
     rewind: bool = Field(True, description="After an abort, seek back and read the records of the transaction again.")

@@ -36,7 +36,7 @@ from harness.run.worker_pool import AdminLink
 from harness.sim.log_model.action_types import Action
 from harness.sim.log_model.actions_as_text import program
 from harness.sim.log_model.records import LogSettings
-from workloads.log_model.against_brokers import Beside
+from workloads.log_model.against_brokers import BrokerSession
 from workloads.log_model.against_brokers import run as run_comparison
 from workloads.log_model.draw_actions import Topic
 from workloads.log_model.draw_broker_actions import BROKERS, KINDS, MOCK, TIERED_KINDS, Target, parse_weights, topics
@@ -113,7 +113,7 @@ class Recorder:
         value = {"took_effect": False} if op.process == NEMESIS else op.value
         self.write(op.with_(type=INFO, value=value, error=error, extra=extra))
 
-    def end(self, op: Op, comparison: Beside, effect: dict[str, Any]) -> None:
+    def end(self, op: Op, comparison: BrokerSession, effect: dict[str, Any]) -> None:
         """Completes an action with its outcome; positions are written as numbers."""
         if op.process == NEMESIS:
             self.write(op.with_(value=effect, extra={**op.extra, "phase": "complete"}))
@@ -148,7 +148,7 @@ class Search:
         for action in topic.actions:
             if ended() or len(self.found) >= DIVERGENCES_MAX:
                 return
-            if comparison.leaves_out(action):
+            if comparison.skips(action):
                 self.left_out += 1
                 continue
             op = recorder.begin(action)
@@ -165,9 +165,9 @@ class Search:
                 passed_over, done = frozenset(self.found), []
                 comparison = self._comparison(topic.settings, passed_over)
 
-    def _comparison(self, settings: LogSettings, passed_over: frozenset[str]) -> Beside:
+    def _comparison(self, settings: LogSettings, passed_over: frozenset[str]) -> BrokerSession:
         brokers = self._brokers.open(settings)
-        return Beside(settings, brokers, self._target, passed_over)
+        return BrokerSession(settings, brokers, self._target, passed_over)
 
     def _again(
         self, settings: LogSettings, actions: Sequence[Action], passed_over: frozenset[str]

@@ -33,7 +33,12 @@ class Done:
 
 
 def matrix(
-    cells: Sequence[Cell], runs_dir: Path, budget_s: float, say: Say, spark_master: str = "local[*]"
+    cells: Sequence[Cell],
+    runs_dir: Path,
+    budget_s: float,
+    say: Say,
+    spark_master: str = "local[*]",
+    allow_commands: bool = False,
 ) -> list[Done]:
     """Runs every cell in order. A cell that would probably exceed the budget, judging by the longest run so far,
     is not started, nor are those after it."""
@@ -48,7 +53,8 @@ def matrix(
         say(f"{at + 1} of {len(cells)}: {cell.name}")
         started = time.monotonic()
         try:
-            outcome = attempt(cell.case, cell.case.test_plan(cell.seed), runs_dir, spark_master)
+            plan = cell.case.test_plan(cell.seed)
+            outcome = attempt(cell.case, plan, runs_dir, spark_master, plan.client if allow_commands else ())
             found.append(Done(cell, outcome, outcome.why))
             say(f"  {describe(outcome)}")
         except HarnessError as error:

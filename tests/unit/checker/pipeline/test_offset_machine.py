@@ -161,6 +161,6 @@ def test_a_poll_after_an_assignment_sets_a_new_position() -> None:
 
 def test_the_text_names_the_committed_offset() -> None:
     (first,) = _findings((1, "assigned"), (1, "position", 3))
-    assert first.text == "reading began at 3, and nothing was committed"
+    assert first.text == "reading started at 3, but no offset was committed"
     (later,) = _findings(*DONE, (1, "revoked"), (2, "assigned"), (2, "position", 3))
-    assert later.text == "reading began at 3, and 10 was committed"
+    assert later.text == "reading started at 3, but offset 10 was committed"
