@@ -46,7 +46,7 @@ def show(
 
     folder = find_runs.resolve(runs, name)
     result = find_runs.require_result(folder)
-    with damaged.telling(folder):
+    with damaged.reporting_damage(folder):
         output = _json(to_data(result)) if as_json else summary.summary(folder, result, witnesses)
     print(output)
     return EXIT_VALID
@@ -75,7 +75,7 @@ def explain(
 
     folder = find_runs.judged(runs, name)
     result = find_runs.require_result(folder)
-    with damaged.telling(folder):
+    with damaged.reporting_damage(folder):
         if anomaly is None:
             output = _json(to_data(result)) if as_json else print_explanation.overview(folder, result)
         else:
@@ -133,7 +133,7 @@ def compare(
     from harness.stored import damaged, find_runs
 
     folders = find_runs.judged(runs, a), find_runs.judged(runs, b)
-    with damaged.telling(*folders):
+    with damaged.reporting_damage(*folders):
         comparison = comparing.compare(*folders)
         output = _json(comparing.data(comparison)) if as_json else comparing.text(comparison)
     print(output)

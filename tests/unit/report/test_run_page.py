@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "newer": (edited(lambda data: data.update(schema=99)), "schema 99"),
     "older": (edited(lambda data: data.update(schema=0)), "lost-write"),
     "not JSON": (lambda folder: _write(folder / "results.json", b"{"), "not JSON"),
-    "no verdict": (edited(lambda data: data.pop("valid")), "not the result of a check"),
+    "no verdict": (edited(lambda data: data.pop("valid")), "not a valid result"),
     "edited promise": (edited(lambda data: data.update(promised="perhaps")), "cannot be used"),
     "edited witnesses": (
         edited(lambda data: data["anomalies"][0].update(witnesses=[{"key": [], "ops": {"a": 1}}])),

@@ -308,7 +308,7 @@ def test_half_a_run_another_schema_and_edited_files(tmp_path: Path) -> None:
                 assert b"Traceback" not in reply.body
             for other in ("newer", "edited", "odd"):
                 assert served.get(f"/compare.html?run={name}&run={other}").status in (200, 404)
-        assert "schema 99; this version reads up to 1" in served.get("/runs/newer/index.html").text
+        assert "schema 99; this version reads schemas up to 1" in served.get("/runs/newer/index.html").text
         assert "not JSON" in served.get("/runs/torn/index.html").text
         assert "was not judged" in served.get("/runs/only-plan/index.html").text
         assert served.log == []
