@@ -103,7 +103,8 @@ OutputTime = Annotated[
     str,
     typer.Option(
         rich_help_panel=WHAT,
-        help="Event time of an output, in the same form; for Parquet files `timestamp` is the time of writing.",
+        help="Event time of an output, in the same form. In Parquet files without a column `timestamp`, this name "
+        "stands for the time of writing.",
     ),
 ]
 UntilIdle = Annotated[

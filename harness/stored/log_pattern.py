@@ -103,9 +103,9 @@ def _event(loaded: Loaded, place: Place, line: str) -> EventPattern:
     named = foreign_logs.groups(match) | (foreign_logs.groups(line) if line else frozenset())
     if kind and kind not in foreign_logs.KINDS:
         hint = yaml_data.did_you_mean(kind, sorted(foreign_logs.KINDS))
-        known = ", ".join(sorted(foreign_logs.KINDS))
+        kinds = ", ".join(sorted(foreign_logs.KINDS))
         raise BadInput(
-            f"{loaded.where((*place, 'event'), True)}: event {kind}: unknown event; {hint}the events are {known}"
+            f"{loaded.where((*place, 'event'), True)}: event {kind}: unknown event; {hint}the events are {kinds}"
         )
     if not kind and "event" not in named:
         raise BadInput(f"{at}: give the event's name with the key event, or a group named event in match")

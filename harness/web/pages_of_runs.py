@@ -114,7 +114,7 @@ class Views:
 
     def _parts(self, folder: Path) -> list[tuple[str, str]]:
         """Returns (name, link) of the existing parts of a run."""
-        known: list[tuple[str, tuple[str, ...]]] = [
+        candidates: list[tuple[str, tuple[str, ...]]] = [
             ("order pages", ("orders", "index.html")),
             ("plan", ("plan.yaml",)),
             ("results", ("results.json",)),
@@ -125,7 +125,7 @@ class Views:
         ]
         return [
             (what, run_files.link(folder, names, self.static))
-            for what, names in known
+            for what, names in candidates
             if paths.inside(folder, names) is not None
         ]
 

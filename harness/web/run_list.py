@@ -62,19 +62,19 @@ def _read(folder: Path) -> Row:
     if paths.leaving(folder):
         return Row(folder.name, folder, "", "unreadable", "", (), (), "", None, (), False)
     plan = find_runs.plan_of(folder)
-    known = find_runs.row(folder, plan)
+    listed = find_runs.row(folder, plan)
     return Row(
-        known.id,
+        listed.id,
         folder,
-        known.started,
-        known.verdict,
-        known.workload,
-        known.nemesis,
+        listed.started,
+        listed.verdict,
+        listed.workload,
+        listed.nemesis,
         _settings(plan),
         _versions(plan),
-        _length_s(folder) or known.seconds,
-        known.anomalies,
-        known.verdict == "not judged" and (folder / find_runs.OWNER).exists(),
+        _length_s(folder) or listed.seconds,
+        listed.anomalies,
+        listed.verdict == "not judged" and (folder / find_runs.OWNER).exists(),
     )
 
 

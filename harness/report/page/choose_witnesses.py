@@ -57,8 +57,8 @@ def _times(name: str, witnesses: Sequence[Mapping[str, Any]], facts: Lookup | No
     if facts is None:
         return [None] * len(witnesses)
     first = [next((op for op in named_ops(one) if op >= 0), None) for one in witnesses]
-    known = facts.ops(op for op in first if op is not None)
-    ends: list[int | None] = [known[op].at_ns if op in known else None for op in first]
+    op_facts = facts.ops(op for op in first if op is not None)
+    ends: list[int | None] = [op_facts[op].at_ns if op in op_facts else None for op in first]
     named = [None if op is not None else next(pairs(one), None) for op, one in zip(first, witnesses, strict=True)]
     sent = sends_ns(facts, [pair for pair in named if pair is not None])
     return [

@@ -27,7 +27,7 @@ BARS_MAX: Final = 260
 READ_MAX: Final = 4000  # maximum number of operations that are read for a window
 NEIGHBOURS: Final = 30  # approximate number of operations on each side of a moment
 MARGINS_NS: Final = (1_000_000, 400_000_000)
-OPEN_NS: Final = 1_000_000_000  # an operation that never completed is shown if it began at most this long before
+OPEN_NS: Final = 1_000_000_000  # the assumed duration of an operation that never completed
 COLUMNS: Final = ("index", "process", "type", "f", "invoke_ns", "complete_ns")
 
 Moment = tuple[int, int]

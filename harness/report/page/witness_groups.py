@@ -124,12 +124,12 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
     """
     facts = of_run(run)
     slugs = _slugs([anomaly.name for anomaly in result.anomalies])
-    known = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
+    timed_witnesses = {anomaly.name: choose_witnesses.timed(run, anomaly, facts) for anomaly in result.anomalies}
     faults = facts.spans if facts is not None else []
     explanations = {
         anomaly.name: [
             gather_explanation.about(run, anomaly, one.number, one.witness)
-            for one in choose_witnesses.shown(known[anomaly.name], room, faults)
+            for one in choose_witnesses.shown(timed_witnesses[anomaly.name], room, faults)
         ]
         for anomaly, room in _rooms(result)
     }
@@ -154,13 +154,13 @@ def groups_of_run(run: Path, result: Result, ops: int, end_s: float) -> list[Gro
                 for one in explanations[anomaly.name]
             ),
             anomaly.name not in witness_lookup.JOINED and bool(anomaly.witnesses),
-            _times(run, anomaly, known[anomaly.name], facts),
+            _times(run, anomaly, timed_witnesses[anomaly.name], facts),
             ()
             if anomaly.name in witness_lookup.JOINED
             else tuple(
                 choose_witnesses.listed(
                     anomaly.name,
-                    known[anomaly.name],
+                    timed_witnesses[anomaly.name],
                     frozenset(one.number for one in explanations[anomaly.name]),
                     lines,
                     end_s,
@@ -189,7 +189,7 @@ def _around(one: Explanation, margin: int) -> Around:
     if not pipeline_moments.is_one(one.anomaly.name):  # moments of pipeline anomalies have no duration
         margin = min(margin, max(DURATIONS * longest, operation_lanes.MARGINS_NS[0]))
     return Around(
-        operation_lanes.windows_of([*one.moments, *one.beside], margin),
+        operation_lanes.windows_of([*one.moments, *one.surrounding], margin),
         frozenset(one.involved.ops),
         events=operation_lanes.events_of(one.anomaly.name, one.witness),
     )
@@ -211,11 +211,11 @@ def _slugs(names: Sequence[str]) -> dict[str, str]:
     return slugs
 
 
-def _times(run: Path, anomaly: AnomalyFound, known: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
+def _times(run: Path, anomaly: AnomalyFound, witnesses: Sequence[Timed], facts: Lookup | None) -> tuple[float, ...]:
     """Returns the times of many witnesses (for a joined one, of its records), in seconds, ascending."""
     if anomaly.name in witness_lookup.JOINED:
         return tuple(sorted(choose_witnesses.of_messages(run, anomaly, facts)))
-    return tuple(sorted(one.at_s for one in known if one.at_s is not None))
+    return tuple(sorted(one.at_s for one in witnesses if one.at_s is not None))
 
 
 def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown:
@@ -223,7 +223,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
     size = one.witness.get("scc-size")
     whole = size if type(size) is int and "cycle" not in one.witness else len(one.involved.ops)
     data = {
-        "lanes": operation_lanes.data(around, strips.touched) if moments or one.beside else None,
+        "lanes": operation_lanes.data(around, strips.touched) if moments or one.surrounding else None,
         "names": {str(op.id): op.name for op in one.ops},
         "strips": list(strips.strips),
         "polls": not pipeline_moments.is_one(one.anomaly.name),  # whether the history contains the polls
@@ -239,7 +239,7 @@ def _shown(slug: str, one: Explanation, around: Around, strips: Strips) -> Shown
         more_ops=max(0, whole - len(one.ops)),
         faults=tuple(_fault(span) for span in one.spans),
         before=past,
-        timed=bool(moments or one.beside),
+        timed=bool(moments or one.surrounding),
         nothing=print_explanation.nothing_on(one),
         logs=tuple((f"{line.time_ns / 1e9:.3f} s", plain(line.node), _cut(line.text)) for line in one.logs),
         begin_s=min(begin for begin, _ in moments) / 1e9 if moments else None,

@@ -48,10 +48,10 @@ class InvolvedOp:
 class Explanation:
     """One witness with everything that is known about it.
 
-    moments  (begin, end) in nanoseconds: of its operations, and the times that the witness itself contains
-    beside   the same of surrounding events, which the witness of a pipeline anomaly contains
-    spans    faults that were active at one of these moments
-    before   the last fault that ended before them
+    moments      (begin, end) in nanoseconds: of its operations, and the times that the witness itself contains
+    surrounding  the same of surrounding events, which the witness of a pipeline anomaly contains
+    spans        faults that were active at one of these moments
+    before       the last fault that ended before them
     """
 
     run: Path
@@ -62,7 +62,7 @@ class Explanation:
     involved: Involved
     ops: tuple[InvolvedOp, ...]
     moments: tuple[Moment, ...]
-    beside: tuple[Moment, ...]
+    surrounding: tuple[Moment, ...]
     chain: tuple[str, ...]
     spans: tuple[Span, ...]
     before: Span | None
@@ -84,8 +84,8 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
     ops = tuple(_involved_op(op, names.get(op, f"op {op}"), facts, log) for op in involved.ops[:OPS_MAX])
     own = [op.moment for op in ops if op.moment is not None]
     own += [(at, at) for at in pipeline_moments.moments(anomaly.name, witness)]
-    beside = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
-    moments = [*own, *beside]
+    surrounding = [(one["time_ns"], one["time_ns"]) for one in pipeline_moments.around(anomaly.name, witness)]
+    moments = [*own, *surrounding]
     faults = facts.spans if facts is not None else []
     during = [s for s in faults if any(fault_spans.during([s], begin, end) for begin, end in moments)]
     first = min((begin for begin, _ in moments), default=0)
@@ -99,7 +99,7 @@ def about(run: Path, anomaly: AnomalyFound, number: int, witness: Mapping[str, A
         involved,
         ops,
         tuple(own),
-        tuple(beside),
+        tuple(surrounding),
         chain,
         tuple(during),
         max(ended, key=lambda s: s.end_ns or 0, default=None),

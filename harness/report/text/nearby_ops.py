@@ -210,8 +210,8 @@ def _mop(mop: Sequence[Any], place: Place) -> str:
 
 
 def _pair(pair: Sequence[Any], place: Place) -> str:
-    known = f"{'?' if pair[0] is None else pair[0]}:{plain(pair[1])}"
-    return f"[{known}]" if place.hit(pair[0], pair[1]) else known
+    shown = f"{'?' if pair[0] is None else pair[0]}:{plain(pair[1])}"
+    return f"[{shown}]" if place.hit(pair[0], pair[1]) else shown
 
 
 def data(op: Op) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def log_of(run: Path, witness: Witness) -> int | None:
         topic, partition = inputs.index(witness["topic"]), witness["partition"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    known = type(partition) is int and partition >= 0
-    return number_of(topic, partition, len(inputs)) if known else None
+    valid = type(partition) is int and partition >= 0
+    return number_of(topic, partition, len(inputs)) if valid else None
 
 
 def partition_of(witness: Witness) -> str | None:

@@ -143,7 +143,7 @@ def _reasoning(explanation: Explanation) -> list[str]:
 
 def _faults(explanation: Explanation) -> list[str]:
     lines = ["active faults"]
-    if not (explanation.moments or explanation.beside):
+    if not (explanation.moments or explanation.surrounding):
         return [*lines, "  unknown, because the time of this witness is not known"]
     for span in explanation.spans[:FAULTS_MAX]:
         end = "the end" if span.end_ns is None else seconds(span.end_ns)
@@ -170,7 +170,7 @@ def _during(explanation: Explanation, span: fault_spans.Span) -> str:
 
 def nothing_on(explanation: Explanation) -> str:
     """Returns the phrase for the case that no fault was active at the times of the witness."""
-    timed = any(op.moment is not None for op in explanation.ops) and not explanation.beside
+    timed = any(op.moment is not None for op in explanation.ops) and not explanation.surrounding
     return "none while these operations ran" if timed else "none at the times of this witness"
 
 

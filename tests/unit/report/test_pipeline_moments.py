@@ -49,7 +49,7 @@ def test_the_log_the_sender_the_moments_and_the_faults_are_those_of_the_record(r
     assert one.involved.places == ((LOG, 1, 43),) and one.involved.keys == (LOG,)
     (sender,) = one.ops
     assert sender.fact is not None and (sender.fact.f, sender.fact.process) == ("send", 0)
-    assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.beside) == 2
+    assert one.moments[-1] == (9_000_000_000, 9_000_000_000) and len(one.surrounding) == 2
     assert [span.label for span in one.spans] == ["kill:leader n2"]
     text = flat(print_explanation.text(one))
     assert "sent 43 to key 5 at offset 1" in text
