@@ -2,7 +2,7 @@
 
 Every table has a column `run`, the folder. A line that is no JSON, or lacks what it must have, is rejected
 and counted; a last line that its writer did not finish is none, but in files that are written as a whole.
-The files are those of docs/pipeline.md.
+The files are those of docs/use/pipelines.md.
 """
 
 from __future__ import annotations

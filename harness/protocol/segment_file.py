@@ -117,7 +117,7 @@ def covered(content: bytes | bytearray) -> list[range]:
     """Of each whole record batch of a segment, the places that its checksum covers.
 
     A flipped leader epoch, which is not covered, is noticed by nobody, and the replica may never be in sync
-    again: docs/findings.md.
+    again: docs/understand/findings.md.
     """
     return [range(place.start + COVERED_AT, place.stop) for place in whole_batches(content)]
 

@@ -128,7 +128,7 @@ class _History:
         self.keys = sorted(self._bucket)
 
     def place(self, key: int) -> _Partition:
-        """Where a key's records are: see docs/architecture.md."""
+        """Where a key's records are: see docs/understand/architecture.md."""
         topic, partition = divmod(key, self._plan.partitions_per_topic)
         return f"{self._plan.run}-{topic}", partition
 

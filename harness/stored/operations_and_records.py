@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from harness.stored import fault_spans
 
 # Keys and values that are not plain integers stand in the tables as codes from here upwards, in the order of
-# tables/_dictionary.json (see docs/history.md).
+# tables/_dictionary.json (see docs/reference/formats.md).
 CODE_BASE: Final = 1 << 61
 NO_VALUE: Final = -CODE_BASE  # of a poll that named the key and held no record of it
 MANY: Final = 64

@@ -67,7 +67,7 @@ class Target:
     full        whether a fetch gives as much as its limit allows; they may give less
     alone       whether brokers have no followers
     old         whether they take the message formats before 2
-    known       whether what brokers are known to do otherwise is done, too: see docs/findings.md
+    known       whether what brokers are known to do otherwise is done, too: see docs/understand/findings.md
     deadline_s  how long what it does by itself may take; again_s: the same when a divergence is looked for
                 again
     """
