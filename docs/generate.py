@@ -260,25 +260,28 @@ def _kinds_of_target(row: Any) -> Iterator[tuple[str, list[Fault]]]:
 def _verb(verb: str) -> str:
     """The row of one verb."""
     row = nemeses.VERBS[verb]
-    targets, needs, places, operations = [], [], [], []
+    targets, needs, operations = [], [], []
     for word, group in _kinds_of_target(row):
         targets.append(word)
-        needed = ", ".join(f"`{need.__name__}`" for need in group[0].needs) or "nothing"
-        needs.append((word, needed))
-        places.append((word, _places(group[0].needs)))
+        needed = ", ".join(f"[{need.__name__}](#capabilities)" for need in group[0].needs) or "nothing"
+        needs.append((word.replace("[", "").replace("](#targets)", ""), needed))
         operations += [f for fault in group for f in sorted(fault.nemesis.fs, key=lambda f: (f != verb, f))]
-
-    def joined(pairs: list[tuple[str, str]]) -> str:
-        values = list(dict.fromkeys(value for _, value in pairs))
-        if len(values) == 1:
-            return values[0]
-        return "<br>".join(f"{word.replace('[', '').replace('](#targets)', '')}: {value}" for word, value in pairs)
-
-    short = [f"`{name}` = `{full}`" for name, full in nemeses.aliases().items() if full.partition(":")[0] == verb]
+    if len({needed for _, needed in needs}) == 1:
+        needs = needs[:1]
+    needed = "<br>".join(f"{word}: {text}" if len(needs) > 1 else text for word, text in needs)
     listed = ", ".join(f"`{f}`" for f in dict.fromkeys(operations))
-    summary = _cell(sentence(row.summary))
-    cells = [f"`{verb}`", summary, ", ".join(targets), "<br>".join(short), listed, joined(needs), joined(places)]
-    return f"| {' | '.join(cells)} |"
+    return f"| `{verb}` | {_cell(sentence(row.summary))} | {', '.join(targets)} | {needed} | {listed} |"
+
+
+def _short_names() -> list[str]:
+    return [
+        "## Short names",
+        "",
+        "| short name | fault |",
+        "| --- | --- |",
+        *(f"| `{short}` | `{full}` |" for short, full in nemeses.aliases().items()),
+        "",
+    ]
 
 
 def _effects() -> list[str]:
@@ -327,7 +330,7 @@ def _targets() -> list[str]:
 
 def _needs() -> list[str]:
     found = {
-        need.__name__: _opening(need)
+        need.__name__: (need, _opening(need))
         for row in nemeses.VERBS.values()
         for target in row.targets
         for need in row.fault(target, Timing()).needs
@@ -336,10 +339,17 @@ def _needs() -> list[str]:
         "## Capabilities",
         "",
         "A cluster declares what it can do by implementing the protocols of `harness/model/capabilities.py`. A fault",
-        "that needs a missing capability is refused before anything starts. Killing and pausing clients needs no",
-        "capability. The simulated log (`--cluster sim`) takes no faults; `--sim-bugs` switches on bugs instead.",
+        "that needs a missing capability is refused before anything starts. Killing and pausing clients needs none.",
+        "The simulated log (`--cluster sim`) takes no faults; `--sim-bugs` switches on bugs instead. `local` takes",
+        "disk faults only as root; `harness doctor` says what applies to this machine.",
         "",
-        *(f"- `{name}`: {sentence(text)}" for name, text in sorted(found.items())),
+        "| capability | meaning | clusters |",
+        "| --- | --- | --- |",
+        *(
+            f"| `{name}` | {_cell(sentence(text))} | {_places((need,))} |"
+            for name, (need, text) in sorted(found.items())
+        ),
+        f"| nothing | Kill and pause clients. | {_places(())} |",
         "",
     ]
 
@@ -354,14 +364,15 @@ def faults() -> str:
         "    harness run --nemesis leader-kill,pause:client",
         "",
         "A fault is written `VERB:TARGET`, or by its short name. [Faults and schedules](../use/faults.md) explains how",
-        "they are timed. *Operations* are the values of `f` in the history, the first one for the start of the fault.",
+        "they are timed. *Needs* are [capabilities](#capabilities) of the cluster. *Operations* are the values of `f`",
+        "in the history, the first one for the start of the fault.",
         "",
-        "| verb | effect | targets | short names | operations | needs | clusters |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| verb | effect | targets | needs | operations |",
+        "| --- | --- | --- | --- | --- |",
         *(_verb(verb) for verb in nemeses.VERBS),
         "",
     ]
-    lines += _targets() + _effects() + _needs()
+    lines += _targets() + _short_names() + _effects() + _needs()
     return "\n".join(lines).rstrip() + "\n"
 
 

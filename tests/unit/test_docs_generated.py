@@ -49,11 +49,13 @@ def test_every_fault_and_short_name_is_listed(made: dict[str, Any]) -> None:
         assert all(f"[`{name}`]" in rows[verb] for name in row.named)
         assert ("[nodes]" in rows[verb]) == row.nodes
     for short, full in nemeses.aliases().items():
-        assert f"`{short}` = `{full}`" in rows[full.partition(":")[0]]
+        assert f"| `{short}` | `{full}` |" in made["faults"]()
 
 
 def test_network_faults_are_only_where_there_is_a_network(made: dict[str, Any]) -> None:
-    assert rows_by_verb(made)["isolate-in"].endswith("| `Network` | `local`, `docker`, `ssh` |")
+    assert "| [Network](#capabilities) |" in rows_by_verb(made)["isolate-in"]
+    row = next(line for line in made["faults"]().splitlines() if line.startswith("| `Network` |"))
+    assert row.endswith("| `local`, `docker`, `ssh` |")
 
 
 def test_every_command_has_a_section(made: dict[str, Any]) -> None:
