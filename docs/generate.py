@@ -471,7 +471,8 @@ def options() -> str:
         "",
         NOTE,
         "",
-        "Each option of `harness run` is also a field of a plan file (`runs/latest/plan.yaml` lists them all).",
+        "Options of `harness run` that describe the test are also fields of a plan file; `runs/latest/plan.yaml` lists",
+        "them all.",
         "`harness COMMAND --help` prints the same with examples.",
         "",
     ]
