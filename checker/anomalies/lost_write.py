@@ -19,14 +19,15 @@ Native rules add and take away:
 - Cut off: where a log ends, when it was last looked at, before the place at which a record was read or
   acknowledged earlier, that record is lost whether anybody read on from there or not.
 - Deletion: values below the log start are excused, those without known offset too unless they were sent after
-  a record at or beyond the log start was acknowledged. A log start that nothing explains excuses as well, but
+  a record at or beyond the log start was acknowledged. With acks=0 nothing tells that such a record ever was in
+  the log, so the verdict is unknown. A log start that nothing explains excuses as well, but
   makes the verdict unknown: checker.kernels.retention. So does a request to delete of unknown outcome, as far
   as it asks, where nobody looked at the log start later.
 - Compaction: values are excused as far as the cleaner had gone (checker.kernels.compaction); where that is not
   on record, what is missing makes the verdict unknown, unless its offset holds another record now, or lies
   beyond the end of the log.
 - Under auto.offset.reset=latest a reader whose place was deleted under it goes on at the end of the log: where
-  the broker deletes by itself, what nobody read there makes the verdict unknown.
+  the broker deletes by itself, what nobody read there makes the verdict unknown, though it was deleted later.
 - Missing lines: who read it may be in one of them, so nothing is claimed.
 - Without a read to the end, group offsets can pass over what an indeterminate op consumed without telling:
   with such ops and subscribed or transactional consumers nothing is claimed there.
@@ -64,6 +65,7 @@ COMPACTION: Final = 0
 UNFINISHED: Final = 1
 RESET: Final = 2
 UNSEEN: Final = 3
+UNPLACED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,10 @@ def excuses(bucket: Bucket) -> Excuses:
     start = log_start[data.pair_key]
     offset = _last_offset(bucket)
     legal = np.where(offset < 0, (start > 0) & ~_sent_beyond(bucket, log_start), offset < start)
+    if bucket.options.settings.acks == "0":
+        unplaced = legal & (offset < 0)
+        legal &= ~unplaced
+        unsure[unplaced] = UNPLACED
     maybe_gone = maybe_gone[data.pair_key]
     unsure[(maybe_gone > 0) & (offset < maybe_gone)] = UNFINISHED
     if bool(log_start.any()) and bucket.options.settings.auto_offset_reset == "latest":
@@ -135,9 +141,10 @@ def excuses(bucket: Bucket) -> Excuses:
     if compaction is not None:
         _compacted(bucket, compaction, offset, end, legal, unsure)
     else:
-        found = bucket.once(missed)
-        legal &= ~found
-        unsure[found] = -1
+        surely, perhaps = bucket.once(missed)
+        unsure[legal & perhaps] = RESET
+        legal &= ~(surely | perhaps)
+        unsure[surely] = -1
     unsure[(end >= 0)[data.pair_key] & (offset >= end[data.pair_key])] = -1
     return Excuses(legal, unsure)
 

@@ -4,9 +4,10 @@ An append happens between its op's invocation and completion, and a log only gro
 to a key of which the first is acknowledged before the second begins, by whatever processes, the first has the
 lower offset. It is the cycle of one ww and one real-time edge (G0-realtime) that no interleaving explains.
 
-Only records that stand, read, at just one offset, alone there, count; and as the earlier send only one whose
-acknowledgement told that very offset: with acks=0 there is none, and a duplicate may land later than its
-acknowledgement. Witness {key, values, delta, ops}, the acknowledged one first, then of the records before it
+Only records that stand, read, at just one offset, alone there, count, and such as were acknowledged there and deleted
+before anybody read them (what else was never read may be lost: checker.anomalies.lost_write); and as the earlier send
+only one whose acknowledgement told that very offset: with acks=0 there is none, and a duplicate may land later than
+its acknowledgement. Witness {key, values, delta, ops}, the acknowledged one first, then of the records before it
 the one that was sent last. Native rules only. Source: Kafka documentation, Design, 4.6.
 """
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from checker.anomalies.anomaly_row import Anomaly
 from checker.anomalies.guarantees import DOCUMENTED, DURABLE, Guarantee
+from checker.anomalies.lost_write import excuses
 from checker.anomalies.prose import Phrases, Witness
 from checker.kernels.bucket_of_keys import Bucket
 from checker.kernels.witness import pairs_of, table
@@ -41,12 +43,14 @@ def find(bucket: Bucket) -> pa.Table:
     data, orders, sends = bucket.data, bucket.versions, bucket.sends
     pick = orders.slot_pick
     alone = (orders.slot_values == 1) & (orders.first[pick] == orders.last[pick])
-    slots = np.flatnonzero(alone & data.polled_ok[pick] & (data.writer_row[pick] >= 0))
-    pair = pick[slots]
-    row = data.writer_row[pair]
+    slots = np.flatnonzero(alone & (data.writer_row[pick] >= 0))
     if not bucket.times_in_order:
-        slots, pair, row = slots[:0], pair[:0], row[:0]
+        slots = slots[:0]
+    row = data.writer_row[pick[slots]]
     confirmed = (sends.type[row] == OK) & (sends.offset[row] == orders.slot_offset[slots])
+    placed = data.polled_ok[pick[slots]] | (confirmed & bucket.once(excuses).legal[pick[slots]])
+    slots, row, confirmed = slots[placed], row[placed], confirmed[placed]
+    pair = pick[slots]
     late = _latest_before(orders.slot_key[slots], sends.invoke_ns[row])
     at = np.flatnonzero(confirmed & (sends.complete_ns[row] < sends.invoke_ns[row[late]]))
     late = late[at]

@@ -27,6 +27,8 @@ _MISSING: Final = {
     "of the log: read it again with --auto-offset-reset earliest",
     lost_write.UNSEEN: "the brokers may have deleted them by age or size, and nobody looked at the log start: end the "
     "history with a look at every log (debug-topic-partitions, or final polls)",
+    lost_write.UNPLACED: "they were sent with acks=0, so whether they were in the part of the log that was deleted, or "
+    "never in the log, is not known: send with acks=1 or acks=all, or read before records are deleted",
 }
 
 

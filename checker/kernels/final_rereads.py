@@ -29,16 +29,16 @@ def standing(bucket: Bucket) -> tuple[Bools, Ints]:
     return read, earliest
 
 
-def missed(bucket: Bucket) -> Bools:
+def missed(bucket: Bucket) -> tuple[Bools, Bools]:
     """Per pair: it was acknowledged, and whoever then read its log from the beginning did not find it.
 
-    It lay between the log start and the end that the reader saw, and beyond what anybody asked to delete, so no
-    deletion explains it. Under auto.offset.reset=latest a reader that was overtaken by one goes on at the end.
+    Gives (surely, perhaps). It lay between the log start and the end that the reader saw, and beyond what anybody
+    asked to delete, so no deletion explains it. Perhaps only, where the log start had moved and auto.offset.reset is
+    not `earliest`: a reader that was overtaken by a deletion then goes on at the end and has not looked.
     """
     data, sends, polls, small = bucket.data, bucket.sends, bucket.polls, bucket.small
-    result = np.zeros(len(data.pair_key), np.bool_)
-    if bucket.options.settings.auto_offset_reset != "earliest":
-        return result
+    surely, perhaps = np.zeros((2, len(data.pair_key)), np.bool_)
+    earliest = bucket.options.settings.auto_offset_reset == "earliest"
     requests = {name: small.deletions.column(name).to_numpy() for name in ("key", "before")}
     place = bucket.key_ranks(requests["key"])
     requested = np.zeros(len(data.keys), np.int64)
@@ -55,12 +55,16 @@ def missed(bucket: Bucket) -> Bools:
         since[rank[rank >= 0]] = again.since[again.process == reader][rank >= 0]
         mine = looks["process"] == reader
         place = bucket.key_ranks(looks["key"][mine])
-        start, end = requested.copy(), np.zeros(len(data.keys), np.int64)
-        np.maximum.at(start, place[place >= 0], looks["log_start"][mine][place >= 0])
+        log_start, end = np.zeros((2, len(data.keys)), np.int64)
+        np.maximum.at(log_start, place[place >= 0], looks["log_start"][mine][place >= 0])
+        start = np.maximum(requested, log_start)
         np.maximum.at(end, place[place >= 0], looks["end"][mine][place >= 0])
         rows = polls.process == reader
         read = np.zeros(len(data.pair_key), np.bool_)
         read[polls.pair[rows][polls.op[rows] > since[polls.key[rows]]]] = True
         key = data.pair_key
-        result |= (acked_by < since[key]) & (offset >= start[key]) & (offset < end[key]) & ~read
-    return result
+        unread = (acked_by < since[key]) & (offset >= start[key]) & (offset < end[key]) & ~read
+        certain = earliest | (log_start == 0)[key]
+        surely |= unread & certain
+        perhaps |= unread & ~certain
+    return surely, perhaps

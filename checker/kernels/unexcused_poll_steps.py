@@ -9,6 +9,7 @@ more was not deleted before. A consumer whose place was deleted under it goes on
 of the log as it is then, by auto.offset.reset: under `latest` it may pass over records that exist. Where it is
 not known how consumers reset, or how far the cleaner had gone, such a skip makes the verdict unknown. Where it is on
 record from what offset an assigned consumer was to begin, it must have begun there: checker.kernels.consumer_starts.
+Where the settings are not known and nobody looked at the log start, that offset may have been deleted before.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ def _judged(bucket: Bucket, steps: Steps, position: Ints | None = None) -> Judge
         legal |= fell_out
     elif bucket.options.settings.auto_offset_reset is None:
         unsure |= fell_out
+        if position is not None:
+            unsure |= ~np.isin(keys, bucket.small.ends.column("key").to_numpy())[steps.key]
     return Judged(steps.where(~(skips & (legal | unsure))), steps.where(skips & unsure & ~legal))
 
 

@@ -104,7 +104,7 @@ def _oracle_is_right(found: Comparison, fates: Fates) -> None:
         if not fates.lost(record) and record not in fates.cut_off:
             found.wrong.append((ORACLE, f"{record} is {fates.fate.get(record)}, not lost"))
     for record in found.known.maybe.get("gone", ()):
-        if not fates.lost(record):
+        if not fates.lost(record) and record not in fates.cut_off:
             found.wrong.append((ORACLE, f"{record} is {fates.fate.get(record)}, not gone"))
     happened = fates.happened()
     for name, things in found.known.shown.items():

@@ -14,7 +14,7 @@ KEPT, NEVER = "kept", "never"
 
 class Fates:
     """fate      by (key, value): kept, lost, deleted, compacted, aborted, never (in the log)
-    cut_off     records that were deleted or compacted from a part of the log that was cut off later
+    cut_off     records that were deleted or compacted, or copies of them, from a part of the log that was cut off
     troubled    keys of which records were lost, doubled, or put elsewhere, so that orders look wrong
     """
 
@@ -25,6 +25,7 @@ class Fates:
         self.cut_off: set[tuple[int, object]] = set()
         self.troubled: set[int] = set()
         copies: dict[tuple[int, object], int] = defaultdict(int)
+        cut_last: dict[tuple[int, object], bool] = {}  # whether the last copy of it was cut off
         for key, partition in world.logs.partitions.items():
             for entry in partition.history:
                 if entry.value is None:
@@ -38,10 +39,13 @@ class Fates:
                     self.fate[record] = fate
                 if entry.gone in (DELETED, COMPACTED) and any(to <= entry.offset for to in partition.truncations):
                     self.cut_off.add(record)
+                cut_last[record] = entry.gone == LOST and any(to <= entry.offset for to in partition.truncations)
                 if entry.gone == LOST:
                     self.troubled.add(key)
             if partition.truncations:
                 self.troubled.add(key)
+        deleted = {record for record, fate in self.fate.items() if fate in (DELETED, COMPACTED)}
+        self.cut_off |= {record for record in deleted if cut_last[record]}
         self.troubled |= {key for (key, _), count in copies.items() if count > 1}
         self.doubled = {record for record, count in copies.items() if count > 1}
         self.sent = {

@@ -108,7 +108,7 @@ class Partition:
     def truncate(self, to: int) -> list[Entry]:
         """All copies end there; the records that are gone by that."""
         lost = [entry for entry in self.entries if entry.offset >= to]
-        if any(reach > to for reach in self.reach):
+        if any(reach > to for reach in self.reach) or self.high_watermark > to:
             self.truncations.append(to)
         for entry in lost:
             entry.gone = LOST

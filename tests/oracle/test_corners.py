@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from checker import check
 from checker.tables import make_tables
 from checker.tables.buckets_of_a_history import in_memory
 from harness.model.check_options import CheckOptions, Settings
 from harness.model.check_result import Result
 from harness.model.op import NEMESIS, Op
+from tests.oracle.case import Case
+from tests.oracle.compare import compare
+from tests.oracle.fates import Fates
+from tests.oracle.log import COMPACTED, DELETED, Partition
+from tests.oracle.run import Run, Truth, World
 
 MS = 1_000_000
 PLAIN: dict[str, Any] = {
@@ -23,6 +30,7 @@ PLAIN: dict[str, Any] = {
     "cleanup_policy": "delete",
 }
 BY_AGE = {**PLAIN, "broker": {"log.retention.ms": "1500"}}
+DIFFERED = (7214, 9958, 11673, 14929, 16533, 18152)  # seeds, as they were drawn when they were found
 Row = tuple[Any, ...]  # time in ms, process, type, f, value, extra
 
 
@@ -124,3 +132,60 @@ def test_final_polls_that_begin_at_the_end_read_nothing() -> None:
     rows = [*sent(0, 1, (0, 1)), *read(70, 9, final=whole(0, 1))]
     begun_at_the_end = [(*row[:5], {"final": True}) if row[3] == "assign" else row for row in rows]
     assert judged(begun_at_the_end, {**PLAIN, "auto_offset_reset": "latest"}).valid == "unknown"
+
+
+def test_a_reader_that_was_reset_to_the_end_does_not_tell_that_what_it_missed_was_there() -> None:
+    """Under auto.offset.reset=latest the log start moved under the first reader; later all of it was deleted by age."""
+    rows = [
+        *sent(0, 1, (0, 1)),
+        *sent(50, 1, (1, 2)),
+        *read(100, 7, final=whole(1, 2)),
+        *read(5000, 8, final=whole(2, 2)),
+    ]
+    assert judged(rows, {**BY_AGE, "auto_offset_reset": "latest"}).valid == "unknown"
+
+
+def test_what_was_deleted_without_a_known_place_may_never_have_been_there_with_acks_0() -> None:
+    deleted = [(20, 5, "invoke", "delete-records", [[0, -1]]), (21, 5, "ok", "delete-records", [[0, -1]])]
+    rows = [*sent(0, 1, (None, 1)), *deleted, *read(60, 2, final=whole(1, 1))]
+    assert judged(rows, {**PLAIN, "acks": "0"}).valid == "unknown"
+
+
+def test_what_was_acknowledged_stands_before_what_is_sent_later_though_nobody_read_either() -> None:
+    rows = [*sent(0, 1, (1, 1)), *sent(20, 2, (0, 2)), *read(5000, 3, final=whole(2, 2))]
+    assert bad(judged(rows, {**BY_AGE, "acks": "1"})) == {"stale-send"}
+
+
+def _world() -> tuple[World, Partition]:
+    world = World(Case(0, 1, keys=1, replication=1, min_isr=1))
+    return world, world.logs.partitions[0]
+
+
+def test_a_log_is_cut_off_though_all_that_it_held_there_had_been_deleted() -> None:
+    """Its offsets are given away again."""
+    world, log = _world()
+    log.append(1, None, 0)
+    log.append(2, None, 0)
+    log.replicate()
+    log.delete_before(2)
+    log.reach[0] = 1  # a power cut
+    log.elect(0)
+    fates = Fates(Run(world.case, [], [], Truth(world)))
+    assert log.truncations == [1]
+    assert (fates.fate[0, 1], fates.cut_off, fates.troubled) == (DELETED, {(0, 2)}, {0})
+
+
+def test_a_record_is_cut_off_with_its_last_copy() -> None:
+    """The copy before it was compacted, so what was acknowledged of it is gone for all to see."""
+    world, log = _world()
+    first = log.append(1, None, 0)
+    log.append(1, None, 0)
+    log.remove([first], COMPACTED)
+    log.truncate(1)
+    fates = Fates(Run(world.case, [], [], Truth(world)))
+    assert (fates.fate[0, 1], fates.cut_off) == (COMPACTED, {(0, 1)})
+
+
+@pytest.mark.parametrize("seed", DIFFERED)
+def test_what_once_differed_agrees(seed: int) -> None:
+    assert compare(seed).wrong == []

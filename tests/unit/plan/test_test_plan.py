@@ -134,7 +134,7 @@ def test_options_override_a_plan_file() -> None:
         (["run", "--client", "kafkajs"], "--client kafkajs"),
         (["run", "--nemesis", "kill:moon"], "no target 'moon'"),
         (["run", "--nemesis", "leader-kill,leader-kill"], "named twice"),
-        (["run", "--broker-config", "listeners=x"], "the harness sets this one itself"),
+        (["run", "--broker-config", "listeners=x"], "this setting is reserved for the harness"),
         (["run", "extra"], "unexpected extra argument"),
         (["list", "--limit", "-1"], "--limit"),
         (["show", "--witnesses", "-1"], "--witnesses"),

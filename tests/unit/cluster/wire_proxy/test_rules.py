@@ -60,11 +60,11 @@ def test_a_held_frame_waits_for_one_of_its_own_producer_and_its_retry_passes() -
     assert held.until_s == 103.0
     assert not applied(rules, END)  # the retry
     assert applied(rules, END._replace(txn=b"other"))
-    assert rules.freed_by(PRODUCE._replace(txn=b"other"), 9) == []
-    assert rules.freed_by(PRODUCE, 9) == [held]
+    assert rules.released_by(PRODUCE._replace(txn=b"other"), 9) == []
+    assert rules.released_by(PRODUCE, 9) == [held]
     assert held.until_s == 0.0
-    rules.let_go(held, True)
-    rules.let_go(held, False)
+    rules.release(held, True)
+    rules.release(held, False)
     assert rules.counts("r") == [RuleCounts(3, 2, 1, 0)]
     assert applied(rules, END)
 
@@ -72,9 +72,9 @@ def test_a_held_frame_waits_for_one_of_its_own_producer_and_its_retry_passes() -
 def test_reordering_lets_one_of_another_connection_pass() -> None:
     rules = made(Rule("reorder", ("Produce",)))
     held = rules.hold(rules.requests[0], PRODUCE, 0.0, 1)
-    assert rules.freed_by(PRODUCE, 1) == []
-    assert rules.freed_by(END, 2) == []
-    assert rules.freed_by(PRODUCE, 2) == [held]
+    assert rules.released_by(PRODUCE, 1) == []
+    assert rules.released_by(END, 2) == []
+    assert rules.released_by(PRODUCE, 2) == [held]
 
 
 def test_what_is_cleared_is_gone() -> None:
