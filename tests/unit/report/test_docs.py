@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,10 @@ from checker.anomalies.catalogue import CATALOGUE
 from checker.tables import schema
 from checker.verdict import results
 from harness.cli import app
+from harness.experiments import spec as experiment
+from harness.experiments.matrix import spec as matrix
 from harness.model import check_result, op_json
+from harness.plan import from_options
 from nemesis import table as nemeses
 
 ROOT = Path(__file__).parents[3]
@@ -84,3 +88,30 @@ def test_links_lead_somewhere(page: str) -> None:
         if target.startswith("https://"):
             continue
         assert ((ROOT / page).parent / target).is_file(), f"{page}: {target}"
+
+
+def examples(page: str, beginning: str) -> list[str]:
+    """The indented blocks of a page that begin so, as files."""
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", (ROOT / page).read_text(), re.MULTILINE)
+    texts = [textwrap.dedent(block).strip("\n") + "\n" for block in blocks]
+    return [text for text in texts if text.startswith(beginning)]
+
+
+@pytest.mark.parametrize("page", ["docs/start/tutorial.md", "docs/use/experiments.md"])
+def test_documented_matrices_load(page: str, tmp_path: Path) -> None:
+    (text,) = examples(page, "plan: {")
+    (tmp_path / "ours.yaml").write_text(text)
+    assert matrix.load(tmp_path / "ours.yaml", 1, None)
+
+
+def test_the_documented_experiment_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/use/experiments.md", "title: ")
+    (tmp_path / "ours.yaml").write_text(text)
+    assert experiment.load(tmp_path / "ours.yaml").cases
+
+
+def test_the_documented_schedule_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/use/faults.md", "- fault: kill:leader")
+    (tmp_path / "faults.yaml").write_text(text)
+    plan, _ = from_options.gather({"txn": True}, None, tmp_path / "faults.yaml")
+    assert len(plan.schedule) == text.count("- fault:")
