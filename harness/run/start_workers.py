@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.clients.settings import Settings
-from harness.clients.settings import settings as client_settings
+from harness.clients.settings import parse_settings as client_settings
 from harness.clients.table import library_of
 from harness.model.capabilities import Cluster, Hosts, offers
 from harness.model.errors_and_exit_codes import BadInput

@@ -120,7 +120,7 @@ def test_a_run_gets_in_and_keeps_no_secret(broker: Secured, tmp_path: Path) -> N
         ("", ("--broker-config", "min.insync.replicas=1"), "are not ours to set"),
         ("wrong password", ONE, "refuses the credentials of --client-config"),
         ("no authority", ONE, "no TLS connection"),
-        ("no password", ONE, "alice.properties:5: the environment has no PASSWORD_OF_ALICE"),
+        ("no password", ONE, "alice.properties:5: the environment variable PASSWORD_OF_ALICE is not set"),
         ("nobody there", ONE, "no Kafka broker answers"),
         ("may read only", ONE, "no permission to create topics"),
     ],

@@ -37,7 +37,7 @@ def test_names_ports_and_paths_are_filled_in(tmp_path: Path) -> None:
         ("- address: x\n  sudo: maybe\n", ":2:9", "sudo maybe"),
         ("- address: x\n  folder: here\n", ":2:11", "folder here"),
         ("- address: 'a b; c'\n", ":1:12", "address a b; c"),
-        ("- address: x\n  address: y\n", ":2:3", "stands twice"),
+        ("- address: x\n  address: y\n", ":2:3", "duplicate key"),
         ("- address: x\n  name: N1\n", ":2:9", "name N1"),
         ("- address: x\n  name: w0\n", ":2:9", "w0, w1, ... and admin are reserved for clients"),
         ("- {address: x, name: a}\n- {address: y, name: a}\n", ":2:22", "the name a is used twice"),

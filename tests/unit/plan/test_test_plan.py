@@ -86,7 +86,7 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("acks: [", "plan.yaml:"),
-        ("acks: 1\nacks: all\n", "stands twice"),
+        ("acks: 1\nacks: all\n", "duplicate key"),
         ("!!python/object:os.system {}", "not a plan"),
         ("- 1\n", "a mapping of options"),
         ("schema: 99\n", "newer harness"),
