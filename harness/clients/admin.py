@@ -34,7 +34,7 @@ class AdminRole:
         """Return the first problem with the clients' settings, for any of the run's libraries; empty if there is
         none. Contacts no broker."""
         for name in dict.fromkeys(self._clients.get("libraries", ("confluent",))):
-            reason = problem_of(name)(self._clients)
+            reason = problem_of(name)({**self._clients, "library": name})
             if reason:
                 return reason
         return ""

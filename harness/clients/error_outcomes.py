@@ -80,6 +80,7 @@ _MOMENT = Row(
     "request: incr_retry",
 )
 _SENT = Row("info", "the record was transmitted, and the response is not known", "request: possibly persisted")
+_CLIENT_GONE = Row("info", "the process is gone, with records that it may have polled", "docs/use/your-own-client.md")
 _COMMIT = Row("info", "the commit was requested; only an acknowledged abort undoes it", "KIP-98; introduction")
 
 TABLE: Final[dict[tuple[Situation, str], Row]] = {
@@ -133,6 +134,9 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("report", "_FENCED"): _SENT,
     ("report", "_FATAL"): _SENT,
     ("report", "_DESTROY"): _SENT,
+    ("report", "_NEVER_SENT"): Row(
+        "fail", "the library rejects the record before it queues it", "harness.clients.exec.never_sent, by library"
+    ),
     # Before a transaction has begun, none of the op's records has been sent.
     ("init", ANY): Row("fail", "no record of the op has been sent yet", "KIP-98: InitProducerId"),
     ("begin", ANY): Row("fail", "begin is local, and no record of the op has been sent yet", "rdkafka.h"),
@@ -148,6 +152,9 @@ TABLE: Final[dict[tuple[Situation, str], Row]] = {
     ("poll", "_JVM"): Row(
         "info", "the client's JVM is gone, with records that it may have polled", "java.lang.OutOfMemoryError"
     ),
+    ("poll", "_CLIENT_DIED"): _CLIENT_GONE,
+    ("poll", "_CLIENT_SILENT"): _CLIENT_GONE,
+    ("poll", "_CLIENT_BROKE_PROTOCOL"): _CLIENT_GONE,
     ("poll", ANY): _READS,
     ("assign", ANY): _READS,
     ("admin", ANY): _READS,

@@ -24,6 +24,7 @@ class Library:
     pipeline  like `queue`, for the pipeline workload, built on `pipeline.library`; empty: not supported
     package   name on PyPI, for `--client-version`; empty: not from PyPI
     internal  not selectable by `--client`
+    written   how `--client` names it, if not by the row's name
     """
 
     queue: str
@@ -32,6 +33,7 @@ class Library:
     pipeline: str = ""
     package: str = ""
     internal: bool = False
+    written: str = ""
 
 
 CLIENTS: Final[dict[str, Library]] = {
@@ -54,6 +56,13 @@ CLIENTS: Final[dict[str, Library]] = {
         problem="harness.clients.aiokafka.adapter:problem",
         package="aiokafka",
     ),
+    # A program of the user's own, as "exec:COMMAND": see docs/use/your-own-client.md.
+    "exec": Library(
+        queue="harness.clients.exec.adapter:open_client",
+        admin="harness.clients.confluent.adapter:open_admin",
+        problem="harness.clients.exec.adapter:problem",
+        written="exec:COMMAND",
+    ),
     "noop": Library(queue="harness.clients.noop:open_client", admin="harness.clients.noop:open_admin"),
     "sim": Library(
         queue="harness.sim.queue.client:open_client",
@@ -61,6 +70,11 @@ CLIENTS: Final[dict[str, Library]] = {
         internal=True,
     ),
 }
+
+
+def row(name: str) -> Library:
+    """The row of a client as a plan names it: a name of the table, or "exec:COMMAND". Raises KeyError."""
+    return CLIENTS[name.partition(":")[0]]
 
 
 def opener(name: str, logic: str = "queue") -> Callable[[Mapping[str, Any]], Any]:
@@ -92,8 +106,9 @@ def _paths(role: str) -> dict[str, str]:
 
 
 def _load(paths: Mapping[str, str], name: str) -> Callable[[Mapping[str, Any]], Any]:
-    if name not in paths:
+    path = paths.get(name.partition(":")[0])
+    if path is None:
         raise BadInput(f"unknown client library {name!r}; choose from {', '.join(sorted(paths))}")
-    module, _, attribute = paths[name].partition(":")
+    module, _, attribute = path.partition(":")
     function: Callable[[Mapping[str, Any]], Any] = getattr(import_module(module), attribute)
     return function

@@ -35,6 +35,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import json_messages
@@ -156,6 +157,9 @@ class Supervisor:
             return False
         with suppress(ProcessLookupError):
             os.killpg(pid, number)
+            for group in _other_groups(pid):
+                with suppress(ProcessLookupError):
+                    os.killpg(group, number)
             return True
         return False
 
@@ -170,6 +174,9 @@ class Supervisor:
                 return
             if pid in self._running:
                 self._running.discard(pid)
+                for group in _other_groups(pid):
+                    with suppress(ProcessLookupError):
+                        os.killpg(group, signal.SIGKILL)
                 code = os.waitstatus_to_exitcode(status)
                 json_messages.send(self._control, {"event": "exit", "pid": pid, "code": code})
 
@@ -187,6 +194,19 @@ class Supervisor:
             except ChildProcessError:
                 return
             time.sleep(0.01)
+
+
+def _other_groups(session: int) -> set[int]:
+    """The process groups of a session beside the one that it began with: client programs of a worker."""
+    groups = set()
+    for folder in os.scandir("/proc"):
+        if folder.name.isdecimal():
+            with suppress(OSError, ValueError):
+                # After the command's name in parentheses: state, parent, process group, session.
+                fields = Path(folder.path, "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session and int(fields[2]) != session:
+                    groups.add(int(fields[2]))
+    return groups
 
 
 def _descendants() -> list[int]:

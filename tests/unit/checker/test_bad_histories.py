@@ -75,8 +75,8 @@ DOUBTED: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "missing op": ([*SEND, {**POLL[0], "index": 3}, {**POLL[1], "index": 4}], "line 3: index 3 after 1, so"),
     "missing beginning": (POLL, "line 1: index 2 after -1, so ops are missing"),
-    "only a nemesis": ([NEMESIS], "holds no "),
-    "nothing": ([], "holds no "),
+    "only a nemesis": ([NEMESIS], "contains no "),
+    "nothing": ([], "contains no "),
 }
 
 

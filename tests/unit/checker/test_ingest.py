@@ -323,7 +323,7 @@ def test_no_history(tmp_path: Path) -> None:
 def test_empty_history_is_unknown(tmp_path: Path, content: str) -> None:
     result = check_plain(run_folder(tmp_path, content), CheckOptions())
     assert result.valid == "unknown"
-    assert result.reasons == ("the history holds no operations",)
+    assert result.reasons == ("the history contains no operations",)
 
 
 @pytest.mark.parametrize("name", ["h.edn", "h.edn.gz"])
