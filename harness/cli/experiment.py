@@ -106,7 +106,7 @@ def run(
 
       harness experiment run acks-1 --runs 5 --cluster local:warm
 
-      harness experiment run --all --runs 5 --report docs/track-record.md
+      harness experiment run --all --runs 5 --report track-record.md
     """
     from harness.experiments import record, report, spec
     from harness.experiments import run as running

@@ -136,7 +136,7 @@ class _History:
         self.keys = sorted(self._bucket)
 
     def place(self, key: int) -> _Partition:
-        """Returns the partition of a key: see docs/architecture.md."""
+        """Returns the partition of a key: see docs/understand/architecture.md."""
         topic, partition = divmod(key, self._plan.partitions_per_topic)
         return f"{self._plan.run}-{topic}", partition
 

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from harness.stored import fault_spans
 
 # In the tables, keys and values that are not plain integers are replaced by codes from CODE_BASE upwards, in the order
-# of tables/_dictionary.json (see docs/history.md).
+# of tables/_dictionary.json (see docs/reference/formats.md).
 CODE_BASE: Final = 1 << 61
 NO_VALUE: Final = -CODE_BASE  # the value of a poll that included the key but returned no record of it
 MANY: Final = 64
