@@ -133,10 +133,10 @@ def markdown(found: Sequence[Entry], command: str) -> str:
     lines = [
         "# Track record",
         "",
-        f"Made by `{command}` from runs of {when}. Each row is a case of an [experiment](experiments.md):",
+        f"Made by `{command}` from runs of {when}. Each row is a case of an experiment:",
         "what it expects, in how many runs this was seen, the 95% interval of that rate (Wilson), and",
         "after how many seconds and operations of a run the anomaly could first be proved (medians).",
-        "Some of them are explained in [findings](findings.md).",
+        "Some of them are explained in docs/understand/findings.md.",
         "",
         f"{len(found)} cases, {len(wrong)} not as expected.",
         "",

@@ -1,6 +1,6 @@
 """An oracle for the checker: a slow and simple implementation of what Kafka guarantees.
 
-It shares no code with the checker, and was written only from Kafka's documentation and docs/history.md. Where the
+It shares no code with the checker, and was written only from Kafka's documentation and docs/reference/formats.md. Where the
 two differ, one of them is wrong.
 
     case.py      the random parameters of a run: settings, faults, lies

@@ -1,7 +1,7 @@
 """Client processes of a run: their requests to the logs, step by step, and the recorded completions.
 
 Each operation is a generator: it yields where other operations may interleave, and returns its completion as
-(type, value, error, extra). Which failures are definite and which are indeterminate follows docs/history.md:
+(type, value, error, extra). Which failures are definite and which are indeterminate follows docs/reference/formats.md:
 `fail` only if certainly nothing was appended.
 """
 
