@@ -1,7 +1,7 @@
 """An oracle for the checker: a slow and simple implementation of what Kafka guarantees.
 
-It shares no code with the checker, and was written only from Kafka's documentation and docs/reference/formats.md. Where the
-two differ, one of them is wrong.
+It shares no code with the checker, and was written only from Kafka's documentation and docs/reference/formats.md.
+Where the two differ, one of them is wrong.
 
     case.py      the random parameters of a run: settings, faults, lies
     log.py       replicated logs of keys, and the fate of every record
