@@ -88,8 +88,7 @@ def _sent_again(run: PipelineRun, what: str) -> None:
     run.committed[place(first)] = max(second + 1, run.committed[place(first)])
     keys = [row for row in run.rows("input") if row["key"] == first["key"] and place(row) == place(first)]
     again = [
-        {**earlier[0], "n": n}
-        for n, _, _ in outputs(run.case.transform, first["id"], first["key"], len(keys) - 1)
+        {**earlier[0], "n": n} for n, _, _ in outputs(run.case.transform, first["id"], first["key"], len(keys) - 1)
     ]
     if what in ("first made", "none made"):
         again = []
