@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checker.checks import pipeline
 from checker.pipeline import outputs, witnesses
 from checker.tables import make_tables
 from harness.model.check_options import CheckOptions
@@ -296,7 +295,5 @@ TABLES_ARE_KNOWN_BY_SIZE = Patch(
 )
 PIPELINE_LIES = (
     Patch("one output is enough for all copies of an input record", outputs, "_missing", _one_output_is_enough),
-    Patch(
-        "what a pipeline is promised hangs on its mode alone", pipeline.witnesses, "kept", _only_lost_input_is_weakened
-    ),
+    Patch("what a pipeline is promised hangs on its mode alone", witnesses, "kept", _only_lost_input_is_weakened),
 )
