@@ -39,6 +39,7 @@ LIES = (
     "phantom-input",
     "forget-commits",
 )
+CLUSTER = {"acks", "idempotence", "replication", "min_insync_replicas", "broker_config", "nemesis"}  # fields of a plan
 # What became of an input record that its writer sent again: which of its two copies have their outputs.
 AGAIN = ("both made", "first made", "second made", "second made twice", "none made", "second damaged", "not committed")
 CUTS = ("behind", "no ending", "no reading", "no sends", "no offsets", "bad line")
@@ -67,19 +68,13 @@ class PipelineCase:
 
     def options(self) -> CheckOptions:
         """What a run with this plan tells the checker."""
-        plan = TestPlan(
-            workload="pipeline",
-            pipeline_mode=self.mode,
-            transform=self.transform,
-            pipeline_mistake=self.mistake,
-            acks=self.cluster.acks,
-            idempotence=self.cluster.idempotence,
-            replication=self.cluster.replication,
-            min_insync_replicas=self.cluster.min_isr,
-            broker_config=dict(self.cluster.broker),
-            nemesis=self.cluster.faults,
-        )
-        options = resolve.judged_by(plan)
+        plan = self.cluster.plan().model_dump(include=CLUSTER) | {
+            "workload": "pipeline",
+            "pipeline_mode": self.mode,
+            "transform": self.transform,
+            "pipeline_mistake": self.mistake,
+        }
+        options = resolve.judged_by(TestPlan(**plan))
         settings = replace(options.settings, eligible_leader_replicas=self.cluster.elr)
         return replace(options, settings=settings, expected_faults=(), require_final_polls=False)
 
